@@ -26,8 +26,9 @@ from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.errors import ConfigError
 from eventvec.losses import HardNegatives
 from eventvec.methods import CoLES, CReSP, Order
+from eventvec.pairs import BiasedOrderPairs
 from eventvec.sequences import Sequences
-from eventvec.views import VIEWS, BiasedOrderPairs, RandomSlices, RejectionSlices
+from eventvec.views import VIEWS, RandomSlices, RejectionSlices
 
 SMALL = {"name": "gru", "dim": 8}
 

@@ -17,7 +17,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors", "distributed", "files"),
     ("sequences",),
-    ("schema", "views", "processes", "losses", "precision"),
+    ("schema", "views", "processes", "losses", "negatives", "precision"),
+    ("pairs",),
     ("encoders", "features"),
     ("methods",),
     ("train", "embed", "config", "checkpoint"),

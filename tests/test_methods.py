@@ -15,8 +15,9 @@ from eventvec import losses
 from eventvec.config import build_method, describe
 from eventvec.losses import HardNegatives
 from eventvec.methods import METHODS, CoLES, Order, ocp, ocp_biased, pcl
+from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from eventvec.sequences import Sequences
-from eventvec.views import BiasedOrderPairs, OrderPairs, PermutationPairs, RandomSlices, RejectionSlices
+from eventvec.views import RandomSlices, RejectionSlices
 
 
 def rng(seed: int = 0) -> torch.Generator:

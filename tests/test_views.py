@@ -14,12 +14,10 @@ from torch import Tensor
 import make
 from eventvec import views
 from eventvec.errors import ConfigError, DataError
+from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from eventvec.sequences import Sequences
 from eventvec.views import (
     VIEWS,
-    BiasedOrderPairs,
-    OrderPairs,
-    PermutationPairs,
     RandomSlices,
     RejectionSlices,
     ShuffledParts,
@@ -319,7 +317,7 @@ def test_numbers_that_make_no_sense_are_refused(make_one, message):
 
 def test_numbers_are_drawn_uniformly_each_below_its_own_bound():
     high = torch.tensor([1, 3, 7, 0, -2]).repeat_interleave(6000)
-    drawn = views._integers(high, rng())
+    drawn = views.integers(high, rng())
     for bound in (1, 3, 7):
         assert is_uniform(drawn[high == bound].tolist(), list(range(bound)))
     assert not bool(drawn[high < 1].any())

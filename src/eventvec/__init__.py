@@ -35,20 +35,14 @@ from eventvec.methods import (
     ocp_biased,
     pcl,
 )
+from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from eventvec.schema import Dataset, Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.states import forget
 from eventvec.tables import Fitting, attach, predict, read, read_embeddings, until, write
 from eventvec.train import Result, fit
 from eventvec.update import update
-from eventvec.views import (
-    BiasedOrderPairs,
-    OrderPairs,
-    PermutationPairs,
-    RandomSlices,
-    RejectionSlices,
-    as_of,
-)
+from eventvec.views import RandomSlices, RejectionSlices, as_of
 
 __all__ = [
     "ENCODERS",

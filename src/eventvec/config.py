@@ -22,6 +22,7 @@ from eventvec.encoders.sets import Images, Numbers, Pairs
 from eventvec.errors import ConfigError, nearest
 from eventvec.losses import NEGATIVES
 from eventvec.methods import METHODS, Order
+from eventvec.pairs import PAIRS
 from eventvec.processes import PROCESSES
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -31,6 +32,7 @@ Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
 PARTS: Mapping[str, Callable[..., Any]] = {
     **VIEWS,
+    **PAIRS,
     **PROCESSES,
     **NEGATIVES,
     "events": EventEncoder,
@@ -276,8 +278,8 @@ def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
     """Return the names of a constructor's arguments and the types that they are annotated with.
 
     Example:
-        >>> arguments(VIEWS["order_pairs"])
-        {'length': <class 'int'>}
+        >>> arguments(VIEWS["shuffled_parts"])
+        {'count': <class 'int'>}
     """
     target = constructor.__init__ if inspect.isclass(constructor) else constructor
     hints = get_type_hints(target)

@@ -1,9 +1,9 @@
 """View samplers: which windows of a batch a method looks at, drawn for all rows at once.
 
 A sampler is a frozen dataclass that is called: ``(batch, rng) -> (views, source)``, where `source[i]` is the row that
-view i was cut from, so that equal sources are positive pairs. A pair sampler returns ``(views, label)``: `2n` views,
-the firsts and then the seconds, and one label per pair. Each has `usable(x)`, which says of which rows it can draw.
-The generator must live on the device of the batch. What is *not* here: losses, encoders, any state.
+view i was cut from, so that equal sources are positive pairs. Each has `usable(x)`, which says of which rows it can
+draw. The generator must live on the device of the batch. What is *not* here: pairs of windows (`pairs`), losses,
+encoders, any state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RandomSlices:
     longest: int = 150
 
     def __post_init__(self) -> None:
-        _at_least("count", self.count, 2)
+        at_least("count", self.count, 2)
         _bounds(self.shortest, self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -60,8 +60,8 @@ class RandomSlices:
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
         room = batch.lengths[source]
         low, high = room.clamp(max=self.shortest), room.clamp(max=self.longest)
-        length = low + _integers(high - low + 1, rng)
-        return batch.slice(source, _integers(room - length + 1, rng), length), source
+        length = low + integers(high - low + 1, rng)
+        return batch.slice(source, integers(room - length + 1, rng), length), source
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class RejectionSlices:
     longest: int = 150
 
     def __post_init__(self) -> None:
-        _at_least("trials", self.trials, 2)
+        at_least("trials", self.trials, 2)
         _bounds(self.shortest, self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -103,122 +103,10 @@ class RejectionSlices:
         """Return `(views, source)`, at most `trials` views of each row, row after row."""
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.trials)
         room = batch.lengths[source]
-        length = 1 + _integers(room, rng)
-        offset = _integers(room - length + 1, rng)
+        length = 1 + integers(room, rng)
+        offset = integers(room - length + 1, rng)
         kept = ((length >= self.shortest) & (length <= self.longest) & (length <= room)).nonzero().squeeze(1)
         return batch.slice(source[kept], offset[kept], length[kept]), source[kept]
-
-
-@dataclass(frozen=True)
-class OrderPairs:
-    """Two consecutive windows of each row, in their order (label 1) or swapped (label 0), with equal chance.
-
-    Order-contrastive pre-training (Agrawal et al. 2022, Section 2). A row of T events is
-    cut into windows of `length` events from a random first place, so that every event can be in a window; the pair is
-    uniform over the neighbours. The interval of a window's first event is made missing, since it reaches out of it.
-
-    Relations: `BiasedOrderPairs` and `PermutationPairs` differ only in the pairs with label 0.
-
-    Args:
-        length: events in a window; rows with fewer than two windows are not usable.
-
-    Example:
-        >>> x = Sequences({"code": torch.arange(6)}, torch.tensor([0]), torch.tensor([6]))
-        >>> views, label = OrderPairs(length=3)(x, torch.Generator().manual_seed(0))
-        >>> views.pad(views.values("code")).tolist(), label.tolist()
-        ([[0, 1, 2], [3, 4, 5]], [1.0])
-    """
-
-    length: int = 1
-
-    def __post_init__(self) -> None:
-        _at_least("length", self.length, 1)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least two windows."""
-        return x.lengths >= 2 * self.length
-
-    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, label)`, one pair per row."""
-        label = _coins(batch, rng)
-        window = _integers(batch.lengths // self.length - 1, rng)
-        return _pairs(batch, window + ~label, window + label, self.length, rng), label.float()
-
-
-@dataclass(frozen=True)
-class BiasedOrderPairs:
-    """As `OrderPairs`, but a pair with label 0 is a neighbouring pair in *either* order, so half of those are right.
-
-    OCP-biased (Agrawal et al. 2022, Section 3.2).
-
-    Relations: learns the same features as `OrderPairs` from more pairs; it shows what clean negatives are worth.
-
-    Args:
-        length: events in a window; rows with fewer than two windows are not usable.
-
-    Example:
-        >>> x = Sequences({"code": torch.arange(2)}, torch.tensor([0]), torch.tensor([2]))
-        >>> views, label = BiasedOrderPairs()(x[[0] * 400], torch.Generator().manual_seed(0))
-        >>> first = views.values("code")[:400]
-        >>> bool((first[label == 1] == 0).all()), 0.4 < float(first[label == 0].double().mean()) < 0.6
-        (True, True)
-    """
-
-    length: int = 1
-
-    def __post_init__(self) -> None:
-        _at_least("length", self.length, 1)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least two windows."""
-        return x.lengths >= 2 * self.length
-
-    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, label)`, one pair per row."""
-        label = _coins(batch, rng)
-        forward = label | _coins(batch, rng)
-        window = _integers(batch.lengths // self.length - 1, rng)
-        return _pairs(batch, window + ~forward, window + forward, self.length, rng), label.float()
-
-
-@dataclass(frozen=True)
-class PermutationPairs:
-    """As `OrderPairs`, but a pair with label 0 is any ordered pair of two distinct windows of the row.
-
-    Permutation-contrastive learning, PCL (Hyvärinen and Morioka 2017, as in Agrawal et al. 2022, Section 2). The two
-    windows are distinct: drawn with replacement, PCL could not recover what the paper reports.
-
-    Relations: `OrderPairs` has neighbours only and no label 0 in the right order.
-
-    Args:
-        length: events in a window; rows with fewer than two windows are not usable.
-
-    Example:
-        >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
-        >>> views, label = PermutationPairs()(x[[0] * 200], torch.Generator().manual_seed(0))
-        >>> first, second = views.values("code").view(2, 200)
-        >>> bool((first != second).all()), bool((second - first)[label == 1].eq(1).all())
-        (True, True)
-    """
-
-    length: int = 1
-
-    def __post_init__(self) -> None:
-        _at_least("length", self.length, 1)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least two windows."""
-        return x.lengths >= 2 * self.length
-
-    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, label)`, one pair per row."""
-        label = _coins(batch, rng)
-        windows = batch.lengths // self.length
-        window = _integers(windows - 1, rng)
-        one, other = _integers(windows, rng), _integers(windows - 1, rng)
-        other = other + (other >= one)  # uniform over the windows that are not `one`
-        first, second = torch.where(label, window, one), torch.where(label, window + 1, other)
-        return _pairs(batch, first, second, self.length, rng), label.float()
 
 
 @dataclass(frozen=True)
@@ -244,7 +132,7 @@ class ShuffledParts:
     count: int = 2
 
     def __post_init__(self) -> None:
-        _at_least("count", self.count, 1)
+        at_least("count", self.count, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows of which every view gets an event, and one view two."""
@@ -265,9 +153,6 @@ class ShuffledParts:
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "random_slices": RandomSlices,
     "rejection_slices": RejectionSlices,
-    "order_pairs": OrderPairs,
-    "biased_order_pairs": BiasedOrderPairs,
-    "permutation_pairs": PermutationPairs,
     "shuffled_parts": ShuffledParts,
 }
 """One name per sampler, as a configuration names it."""
@@ -331,30 +216,19 @@ def restart_gap(x: Sequences) -> Sequences:
     return replace(own, columns={**own.columns, "gap": gap})
 
 
-def _pairs(batch: Sequences, first: Tensor, second: Tensor, length: int, rng: torch.Generator) -> Sequences:
-    """Return `2n` views: the first window of each row's pair, then the second."""
-    phase = _integers(batch.lengths % length + 1, rng)  # where the first whole window starts
-    rows = torch.arange(len(batch), device=batch.device).repeat(2)
-    offset = phase.repeat(2) + length * torch.cat([first, second])
-    return restart_gap(batch.slice(rows, offset, torch.full_like(rows, length)))
-
-
-def _integers(high: Tensor, rng: torch.Generator) -> Tensor:
+def integers(high: Tensor, rng: torch.Generator) -> Tensor:
     """Return integers uniform on `{0, …, high - 1}`, each with its own bound; 0 where the bound is below 1."""
     uniform = torch.rand(high.shape, generator=rng, device=high.device, dtype=torch.float64)
     return (uniform * high).long().clamp(min=0)
 
 
-def _coins(batch: Sequences, rng: torch.Generator) -> Tensor:
-    return torch.rand(len(batch), generator=rng, device=batch.device) < 0.5
-
-
-def _at_least(name: str, value: int, least: int) -> None:
+def at_least(name: str, value: int, least: int) -> None:
+    """Raise if an option is below its least value."""
     if value < least:
         raise ConfigError(f"{name} is {value}; at least {least} is needed")
 
 
 def _bounds(shortest: int, longest: int) -> None:
-    _at_least("shortest", shortest, 1)
+    at_least("shortest", shortest, 1)
     if longest < shortest:
         raise ConfigError(f"longest is {longest}, below shortest, which is {shortest}")

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.sets import complete
+from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from eventvec.sequences import Sequences
-from eventvec.views import BiasedOrderPairs, OrderPairs, PermutationPairs
 
 
 class Order(nn.Module):
