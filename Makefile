@@ -11,11 +11,12 @@ export TORCH_INDEX
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 NEEDED := pyproject.toml constraints.txt
+PEER := .venv-peer
 # A full installation serves the demo too; it is made only once.
 DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint wheel check slow clean
+.PHONY: help venv demo test lint wheel check slow peer clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -41,6 +42,8 @@ check: lint test wheel  ## what the continuous integration runs
 slow: $(VENV)/.dev  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
+peer: $(PEER)/.done  ## make .venv-peer with pytorch-lifestream, for python -m benchmarks.peer
+
 clean:  ## remove what building, testing and the demo left behind; .venv stays
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-run
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -60,4 +63,13 @@ $(VENV)/.dev: $(NEEDED) $(VENV)/.torch
 
 $(VENV)/.demo: $(NEEDED) $(VENV)/.torch
 	$(INSTALL) -e '.[demo]'
+	@touch $@
+
+# The source archive, and without its own list of needs: benchmarks/peer/requirements.txt says why.
+$(PEER)/.done: constraints.txt benchmarks/peer/requirements.txt
+	$(PYTHON) -m venv $(PEER)
+	@echo "installing torch and pytorch-lifestream into $(PEER), some minutes where they have to be downloaded"
+	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) -r benchmarks/peer/requirements.txt
+	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) --no-deps --no-binary pytorch-lifestream pytorch-lifestream==0.7.0
 	@touch $@

@@ -44,12 +44,14 @@ def characters(kind: str):
     import tokenizers
     import transformers
 
-    vocabulary = ["<s>", "</s>", "<unk>", *string.ascii_lowercase, *string.digits, " "]
+    vocabulary = ["<s>", "</s>", "<unk>", *string.ascii_lowercase, *string.digits, " ", "<mask>"]
     model = tokenizers.models.WordLevel({token: i for i, token in enumerate(vocabulary)}, unk_token="<unk>")
     made = tokenizers.Tokenizer(model)
     made.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
     template = "<s> $A" if kind == "llama" else "<s> $A </s>"
-    made.post_processor = tokenizers.processors.TemplateProcessing(template, special_tokens=[("<s>", 0), ("</s>", 1)])
+    pair = None if kind == "llama" else "<s> $A </s> $B:1 </s>:1"
+    special = [("<s>", 0), ("</s>", 1)]
+    made.post_processor = tokenizers.processors.TemplateProcessing(template, pair, special_tokens=special)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
 
 

@@ -1,8 +1,9 @@
-"""Marks that need something the machine may lack."""
+"""Marks that need something the machine may lack, and a data folder of the test's own."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -14,3 +15,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder that EVENTVEC_DATA names."""
+    monkeypatch.setenv("EVENTVEC_DATA", str(tmp_path))
+    return tmp_path

@@ -6,12 +6,20 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.encoders import GRU, LSTM, EventEncoder, SetEncoder, TemporalConvolution, Transformer
+from eventvec.encoders import (
+    GRU,
+    LSTM,
+    EventEncoder,
+    PaperTransformer,
+    SetEncoder,
+    TemporalConvolution,
+    Transformer,
+)
 from eventvec.schema import Categorical, Dataset, Numeric, Schema, Vector
 from eventvec.sequences import Sequences
 
 ALL_TIMES = ("gap", "hour", "weekday", "yearday")
-ENCODERS = ("gru", "lstm", "set", "tcn", "transformer")
+ENCODERS = ("gru", "lstm", "set", "tcn", "transformer", "transformer_paper")
 
 
 def schema(codes: int = 4, kind: str = "timestamp") -> Schema:
@@ -75,6 +83,7 @@ def encoder(name: str, dim: int = 8, layers: int = 1, seed: int = 0, **events: o
         torch.manual_seed(seed)
         encoded = EventEncoder(schema(), **{"time": ALL_TIMES, **events})
         kinds = {"gru": GRU, "lstm": LSTM, "set": SetEncoder, "tcn": TemporalConvolution, "transformer": Transformer}
+        kinds["transformer_paper"] = PaperTransformer
         small = {"transformer": {"heads": 2, "longest": 6}, "set": {"heads": 2}, "tcn": {"width": 8}}.get(name, {})
         made = kinds[name](encoded, dim=dim, layers=layers, **small)
         for weight in made.parameters():
@@ -92,7 +101,11 @@ def elsewhere(x: Sequences, seed: int = 1) -> Sequences:
     rng = torch.Generator().manual_seed(seed)
     columns = {}
     for name, values in x.columns.items():
-        other = values[torch.randperm(len(values), generator=rng)] * 3 + 1
+        order = torch.randperm(len(values), generator=rng)
+        if isinstance(values, Sequences):
+            columns[name] = values[torch.where(named, torch.arange(len(values)), order)]
+            continue
+        other = values[order] * 3 + 1
         if name == "code":
             other = (values + 1 + torch.randint(0, 4, values.shape, generator=rng)) % 6
         if name in ("gap", "amount"):

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 from eventvec import tables
-from eventvec.cli import EXTRAS, app
+from eventvec.cli import app
+from eventvec.doctor import EXTRAS
 
 
 def invoke(*arguments: object) -> Any:
@@ -337,7 +338,7 @@ def test_doctor_knows_versions_and_devices() -> None:
     assert {f"extra {extra}" for extra in extras} <= found.keys()
 
 
-@pytest.mark.parametrize("command", ["demo", "fit", "embed", "predict", "evaluate", "doctor"])
+@pytest.mark.parametrize("command", ["demo", "fit", "embed", "predict", "evaluate", "diagnose", "doctor"])
 def test_every_command_has_an_example(command: str) -> None:
     shown = invoke(command, "--help")
     assert shown.exit_code == 0

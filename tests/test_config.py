@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -24,11 +25,11 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.errors import ConfigError
-from eventvec.losses import HardNegatives
 from eventvec.methods import CoLES, CReSP, Order
+from eventvec.negatives import HardNegatives
 from eventvec.pairs import BiasedOrderPairs
 from eventvec.sequences import Sequences
-from eventvec.views import VIEWS, RandomSlices, RejectionSlices
+from eventvec.views import VIEWS, RandomSlices, RejectionSlices, Views
 
 SMALL = {"name": "gru", "dim": 8}
 
@@ -157,20 +158,25 @@ def test_tables_become_arguments():
         ("name=order", "method: order needs pairs"),
         (
             "views.name=random_slice",
-            "method.views: name 'random_slice' is not known; did you mean 'random_slices'? PART",
+            "method.views: name 'random_slice' is not known; did you mean 'random_slices' or 'random_samples'? "
+            "accepted: VIEWS",
         ),
-        ("views.name=order_pairs", "method.views is OrderPairs(length=1): SLICES"),
-        ("views.count=3", "method.views is {'count': 3}; add name = one of: random_slices, rejection_slices"),
+        ("views.name=order_pairs", "method.views is OrderPairs(length=1, skip=0, within=None, count=1): SLICES"),
+        ("views.count=3", "method.views is {'count': 3}; add name = one of: VIEWS"),
         ("margin={count=3}", "method.margin is {'count': 3}: input should be a valid number"),
         ("views={name='random_slices', cont=3}", "method.views has no option 'cont'; did you mean 'count'? OPTIONS"),
-        ("views={name='random_slices', count=1}", "method.views: count is 1; at least 2 is needed"),
+        (
+            "views={name='random_slices', count=1}",
+            "method: views has count 1; at least 2 views of a row are needed to compare them",
+        ),
     ],
 )
 def test_a_method_table_that_is_wrong_is_refused(wrong, message):
-    parts = ", ".join(sorted(PARTS))
-    message = message.replace("PART", f"accepted: {parts}").replace("OPTIONS", "accepted: count, longest, shortest")
+    message = message.replace("OPTIONS", "accepted: count, longest, shortest")
     message = message.replace("METHODS", f"accepted: {', '.join(sorted(METHOD_NAMES))}")
-    slices = "input should be an instance of RandomSlices or an instance of RejectionSlices"
+    kinds = [kind.__name__ for kind in get_args(Views)]
+    slices = f"input should be {' or '.join(f'an instance of {kind}' for kind in kinds)}"
+    message = message.replace("VIEWS", ", ".join(sorted(n for n, part in PARTS.items() if part in get_args(Views))))
     refused(message.replace("SLICES", slices), f"method.{wrong}")
 
 
@@ -267,7 +273,8 @@ def test_what_is_built_in_python_is_described():
 def test_every_encoder_is_built_again_with_the_same_weights(name):
     encoder = make.encoder(name, dim=8, layers=2, width=3)
     table = describe(Order(encoder, BiasedOrderPairs(4)))
-    assert table["method"] == {"name": "order", "pairs": {"name": "biased_order_pairs", "length": 4}}
+    pairs = {"name": "biased_order_pairs", "length": 4, "skip": 0, "count": 1}
+    assert table["method"] == {"name": "order", "pairs": pairs}
     again = build_encoder(table["encoder"], make.schema())
     again.load_state_dict(encoder.state_dict())
     x = make.sequences([5, 0, 9])

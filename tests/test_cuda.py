@@ -104,6 +104,6 @@ def test_scan_and_cudnn_agree_on_an_all_empty_batch() -> None:
     pack = scan.Pack.of(torch.zeros(3, dtype=torch.long, device="cuda"))
     cell = torch.nn.GRU(4, 5).cuda()
     start = torch.randn(3, 5, device="cuda")
-    states, last = scan.gru(cell, torch.zeros(0, 4, device="cuda"), start, pack)
+    states, [(last,)] = scan.states([cell], torch.zeros(0, 4, device="cuda"), [(start,)], pack)
     assert states.shape == (0, 5)
     assert torch.equal(last, start)

@@ -17,14 +17,14 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors", "distributed", "files"),
     ("sequences",),
-    ("schema", "views", "processes", "losses", "negatives", "precision"),
-    ("pairs",),
+    ("schema", "views", "processes", "losses", "negatives", "precision", "workspace"),
+    ("pairs", "selection", "objectives"),
     ("encoders", "features"),
     ("methods",),
-    ("train", "embed", "config", "checkpoint"),
+    ("train", "optimizer", "validation", "embed", "config", "checkpoint"),
     ("tables", "states", "memory", "update", "evaluate", "search", "diagnose", "report"),
     ("datasets", "sklearn"),
-    ("demo", "terminal", ""),  # the package itself: what it shows, only the command line may use
+    ("demo", "terminal", "doctor", ""),  # the package itself: what it shows, only the command line may use
     ("cli",),
     ("__main__",),
 )

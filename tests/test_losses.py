@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventvec.errors import ConfigError
-from eventvec.losses import NEGATIVES, HardNegatives, contrastive, squared_distances
+from eventvec.losses import contrastive, squared_distances
+from eventvec.negatives import HardNegatives
 
 
 def sphere(rows: int, dim: int = 6, seed: int = 0) -> torch.Tensor:
@@ -126,24 +126,3 @@ def test_distances_keep_their_digits_under_autocast():
         assert torch.equal(squared_distances(z), exact)
         loss = contrastive(z, source)
     assert torch.equal(loss, contrastive(z, source))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.integers(1, 10), st.integers(0, 10**6))
-def test_hard_negatives_are_the_nearest_of_other_sources(source, count, seed):
-    squared, sources = squared_distances(sphere(len(source), 3, seed)), torch.tensor(source)
-    chosen = HardNegatives(count)(squared, sources[:, None] == sources)
-    assert chosen.shape == (len(source), min(count, len(source)))
-    for i, row in enumerate(chosen.tolist()):
-        others = sorted((float(squared[i, j]), j) for j in range(len(source)) if source[j] != source[i])
-        assert row[: len(others)] == [j for _, j in others[:count]]
-        assert all(source[j] == source[i] for j in row[len(others) :])
-
-
-def test_no_negatives_is_refused():
-    with pytest.raises(ConfigError, match="count is 0; at least 1"):
-        HardNegatives(0)
-
-
-def test_each_name_makes_a_rule():
-    assert {name: type(make()) for name, make in NEGATIVES.items()} == {"hard_negatives": HardNegatives}

@@ -13,9 +13,9 @@ import cases
 import make
 from eventvec import losses
 from eventvec.config import build_method, describe
-from eventvec.losses import HardNegatives
-from eventvec.methods import METHODS, CoLES, Order, ocp, ocp_biased, pcl
-from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
+from eventvec.methods import METHODS, CoLES, Order
+from eventvec.negatives import HardNegatives
+from eventvec.pairs import OrderPairs
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, RejectionSlices
 
@@ -122,10 +122,10 @@ def test_a_description_builds_a_method_of_the_same_shape(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_batch_is_left_as_it_was(name):
     method, batch = case(name)
-    before = {key: values.clone() for key, values in batch.columns.items()}
-    starts, lengths = batch.starts.clone(), batch.lengths.clone()
+    before = {key: values.clone() for key, values in batch.columns.items() if isinstance(values, Tensor)}
+    names, starts, lengths = list(batch.columns), batch.starts.clone(), batch.lengths.clone()
     method.loss(batch, rng()).backward()
-    assert list(batch.columns) == list(before)
+    assert list(batch.columns) == names
     assert all(torch.equal(batch.columns[key].nan_to_num(-1), before[key].nan_to_num(-1)) for key in before)
     assert torch.equal(batch.starts, starts)
     assert torch.equal(batch.lengths, lengths)
@@ -192,14 +192,6 @@ def test_order_is_the_mean_cross_entropy_of_one_pair_per_row():
     expected = -torch.where(label == 1, chance, 1 - chance).log().mean()
     torch.testing.assert_close(method.loss(batch, rng()), expected)
     torch.testing.assert_close(F.binary_cross_entropy(chance, label), expected)
-
-
-@pytest.mark.parametrize(
-    ("make_one", "pairs"), [(ocp, OrderPairs), (ocp_biased, BiasedOrderPairs), (pcl, PermutationPairs)]
-)
-def test_the_names_differ_in_their_pairs(make_one, pairs):
-    assert make_one(Amount(), length=4).pairs == pairs(4)
-    assert make_one(Amount()).pairs == pairs(1)
 
 
 # They learn what they are for

@@ -21,6 +21,7 @@ from eventvec.methods import Supervised
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables import predict
+from eventvec.views import Altered, RejectionSlices
 
 SIZE = 160
 
@@ -149,6 +150,79 @@ def test_what_cannot_be_learned_is_refused(data: ev.Dataset):
         ev.fit(supervised(data), nobody, epochs=1)
 
 
+def test_a_label_that_is_the_same_everywhere_is_refused(data: ev.Dataset):
+    calm = data.sequences[[row for row in range(SIZE) if row % 4 and data.sequences.static["habit"][row] == 3]]
+    assert 10 < len(calm) < SIZE / 2
+    sentence = f"static column 'habit' has one and the same value in all {len(calm)} rows that have any; at least 2"
+    with pytest.raises(DataError, match=sentence):
+        ev.fit(supervised(data), replace(data, sequences=calm), epochs=1)
+    method, x = given(Numeric("kind"), [math.nan, 4.0, 4.0])
+    with pytest.raises(DataError, match="one and the same value in all 2 rows"):
+        method.usable(x)
+    assert method.usable(x[:2]).tolist() == [False, True]  # one row alone says nothing of others
+
+
+# Views, and the head of the paper's fine-tuning
+
+
+def test_views_are_windows_with_the_label_of_their_row_in_training_only():
+    torch.manual_seed(0)
+    x, slices = make.sequences([9, 4, 7, 0]), ev.RandomSlices(count=3, shortest=2, longest=5)
+    kind = torch.tensor([2, 3, 4, 2])
+    x = Sequences(x.columns, x.starts, x.lengths, {"kind": kind})
+    method = Supervised(make.encoder("gru", batch_norm=False), make.schema(), "kind", slices)
+    assert method.usable(x).all()  # of a short row, there is one window: itself
+
+    def mean(rows: Sequences, labels: Tensor) -> float:
+        chances = [method.head(method.encoder(rows[[i]])).softmax(1)[0, label - 2] for i, label in enumerate(labels)]
+        return -float(torch.stack(chances).log().mean().detach())
+
+    views, source = slices(x, torch.Generator().manual_seed(5))
+    assert method.train().loss(x, torch.Generator().manual_seed(5)).item() == pytest.approx(mean(views, kind[source]))
+    assert method.eval().loss(x, torch.Generator()).item() == pytest.approx(mean(x, kind))
+    assert mean(views, kind[source]) != pytest.approx(mean(x, kind), rel=1e-3)
+
+
+def test_one_slice_may_stand_for_a_row_and_what_may_leave_a_row_out_is_refused():
+    x = make.sequences([9, 4, 7, 1])
+    x = Sequences(x.columns, x.starts, x.lengths, {"kind": torch.tensor([2, 3, 4, 2])})
+    one = ev.RandomSlices(count=1, shortest=2, longest=5)
+    method = Supervised(make.encoder("gru"), make.schema(), "kind", Altered(one, dropout=0.0)).train()
+    views, source = one(x, torch.Generator().manual_seed(5))
+    assert source.tolist() == [0, 1, 2, 3]
+    expected = nn.functional.cross_entropy(method.head(method.encoder(views)), torch.tensor([0, 1, 2, 0]))
+    torch.testing.assert_close(method.loss(x, torch.Generator().manual_seed(5)), expected)
+    with pytest.raises(ConfigError, match="views is cut by RejectionSlices, which may leave rows out; accepted: Ra"):
+        Supervised(make.encoder("gru"), make.schema(), "kind", Altered(RejectionSlices()))
+
+
+def test_the_head_for_fine_tuning_normalises_the_embedding():
+    schema = replace(make.schema(), static=(Categorical("kind", ("a", "b")),))
+    method = Supervised(Given(), schema, "kind", batch_norm=True).train()
+    z = torch.tensor([[1.0, 5.0], [3.0, 5.0], [5.0, 8.0]])
+    static = {"z": z, "kind": torch.tensor([2, 3, 3])}
+    x = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), static)
+    linear = method.head[-1]
+    unit = (z - z.mean(0)) / (z.var(0, unbiased=False) + 1e-5).sqrt()
+    expected = nn.functional.cross_entropy(linear(unit), torch.tensor([0, 1, 1]))
+    torch.testing.assert_close(method.loss(x, torch.Generator()), expected)
+    mean, var = 0.1 * z.mean(0), 0.9 + 0.1 * z.var(0)  # what one batch leaves, read in evaluation
+    torch.testing.assert_close(method.eval().predictor(x), linear((z - mean) / (var + 1e-5).sqrt()))
+    assert method.predictor.dim == 2
+
+
+def test_views_and_the_head_are_written_down_and_learn(data: ev.Dataset, truth: pl.DataFrame, tmp_path: Path):
+    torch.manual_seed(0)
+    slices = Altered(ev.RandomSlices(count=2, shortest=5, longest=15), dropout=0.2)
+    method = Supervised(encoder(data), data.schema, "habit", slices, batch_norm=True)
+    ev.fit(method, data, epochs=8, batch_size=16, lr=0.01, out=tmp_path / "run")
+    run = ev.load(tmp_path / "run")
+    assert run.method.views == slices
+    plain = ev.read(frames()[0], schema=run.schema)
+    found = pl.DataFrame(predict(run.method, plain))["prediction"]
+    assert (found.gather_every(4) == truth["habit"]).mean() > 0.85
+
+
 # It learns, and says what it learned
 
 
@@ -220,7 +294,7 @@ def test_a_killed_run_resumes_and_loads_to_the_same_predictions(data: ev.Dataset
     ev.fit(gone_on, data, out=tmp_path / "cut", resume=True, **settings)
     assert same(weights(whole), weights(gone_on))
     run = ev.load(tmp_path / "cut")
-    assert run.config["method"] == {"name": "supervised", "label": "habit"}
+    assert run.config["method"] == {"name": "supervised", "label": "habit", "batch_norm": False}
     plain = ev.read(frames()[0], schema=run.schema)
     assert predict(run.method, plain).equals(predict(whole, data))
     assert "learning from the static column `habit`" in (tmp_path / "cut" / "README.md").read_text()
@@ -267,6 +341,19 @@ def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: chec
     ev.fit(method, few, epochs=60, batch_size=12, lr=0.01, validation=0)
     found = pl.DataFrame(predict(method, data))["prediction"].gather_every(4)
     assert (found == truth["habit"]).mean() > 0.75
+
+
+def test_a_frozen_encoder_is_judged_by_its_head_then_tuned_at_its_own_rate(data: ev.Dataset, run: checkpoint.Run):
+    method = Supervised(encoder(data), data.schema, "habit", batch_norm=True)
+    checkpoint.begin_from(method, data.schema, run)
+    head = weights(method.head)
+    ev.fit(method, data, epochs=2, batch_size=12, lr=0.01, freeze=2, validation=0)
+    assert same(weights(method.encoder), weights(run.encoder))  # running statistics too
+    assert not same(weights(method.head), head)
+    ev.fit(method, data, epochs=1, batch_size=12, lr=0.01, encoder_lr=1e-9, schedule="constant", validation=0)
+    before, after = weights(run.encoder), weights(method.encoder)
+    moved = {name: float((after[name] - before[name]).abs().max()) for name in before if "norm" not in name}
+    assert 0 < max(moved.values()) < 1e-6
 
 
 def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: checkpoint.Run):

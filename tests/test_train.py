@@ -104,6 +104,103 @@ def test_a_killed_run_resumes_to_the_same_weights(data: ev.Dataset, tmp_path: Pa
     assert same(weights(whole), weights(ev.load(tmp_path / "cut").method))
 
 
+def fine_tuning(data: ev.Dataset) -> ev.RTD:
+    """Return a method with weights besides its encoder's."""
+    torch.manual_seed(0)
+    return ev.RTD(ev.GRU(ev.EventEncoder(data.schema), dim=8), share=0.3)
+
+
+TUNING: dict[str, Any] = {
+    "epochs": 4, "batch_size": 12, "lr": 0.01, "encoder_lr": 0.002, "freeze": 2, "schedule": "step", "step_epochs": 1,
+    "step_factor": 0.5, "validation": 0.1, "seed": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [1, 5, 6, 7, 11])
+def test_a_run_with_two_rates_and_a_frozen_start_resumes_to_the_same_weights(
+    data: ev.Dataset, tmp_path: Path, steps: int
+) -> None:
+    whole = fine_tuning(data)
+    ev.fit(whole, data, **TUNING)
+    settings = {**TUNING, "checkpoint_every": 1, "out": tmp_path / "cut"}
+    with pytest.raises(Killed):  # three steps an epoch: before, at and after the thaw
+        ev.fit(fine_tuning(data), data, progress=killed_after(steps), **settings)
+    gone_on = fine_tuning(data)
+    result = ev.fit(gone_on, data, resume=True, **settings)
+    assert result.steps == 12
+    assert same(weights(whole), weights(gone_on))
+
+
+def test_a_frozen_encoder_rests_in_its_epochs_and_learns_afterwards(data: ev.Dataset) -> None:
+    method, seen = fine_tuning(data), {}
+    begun = {"encoder": weights(method.encoder), "head": weights(method.head)}
+
+    def keep(record: Record) -> None:
+        seen[record["step"]] = {"encoder": weights(method.encoder), "head": weights(method.head)}
+
+    ev.fit(method, data, progress=keep, **TUNING)
+    assert same(seen[6]["encoder"], begun["encoder"])  # running statistics too
+    assert not same(seen[1]["head"], begun["head"])
+    for name, value in weights(method.encoder).items():  # every part of it, once it thaws
+        assert not torch.equal(value, begun["encoder"][name]) or not bool(value.any()), name
+    assert not same(seen[7]["encoder"], begun["encoder"])
+    assert all(weight.requires_grad for weight in method.parameters())
+
+
+def test_a_frozen_encoder_is_given_back_when_a_step_fails(data: ev.Dataset) -> None:
+    method = fine_tuning(data)
+    with torch.no_grad():
+        method.head.bias.fill_(float("nan"))
+    with pytest.raises(ev.DataError, match="the loss became nan"):
+        ev.fit(method, data, **TUNING)
+    assert all(weight.requires_grad for weight in method.parameters())
+    assert method.encoder.training
+
+
+def test_rates_fall_by_steps_and_each_part_has_its_own(data: ev.Dataset) -> None:
+    result = ev.fit(fine_tuning(data), data, **{**TUNING, "epochs": 5, "step_epochs": 2, "validation": 0})
+    assert [record["lr"] for record in result.history] == [0.01, 0.01, 0.005, 0.005, 0.0025]
+    start, moved = fine_tuning(data), []
+    for encoder_lr in (None, 1e-9):
+        method = fine_tuning(data)
+        ev.fit(method, data, epochs=1, batch_size=12, encoder_lr=encoder_lr, validation=0)
+        change = {n: float((v - start.state_dict()[n]).abs().max()) for n, v in method.state_dict().items()}
+        moved.append({n: v for n, v in change.items() if "norm.r" not in n and "norm.n" not in n})
+    assert max(v for n, v in moved[0].items() if n.startswith("encoder")) > 1e-3
+    assert max(v for n, v in moved[1].items() if n.startswith("encoder")) < 1e-6
+    assert min(change["head.weight"] for change in moved) > 1e-3
+
+
+def test_an_equal_rate_for_the_encoder_changes_nothing(data: ev.Dataset) -> None:
+    one, other = fine_tuning(data), fine_tuning(data)
+    ev.fit(one, data, epochs=2, batch_size=12, lr=0.01)
+    ev.fit(other, data, epochs=2, batch_size=12, lr=0.01, encoder_lr=0.01)
+    assert same(weights(one), weights(other))
+
+
+def test_a_method_that_is_all_encoder_is_not_frozen(data: ev.Dataset) -> None:
+    with pytest.raises(ev.ConfigError, match="freeze is 1, but a CoLES has no weights besides its encoder's"):
+        ev.fit(coles(data), data, epochs=2, freeze=1)
+
+
+def test_a_run_begun_before_an_option_came_is_gone_on_with(data: ev.Dataset, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"epochs": 3, "batch_size": 12, "checkpoint_every": 1}
+    whole = coles(data)
+    ev.fit(whole, data, **settings)
+    with pytest.raises(Killed):
+        ev.fit(coles(data), data, out=tmp_path / "run", progress=killed_after(4), **settings)
+    path = tmp_path / "run" / "config.toml"
+    newer = ("freeze", "step_epochs", "step_factor", "layers")
+    lines = path.read_text().splitlines()
+    assert {name for name in newer for line in lines if line.startswith(f"{name} =")} == set(newer)
+    path.write_text("\n".join(line for line in lines if not line.startswith(newer)))
+    with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):
+        ev.fit(coles(data), data, out=tmp_path / "run", resume=True, schedule="step", **settings)
+    gone_on = coles(data)
+    ev.fit(gone_on, data, out=tmp_path / "run", resume=True, **settings)
+    assert same(weights(whole), weights(gone_on))
+
+
 def test_a_run_killed_by_the_system_resumes_to_the_same_weights(tmp_path: Path) -> None:
     table(200, 40).write_parquet(tmp_path / "events.parquet")
     command = [
@@ -225,6 +322,24 @@ def test_entities_too_short_for_the_method_are_counted(data: ev.Dataset) -> None
         ev.fit(ev.CoLES(coles(data).encoder, ev.RandomSlices(shortest=50, longest=60)), data, epochs=1)
 
 
+def test_events_that_are_all_the_same_are_said(data: ev.Dataset) -> None:
+    events = table(12, 20).with_columns(code=pl.lit("tea"), amount=pl.lit(1.0))
+    named: dict[str, Any] = {"key": "id", "time": "t", "categorical": ["code"], "numeric": ["amount"]}
+    same_ones = ev.read(events, **named)
+    for method in (coles(same_ones), fine_tuning(same_ones), ev.CPC(fine_tuning(same_ones).encoder, horizons=2)):
+        result = ev.fit(method, same_ones, epochs=1, batch_size=4)
+        assert any("every event is the same in all columns (gap, code, amount)" in note for note in result.notes)
+    other = ev.read(events.with_columns(amount=pl.when(pl.col("id") == 11).then(2.0).otherwise(1.0)), **named)
+    for varied in (other, data):
+        assert not any("every event is the same" in note for note in ev.fit(coles(varied), varied, epochs=1).notes)
+
+
+def test_histories_of_one_event_are_said() -> None:
+    single = ev.read(table(12, 1), key="id", time="t", categorical=["code"], numeric=["amount"])
+    with pytest.raises(ev.DataError, match=r"0 of 12 entities can be used .*the longest has 1 events"):
+        ev.fit(coles(single), single, epochs=1)
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -233,12 +348,16 @@ def test_entities_too_short_for_the_method_are_counted(data: ev.Dataset) -> None
         ({"lr": -1.0}, "lr is -1.0, it must be above 0"),
         ({"lr": 0.0}, "lr is 0.0, it must be above 0"),
         ({"clip": 0.0}, "clip is 0.0, it must be above 0"),
+        ({"encoder_lr": 0.0}, "encoder_lr is 0.0, it must be above 0"),
+        ({"freeze": -1}, "freeze is -1, at least 0 is needed"),
+        ({"step_epochs": 0}, "step_epochs is 0, at least 1 is needed"),
+        ({"step_factor": 0.0}, "step_factor is 0.0, it must be above 0 and at most 1"),
         ({"time_budget": 0.0}, "time_budget is 0.0, it must be above 0"),
         ({"time_budget": float("nan")}, "time_budget is nan, it must be above 0 and finite"),
         ({"seed": 2**62}, "it must lie in"),
         ({"seed": -1}, "it must lie in"),
         ({"validation": 0.9}, "validation is 0.9"),
-        ({"schedule": "step"}, "accepted: cosine, constant"),
+        ({"schedule": "steps"}, "did you mean 'step'"),
         ({"checkpoint_every": 0}, "checkpoint_every is 0"),
     ],
 )

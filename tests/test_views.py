@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 
 import pytest
 import torch
@@ -11,41 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+import laws
 import make
 from eventvec import views
 from eventvec.errors import ConfigError, DataError
-from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from eventvec.sequences import Sequences
 from eventvec.views import (
     VIEWS,
+    Altered,
+    DisjointSamples,
+    DisjointSegments,
+    RandomSamples,
     RandomSlices,
     RejectionSlices,
     ShuffledParts,
+    TimeWindows,
     as_of,
     hold_out,
     restart_gap,
 )
+from laws import counting, is_uniform, rng
 
-PAIRS = (OrderPairs, BiasedOrderPairs, PermutationPairs)
-SAMPLERS = (RandomSlices(3, 2, 4), RejectionSlices(6, 2, 4), ShuffledParts(2), *(pairs(2) for pairs in PAIRS))
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def counting(length: int, rows: int = 1) -> Sequences:
-    """Return equal rows whose events are 0, 1, 2, …"""
-    lengths = torch.full((rows,), length)
-    return Sequences({"at": torch.arange(length)}, torch.zeros_like(lengths), lengths)
-
-
-def is_uniform(found: list, over: list) -> bool:
-    """Return whether counts pass a chi-square test at about six deviations; every value must have been met."""
-    counts, expected = Counter(found), len(found) / len(over)
-    assert set(counts) <= set(over), f"{set(counts) - set(over)} cannot be"
-    chi, free = sum((counts[value] - expected) ** 2 / expected for value in over), len(over) - 1
-    return chi < free + 6 * (2 * max(free, 1)) ** 0.5 and len(counts) == len(over)
+SAMPLERS = (RandomSlices(3, 2, 4), RejectionSlices(6, 2, 4), DisjointSegments(2), TimeWindows(1.2e15, 3, 1))
 
 
 # Slices
@@ -126,157 +112,133 @@ def test_every_event_can_be_in_a_slice(sampler, length):
     assert set(cut.values("at").tolist()) == set(range(length))
 
 
-# Pairs
+# Segments
 
 
-def windows(sampler, length: int, draws: int, seed: int = 0) -> list[tuple[int, int, bool]]:
-    """Return the first events of the two windows, and the label, of many pairs of one row."""
-    cut, label = sampler(counting(length, draws), rng(seed))
-    assert cut.lengths.unique().tolist() == [sampler.length]
-    assert label.dtype == torch.float32
-    first, second = cut.values("at").view(2, draws, sampler.length)[:, :, 0].tolist()
-    return list(zip(first, second, label.bool().tolist(), strict=True))
+def test_segments_are_uniform_over_the_ways_to_cut_a_row():
+    cut, source = DisjointSegments(3)(counting(5, 12_000), rng())
+    assert source.tolist() == [row for row in range(12_000) for _ in range(3)]
+    ways = [way for way in itertools.product(range(1, 6), repeat=3) if sum(way) == 5]
+    assert is_uniform([tuple(way) for way in cut.lengths.view(-1, 3).tolist()], ways)
 
 
-@pytest.mark.parametrize("sampler", [pairs(size) for pairs in PAIRS for size in (1, 2, 3)])
-@pytest.mark.parametrize("more", [0, 1, 4, 7])
-def test_windows_never_overlap_and_phases_reach_every_event(sampler, more):
-    size = sampler.length
-    length = 2 * size + more
-    found = windows(sampler, length, 800)
-    assert all(abs(one - other) >= size and (one - other) % size == 0 for one, other, _ in found)
-    assert {start + step for one, other, _ in found for start in (one, other) for step in range(size)} == set(
-        range(length)
-    )
-    assert all(other - one == size for one, other, label in found if label)
+@given(st.lists(st.integers(0, 9), max_size=6), st.integers(2, 5), st.integers(0, 2**31 - 1))
+@settings(max_examples=40, deadline=None)
+def test_segments_leave_no_event_out(lengths, count, seed):
+    x = make.sequences(lengths, seed)
+    cut, source = DisjointSegments(count)(x, rng(seed))
+    assert torch.equal(cut.flat(), x.flat())
+    assert source.tolist() == [row for row, length in enumerate(lengths) for _ in range(min(length, count))]
+    assert bool((cut.lengths > 0).all())
 
 
-def test_pairs_with_label_1_are_uniform_over_neighbours():
-    for sampler in (pairs(2) for pairs in PAIRS):
-        found = windows(sampler, 9, 12_000)
-        assert is_uniform([label for *_, label in found], [False, True])
-        ordered = [one for one, _, label in found if label]  # phase 0 or 1, then window 0, 1 or 2
-        assert is_uniform(ordered, [0, 1, 2, 3, 4, 5])
+# Windows of time
 
 
-def test_order_pairs_swap_what_has_label_0():
-    swapped = [(one, other) for one, other, label in windows(OrderPairs(1), 4, 6000) if not label]
-    assert is_uniform(swapped, [(1, 0), (2, 1), (3, 2)])
+def windows(times: list[float], width: float, shortest: int) -> list[tuple[int, int]]:
+    """Return the start and the length of each window that can be drawn, one event at a time."""
+    found = [(i, sum(start <= t < start + width for t in times[i:])) for i, start in enumerate(times)]
+    return [(start, length) for start, length in found if length >= shortest]
 
 
-def test_half_of_the_biased_negatives_are_in_order():
-    negatives = [(one, other) for one, other, label in windows(BiasedOrderPairs(1), 4, 12_000) if not label]
-    assert is_uniform(negatives, [(0, 1), (1, 2), (2, 3), (1, 0), (2, 1), (3, 2)])
+@given(st.lists(st.integers(0, 30), max_size=9), st.integers(1, 12), st.integers(1, 4), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_time_windows_are_those_of_a_loop(times, width, shortest, whole):
+    times = sorted(times)
+    column = torch.tensor([7, *times, 7], dtype=torch.int64 if whole else torch.float64)
+    starts, lengths = torch.tensor([1, 1, 0]), torch.tensor([len(times), len(times), 1])
+    sampler = TimeWindows(width - 0.5 if whole else width, count=60, shortest=shortest)
+    expected, alone = windows(times, sampler.width, shortest), windows([7], width, shortest)
+    cut, source = sampler(Sequences({"time": column}, starts, lengths), rng())
+    for row, possible, first in ((0, expected, 1), (1, expected, 1), (2, alone, 0)):
+        own = cut[source == row]
+        assert len(own) == (60 if possible else 0)
+        drawn = set(zip((own.starts - first).tolist(), own.lengths.tolist(), strict=True))
+        assert drawn <= set(possible)
+        assert len(possible) > 4 or drawn == set(possible)
+    usable = sampler.usable(Sequences({"time": column}, starts, lengths))
+    assert usable.tolist() == [len(expected) > 1, len(expected) > 1, False]
 
 
-def test_permuted_negatives_are_any_two_distinct_windows():
-    negatives = [(one, other) for one, other, label in windows(PermutationPairs(1), 4, 12_000) if not label]
-    assert is_uniform(negatives, list(itertools.permutations(range(4), 2)))
+def test_time_windows_are_uniform_over_the_windows_with_enough_events():
+    times = [0, 1, 5, 6, 7, 20, 21]
+    x = Sequences({"time": torch.tensor(times)}, torch.tensor([0]), torch.tensor([7]))
+    cut, _ = TimeWindows(3, count=8000, shortest=2)(x, rng())
+    found = list(zip(cut.starts.tolist(), cut.lengths.tolist(), strict=True))
+    assert windows(times, 3, 2) == [(0, 2), (2, 3), (3, 2), (5, 2)]
+    assert is_uniform(found, windows(times, 3, 2))
 
 
-@pytest.mark.parametrize("pairs", PAIRS)
-def test_two_windows_are_enough(pairs):
-    found = windows(pairs(3), 6, 200)
-    assert {(one, other) for one, other, label in found if label} == {(0, 3)}
-    assert {(one, other) for one, other, label in found if not label} >= {(3, 0)}
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("30 minutes", 1800), ("12h", 43_200), ("1 day", 86_400), ("0.5 d", 43_200), ("2 weeks", 1_209_600)],
+)
+def test_a_width_in_words_is_in_microseconds(text, seconds):
+    assert TimeWindows(text).span == seconds * 1_000_000
 
 
-@pytest.mark.parametrize("pairs", PAIRS)
-def test_pairs_keep_firsts_before_seconds_of_the_same_rows(pairs):
-    x = make.sequences([5, 8, 4])
-    cut, label = pairs(2)(x, rng())
-    assert cut.static["row"].tolist() == [0, 1, 2, 0, 1, 2]
-    assert label.shape == (3,)
+def test_wide_windows_keep_whole_numbers_whole():
+    start = 1_700_000_000_000_000  # beyond what float32, which holds 24 bits, can tell apart
+    x = Sequences({"time": start + torch.tensor([0, 1, 2, 3])}, torch.tensor([0]), torch.tensor([4]))
+    cut, _ = TimeWindows(1.5, count=50, shortest=2)(x, rng())
+    assert cut.lengths.unique().tolist() == [2]
 
 
-@pytest.mark.parametrize("pairs", PAIRS)
-def test_a_window_forgets_the_gap_that_reaches_out_of_it(pairs):
-    x = make.sequences([6, 7, 5], spare=0)
-    before = {name: values.clone() for name, values in x.columns.items()}
-    cut, _ = pairs(2)(x, rng())
-    gap = cut.pad(cut.values("gap"))
-    assert bool(gap[:, 0].isnan().all())
-    assert not bool(gap[:, 1].isnan().any())
-    assert all(torch.equal(x.columns[name].nan_to_num(), before[name].nan_to_num()) for name in before)
-    flat = {int(time): float(value) for time, value in zip(x.columns["time"], x.columns["gap"], strict=True)}
-    assert gap[:, 1].tolist() == [flat[int(time)] for time in cut.pad(cut.values("time"))[:, 1]]
+def test_windows_without_times_or_of_days_on_a_scale_without_calendar_are_refused():
+    lengths = torch.tensor([2])
+    with pytest.raises(DataError, match="along the column 'time', and there is none"):
+        TimeWindows(3).usable(Sequences({}, lengths, lengths))
+    with pytest.raises(DataError, match="of width '7 days' are cut along the column 'time', and it has fractions"):
+        TimeWindows()(Sequences({"time": torch.rand(4)}, lengths, lengths), rng())
 
 
-# Parts
+def test_windows_of_days_that_hold_every_history_to_its_end_are_refused():
+    days = Sequences({"time": torch.arange(9)}, torch.tensor([0, 4]), torch.tensor([4, 5]))
+    with pytest.raises(DataError, match=r"width is '2 days', 172,800,000,000 microseconds, .* lasts 4 in"):
+        TimeWindows("2 days", shortest=2).usable(days)
+    assert TimeWindows(2, shortest=2).usable(days).tolist() == [True, True]
+    assert TimeWindows("2 days").usable(days[:0]).tolist() == []
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_parts_deal_out_each_event_once(count):
-    x = make.sequences([5, 0, 8, 3, 1])
-    cut, source = ShuffledParts(count)(x, rng())
-    assert source.tolist() == [row for row in range(5) for _ in range(count)]
-    sizes = cut.lengths.view(5, count)
-    assert sizes.sum(1).tolist() == x.lengths.tolist()
-    assert bool((sizes.diff() >= 0).all())  # the smaller first
-    assert int((sizes.amax(1) - sizes.amin(1)).max()) <= 1
-    for row in range(5):
-        dealt = cut[source == row]
-        assert sorted(dealt.values("time").tolist()) == sorted(x[[row]].values("time").tolist())
-        assert set(dealt.static["row"].tolist()) == {row}
-
-
-def test_parts_are_uniform_over_orders():
-    cut, _ = ShuffledParts(2)(counting(4, 12_000), rng())
-    orders = [tuple(row) for row in cut.values("at").view(-1, 4).tolist()]
-    assert is_uniform(orders, list(itertools.permutations(range(4))))
-
-
-def test_a_row_is_usable_when_every_part_gets_an_event_and_one_part_two():
-    lengths = torch.arange(6)
-    x = Sequences({}, lengths, lengths)
-    assert [ShuffledParts(count).usable(x).tolist().index(True) for count in (1, 2, 3)] == [2, 2, 3]
+def test_a_width_beyond_all_times_holds_the_rest_of_a_row():
+    x = Sequences({"time": 2**61 + torch.arange(4)}, torch.tensor([0]), torch.tensor([4]))
+    windows = TimeWindows(1e30, count=50, shortest=2)
+    assert windows.usable(x).tolist() == [True]
+    assert set((windows(x, rng())[0].starts + windows(x, rng())[0].lengths).tolist()) == {4}
 
 
 # What holds for all of them
 
 
 def test_each_name_makes_a_sampler():
-    assert {name: type(make()) for name, make in VIEWS.items()} == dict(
-        zip(
-            (
-                "random_slices",
-                "rejection_slices",
-                "order_pairs",
-                "biased_order_pairs",
-                "permutation_pairs",
-                "shuffled_parts",
-            ),
-            (RandomSlices, RejectionSlices, *PAIRS, ShuffledParts),
-            strict=True,
-        )
-    )
+    assert {name: type(make()) for name, make in VIEWS.items()} == {
+        "altered": Altered,
+        "disjoint_samples": DisjointSamples,
+        "disjoint_segments": DisjointSegments,
+        "random_samples": RandomSamples,
+        "random_slices": RandomSlices,
+        "rejection_slices": RejectionSlices,
+        "shuffled_parts": ShuffledParts,
+        "time_windows": TimeWindows,
+    }
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_the_same_seed_draws_the_same_views(sampler):
-    x = make.sequences([9, 6, 8])
-    first, second = sampler(x, rng(3)), sampler(x, rng(3))
-    other = sampler(x, rng(4))
-    assert torch.equal(first[0].values("time"), second[0].values("time"))
-    assert torch.equal(first[1], second[1])
-    assert not torch.equal(first[0].values("time")[:8], other[0].values("time")[:8])
+    laws.draws_by_its_generator(sampler)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_views_never_leak(sampler):
+    laws.never_leaks(sampler)
     x = make.sequences([9, 6, 5, 8])
-    cut, other = sampler(x, rng())[0], sampler(make.elsewhere(x), rng())[0]
-    for name in x.columns:
-        assert torch.equal(cut.values(name).nan_to_num(-1), other.values(name).nan_to_num(-1))
-    rows = [set(row) for row in x.pad(x.values("time"), fill=-1).tolist()]
-    for row, times in zip(cut.static["row"].tolist(), cut.pad(cut.values("time"), fill=-1).tolist(), strict=True):
-        assert {time for time in times if time >= 0} <= rows[row]
+    assert all(sampler(x, rng())[0].columns[name] is values for name, values in x.columns.items())  # windows only
 
 
 def distinct(sampler, length: int) -> int:
     """Return how many different views are drawn of a row of some length."""
     cut, _ = sampler(counting(length, 50), rng())
-    return len({tuple(row) for row in cut.pad(cut.values("at"), fill=-1).tolist()})
+    return len(set(laws.rows_of(cut)))
 
 
 @pytest.mark.parametrize("sampler", [RandomSlices(3, 2, 4), RejectionSlices(6, 2, 4)])
@@ -287,27 +249,22 @@ def test_a_row_is_usable_when_more_than_one_slice_exists(sampler):
     assert usable.tolist() == [distinct(sampler, length) > 1 for length in range(7)]
 
 
-@pytest.mark.parametrize("pairs", PAIRS)
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_row_is_usable_when_it_has_two_windows(pairs, size):
-    lengths = torch.arange(9)
-    usable = pairs(size).usable(Sequences({}, lengths, lengths))
-    assert usable.tolist() == [length >= 2 * size for length in range(9)]
-    with pytest.raises(IndexError, match="outside"):
-        pairs(size)(counting(2 * size - 1), rng())
-
-
 @pytest.mark.parametrize(
     ("make_one", "message"),
     [
-        (lambda: RandomSlices(count=1), "count is 1; at least 2"),
+        (lambda: RandomSlices(count=0), "count is 0; at least 1"),
         (lambda: RandomSlices(shortest=0), "shortest is 0; at least 1"),
         (lambda: RandomSlices(shortest=9, longest=8), "longest is 8, below shortest, which is 9"),
-        (lambda: ShuffledParts(0), "count is 0; at least 1"),
         (lambda: RejectionSlices(trials=1), "trials is 1; at least 2"),
         (lambda: RejectionSlices(shortest=0), "shortest is 0; at least 1"),
         (lambda: RejectionSlices(longest=1), "longest is 1, below shortest, which is 15"),
-        *((lambda pairs=pairs: pairs(0), "length is 0; at least 1") for pairs in PAIRS),
+        (lambda: DisjointSegments(1), "count is 1; at least 2"),
+        (lambda: TimeWindows(3, count=1), "count is 1; at least 2"),
+        (lambda: TimeWindows(3, shortest=0), "shortest is 0; at least 1"),
+        (lambda: TimeWindows(0.0), "width is 0.0; it must be above 0 and finite"),
+        (lambda: TimeWindows("0 days"), "width is '0 days'; it must be above 0"),
+        (lambda: TimeWindows(float("nan")), "width is nan; it must be above 0"),
+        (lambda: TimeWindows("1 month"), "width is '1 month'; write a number, or a text like 7 days, 12h"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make_one, message):

@@ -6,6 +6,7 @@ ask what they are worth with `evaluate`. See the README for the command line.
 
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
+from eventvec.diagnose import diagnose
 from eventvec.embed import embed
 from eventvec.encoders import (
     ENCODERS,
@@ -13,29 +14,40 @@ from eventvec.encoders import (
     LSTM,
     EventEncoder,
     LanguageEncoder,
+    PaperTransformer,
     Recurrent,
     SetEncoder,
     TemporalConvolution,
+    TextEncoder,
     Transformer,
 )
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluate import evaluate, join_labels
-from eventvec.losses import HardNegatives
 from eventvec.methods import (
+    CPC,
     METHODS,
+    RTD,
     CoLES,
     CReSP,
+    CrossOrder,
     ExpCLR,
+    MaskedLanguage,
     Order,
+    Siamese,
+    SlicePairs,
     Supervised,
     TargetedCReSP,
     TPPEmbedding,
+    entity_contrastive,
     fclr,
+    nsp,
     ocp,
     ocp_biased,
     pcl,
+    sop,
 )
-from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
+from eventvec.negatives import HardNegatives
+from eventvec.pairs import BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
 from eventvec.schema import Dataset, Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.states import forget
@@ -45,25 +57,32 @@ from eventvec.update import update
 from eventvec.views import RandomSlices, RejectionSlices, as_of
 
 __all__ = [
+    "CPC",
     "ENCODERS",
     "GRU",
     "LSTM",
     "METHODS",
+    "RTD",
     "BiasedOrderPairs",
     "CReSP",
     "CheckpointError",
     "CoLES",
     "ConfigError",
+    "CrossOrder",
     "DataError",
     "Dataset",
+    "EntityPairs",
     "EventEncoder",
     "EventvecError",
     "ExpCLR",
     "Fitting",
     "HardNegatives",
     "LanguageEncoder",
+    "MaskedLanguage",
+    "NextPairs",
     "Order",
     "OrderPairs",
+    "PaperTransformer",
     "PermutationPairs",
     "RandomSlices",
     "Recurrent",
@@ -73,15 +92,21 @@ __all__ = [
     "Schema",
     "Sequences",
     "SetEncoder",
+    "Siamese",
+    "SlicePairs",
     "Supervised",
+    "SwappedPairs",
     "TPPEmbedding",
     "TargetedCReSP",
     "TemporalConvolution",
+    "TextEncoder",
     "Transformer",
     "as_of",
     "attach",
     "build_method",
+    "diagnose",
     "embed",
+    "entity_contrastive",
     "evaluate",
     "fclr",
     "fit",
@@ -89,6 +114,7 @@ __all__ = [
     "join",
     "join_labels",
     "load",
+    "nsp",
     "ocp",
     "ocp_biased",
     "pcl",
@@ -96,6 +122,7 @@ __all__ = [
     "read",
     "read_embeddings",
     "searchsorted",
+    "sop",
     "stack",
     "until",
     "update",

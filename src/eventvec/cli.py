@@ -5,19 +5,20 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. Tables and `--json` go to standard 
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar, cast, get_args
 
-import polars as pl
 import pyarrow as pa
 import torch
 import typer
 
 from eventvec import checkpoint, config, tables, terminal
+from eventvec.diagnose import diagnose as look_into
+from eventvec.diagnose import write_page
+from eventvec.doctor import examine
 from eventvec.embed import embed as embed_rows
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest
@@ -25,7 +26,7 @@ from eventvec.evaluate import evaluate as score
 from eventvec.evaluate import join_labels, render
 from eventvec.features import Aggregates
 from eventvec.methods import METHODS
-from eventvec.precision import Precision, onednn_agrees
+from eventvec.precision import Precision
 from eventvec.schema import Dataset
 from eventvec.states import forget as forget_entity
 from eventvec.terminal import Device, Json, KeyAs, LabelsAt, LabelTime, Static, TimeFormat, Until
@@ -320,10 +321,39 @@ def evaluate(
             seed=seed, label=label, taught=z.metadata.get("labels"), progress=tick,
         )  # fmt: skip
     found = replace(found, notes=(*joined.notes, *found.notes, *others))
-    if json_:
-        typer.echo(json.dumps(found.to_dict()))
-    else:
-        terminal.out.print(render(found))
+    terminal.say(found.to_dict(), render(found), json_)
+
+
+@command
+def diagnose(
+    events: Annotated[str, typer.Argument(metavar="EVENTS", help="Events: Parquet file, folder, glob, or CSV.")],
+    key: Annotated[str, typer.Option(help="Column that names the entity.")],
+    time: Annotated[str, typer.Option(help="Column that orders an entity's events.")],
+    categorical: Annotated[str | None, typer.Option(help="Columns of codes, a,b,c; once listed, only these.")] = None,
+    numeric: Annotated[str | None, typer.Option(help="Columns of numbers, a,b,c; once listed, only these.")] = None,
+    time_format: TimeFormat = None,
+    until: Until = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")] = None,
+    entities: Annotated[int, typer.Option(help="Entities to look at.")] = terminal.default(look_into, "entities"),
+    seed: Annotated[int, typer.Option(help="Of everything random.")] = terminal.default(look_into, "seed"),
+    json_: Json = False,
+) -> None:
+    """Say which method's assumptions the events meet, and warn of columns that give the order away.
+
+    Example: `eventvec diagnose events.parquet --key card --time when -o diagnose.html`
+    """
+    terminal.file(output, "diagnose.html")
+    with terminal.bar("reading"):
+        data = tables.read(
+            events, key=key, time=time, time_format=time_format, until=until,
+            categorical=terminal.names(categorical), numeric=terminal.names(numeric),
+        )  # fmt: skip
+    terminal.notes(data.notes)
+    with terminal.bar("diagnosing") as tick:
+        found = look_into(data, entities=entities, seed=seed, progress=tick)
+    if output is not None:
+        write_page(found, output)
+    terminal.say(found.to_dict(), found.render(), json_)
 
 
 @command
@@ -332,41 +362,13 @@ def doctor(json_: Json = False) -> None:
 
     Example: `eventvec doctor`
     """
-    extras = {
-        extra: all(importlib.util.find_spec(module) is not None for module in modules)
-        for extra, modules in EXTRAS.items()
-    }
-    found = {
-        **{f"version of {name}": number for name, number in checkpoint.versions().items()},
-        **{
-            f"extra {name}": "installed" if there else f"pip install 'eventvec[{name}]'"
-            for name, there in extras.items()
-        },
-        "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
-        "threads": torch.get_num_threads(),
-        "fast float32 products": onednn_agrees(),
-        "a model trains here": _trains(),
-    }
-    terminal.show(found, json_)
-
-
-def _trains() -> str:
-    """Return on which device a small model has just been trained for a step."""
-    events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
-    data = tables.read(events, key="id", time="t", numeric=["v"])
-    made = {"encoder": {"name": "gru", "dim": 4}, "method": {"name": "ocp"}}
-    device = terminal.device("auto")
-    train(config.build_method(made, data.schema).to(device), data.to(device), epochs=1)
-    return f"yes, on {device.type}"
+    terminal.show(examine(), json_)
 
 
 def main() -> None:
     """Run the command line."""
     app()
 
-
-EXTRAS = {"eval": ["lightgbm"], "viz": ["plotly", "jinja2", "openTSNE"], "text": ["transformers", "peft"]}
-"""The modules that each extra brings."""
 
 FIXED = dict.fromkeys(("method", "data", "out", "resume", "config", "progress"))
 """Arguments of `fit` that no configuration sets."""

@@ -18,15 +18,17 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
+from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import Images, Numbers, Pairs
 from eventvec.errors import ConfigError, nearest
-from eventvec.losses import NEGATIVES
-from eventvec.methods import METHODS, Order
+from eventvec.methods import METHODS, Order, SlicePairs
+from eventvec.negatives import NEGATIVES
+from eventvec.objectives import OBJECTIVES
 from eventvec.pairs import PAIRS
 from eventvec.processes import PROCESSES
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.views import VIEWS
+from eventvec.views import VIEWS, moments
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
@@ -35,22 +37,26 @@ PARTS: Mapping[str, Callable[..., Any]] = {
     **PAIRS,
     **PROCESSES,
     **NEGATIVES,
+    **OBJECTIVES,
     "events": EventEncoder,
+    "segmented": Segmented,
     "pairs": Pairs,
     "numbers": Numbers,
     "images": Images,
 }
 """What a nested table may name; a table called `events` need not."""
 ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}
-METHOD_NAMES: Mapping[str, Callable[..., Any]] = {**METHODS, "order": Order}
+METHOD_NAMES: Mapping[str, Callable[..., Any]] = {**METHODS, "order": Order, "slice_pairs": SlicePairs}
 """With the classes that several names share, so that a model put together in Python can be written down."""
 
 
 SUGGESTED: Mapping[str, Table] = {
     "cresp": {"name": "set"},
+    "cross_order": {"name": "gru", "events": {"name": "segmented"}},
     "cresp_untargeted": {"name": "set"},
     "expclr": {"name": "tcn"},
     "fclr": {"name": "set", "layers": 0},
+    "masked_language": {"name": "text"},
     "tpp_embedding": {"name": "language"},
 }
 """The encoder of a method that is not made for recurrent ones."""
@@ -168,10 +174,12 @@ def options(table: Table, constructor: Callable[..., Any], given: Mapping[str, A
     for option, value in table.items():
         if option not in hints or option in given:
             raise ConfigError(f"{where} has no option {option!r}; {nearest(option, set(hints) - set(given))}")
-        if isinstance(value, dict) and (parts := [value["name"]] if "name" in value else _fitting(hints[option])):
-            if len(parts) > 1:
-                raise ConfigError(f"{where}.{option} is {value!r}; add name = one of: {', '.join(parts)}")
-            value = build({**value, "name": parts[0]}, PARTS, f"{where}.{option}", **given)
+        if isinstance(value, dict) and ((fitting := _fitting(hints[option])) or "name" in value):
+            if len(fitting) > 1 and "name" not in value:
+                raise ConfigError(f"{where}.{option} is {value!r}; add name = one of: {', '.join(fitting)}")
+            name = str(value.get("name", fitting[0] if fitting else ""))
+            known = PARTS if name in PARTS or not fitting else {fit: PARTS[fit] for fit in fitting}
+            value = build({**value, "name": name}, known, f"{where}.{option}", **given)
         made[option] = check(value, hints[option], f"{where}.{option}")
     return made
 
@@ -179,6 +187,7 @@ def options(table: Table, constructor: Callable[..., Any], given: Mapping[str, A
 def build_encoder(table: Table, schema: Schema) -> nn.Module:
     """Return the encoder of an `[encoder]` table; its entry `events` holds the event encoder's options.
 
+    As it is, untrained, it is the plainest baseline: `embed` takes it, and its batch normalisation changes nothing yet.
     An entry `from` names the run whose weights training began with: `checkpoint.begin_from` puts them in.
 
     Example:
@@ -200,7 +209,7 @@ def build_method(config: Table, schema: Schema) -> nn.Module:
         >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
         >>> config = {"method": {"name": "ocp", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
         >>> build_method(config, schema).pairs
-        OrderPairs(length=3)
+        OrderPairs(length=3, skip=0, within=None, count=1)
     """
     encoder = build_encoder(config.get("encoder", {}), schema)
     method: nn.Module = build(config.get("method", {}), METHOD_NAMES, "method", encoder=encoder, schema=schema)
@@ -217,7 +226,7 @@ def describe(method: nn.Module) -> Table:
         >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
         >>> config = {"method": {"name": "pcl", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
         >>> describe(build_method(config, schema))["method"]
-        {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3}}
+        {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3, 'skip': 0, 'count': 1}}
     """
     encoder = method.encoder
     assert isinstance(encoder, nn.Module)
@@ -228,8 +237,9 @@ def suggest(x: Sequences, config: Table) -> Table:
     """Return the tables of a configuration with what follows from the data filled in where nothing was said.
 
     Slices reach to twice the median length, within 16 and 200 events, and from an eighth of that; windows of pairs
-    take a tenth of the median; the width grows with the cube root of the number of entities, 32 to 512; batches hold
-    a sixteenth of the entities, 8 to 128. A rule of thumb from the settings of the CoLES paper's four data sets.
+    take a tenth of the median number of distinct times; the width grows with the cube root of the number of entities,
+    32 to 512; batches hold a sixteenth of the entities, 8 to 128. A rule of thumb from the settings of the CoLES
+    paper's four data sets.
 
     Example:
         >>> import torch
@@ -250,10 +260,11 @@ def suggest(x: Sequences, config: Table) -> Table:
         encoder.setdefault("dim", _power(8 * n ** (1 / 3), 32, 512))
     method = {"name": "coles", **config.get("method", {})}
     name, views = str(method["name"]), method.get("views", {})
-    if name == "coles" and isinstance(views, dict):
-        method["views"] = {"name": "random_slices", "shortest": longest // 8, "longest": longest, **views}
+    if name in ("coles", "nsp", "siamese", "sop") and isinstance(views, dict):
+        method["views"] = _sized(views, {"shortest": longest // 8, "longest": longest})
     elif name in METHODS and "length" in arguments(METHODS[name]):
-        method.setdefault("length", min(max(median // 10, 1), 50))
+        times = int(moments(x).lengths[x.lengths > 0].median()) if n else 0
+        method.setdefault("length", min(max(times // 10, 1), 50))
     batch = {"batch_size": _power(n / 16, 8, 128)}
     return {**config, "method": method, "encoder": encoder, "fit": {**batch, **config.get("fit", {})}}
 
@@ -265,7 +276,7 @@ def complete(config: Table) -> Table:
 
     Example:
         >>> complete({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}) == {
-        ...     "method": {"name": "ocp", "length": 1},
+        ...     "method": {"name": "ocp", "length": 1, "skip": 0, "count": 1},
         ...     "encoder": {"name": "gru", "dim": 8, "layers": 1,
         ...                 "events": {"time": ["gap"], "width": 32, "batch_norm": True}}}
         True
@@ -278,7 +289,7 @@ def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
     """Return the names of a constructor's arguments and the types that they are annotated with.
 
     Example:
-        >>> arguments(VIEWS["shuffled_parts"])
+        >>> arguments(VIEWS["disjoint_segments"])
         {'count': <class 'int'>}
     """
     target = constructor.__init__ if inspect.isclass(constructor) else constructor
@@ -306,6 +317,16 @@ def check(value: Any, kind: Any, where: str) -> Any:
             [first[0].lower() + first[1:], *(other.removeprefix("Input should be ") for other in more)]
         )
         raise ConfigError(f"{where} is {value!r}: {wanted}") from error
+
+
+def _sized(views: Table, bounds: Table) -> Table:
+    """Return the table of a view sampler, with bounds of events if it, or the one inside it, has both."""
+    made = {"name": "random_slices", **views}
+    maker = PARTS.get(str(made["name"]))
+    takes = arguments(maker) if maker else {}
+    if "views" in takes and isinstance(made.get("views", {}), dict):
+        made["views"] = _sized(made.get("views", {}), bounds)
+    return {**(bounds if set(bounds) <= set(takes) else {}), **made}
 
 
 def _fitting(kind: Any) -> list[str]:

@@ -342,6 +342,9 @@ def _content(x: Sequences) -> Iterator[Any]:
         if isinstance(column, Tensor):
             yield repr((name, column.dtype)).encode()
             yield from (np.ascontiguousarray(values.numpy()).data for values in _chunks(x, column))
+        else:
+            yield repr((name, "nested")).encode()
+            yield from _content(column[x.flat()])
     for name, values in sorted(x.static.items()):
         if isinstance(values, Tensor):
             yield repr(("static", name, values.dtype, *values.shape[1:])).encode()

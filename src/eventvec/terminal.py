@@ -13,7 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 import tomli_w
 import torch
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -73,16 +73,21 @@ def notes(notes: Iterable[str]) -> None:
         err.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
-def show(found: Mapping[str, Any], json_: bool) -> None:
-    """Print one answer: JSON for a machine, a table for people."""
+def say(found: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
+    """Print one answer: JSON for a machine, what is shown for people."""
     if json_:
         typer.echo(json.dumps(found))
-        return
+    else:
+        out.print(shown)
+
+
+def show(found: Mapping[str, Any], json_: bool) -> None:
+    """Print one answer: JSON for a machine, a table for people."""
     table = Table(show_header=False)
     for name, value in found.items():
         shown = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
         table.add_row(name, Text(shown))
-    out.print(table)
+    say(found, table, json_)
 
 
 def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
@@ -98,13 +103,13 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     notes(data.notes)
 
 
-def file(path: Path, example: str) -> None:
+def file(path: Path | None, example: str) -> None:
     """Refuse a folder where a file is to be written, before the work is done.
 
     Raises:
         ConfigError: it is one.
     """
-    if path.is_dir():
+    if path is not None and path.is_dir():
         raise ConfigError(f"-o {path} is a folder; name a file to write, such as {path / example}")
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from eventvec import checkpoint
-from eventvec.config import Table, describe
+from eventvec.config import Table, complete, describe
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import sweep
+from eventvec.optimizer import Schedule, adam, faults, frozen, rate
 from eventvec.precision import Precision, products
 from eventvec.schema import Dataset
 from eventvec.sequences import Sequences
+from eventvec.validation import generator, split, validate
+from eventvec.workspace import workspace
 
 Record = dict[str, float | int | None]
 Progress = Callable[[Record], None]
@@ -62,7 +66,11 @@ def fit(
     time_budget: float | None = None,
     batch_size: int = 64,
     lr: float = 0.002,
-    schedule: Literal["cosine", "constant"] = "cosine",
+    encoder_lr: float | None = None,
+    freeze: int = 0,
+    schedule: Schedule = "cosine",
+    step_epochs: int = 10,
+    step_factor: float = 0.9025,
     clip: float | None = None,
     validation: float = 0.05,
     patience: int | None = None,
@@ -92,7 +100,11 @@ def fit(
         time_budget: seconds of training.
         batch_size: entities per step, at least 2.
         lr: highest learning rate.
-        schedule: `cosine` from the highest rate to 0 over the bound that was given, or `constant`.
+        encoder_lr: highest learning rate of the encoder's weights, in fine-tuning a lower one; `lr` if not given.
+        freeze: epochs at the start in which the encoder stays as it is, in evaluation mode, and the rest learns.
+        schedule: `cosine` from the highest rate to 0 over the bound that was given, `constant`, or `step`.
+        step_epochs: with `step`, the rate falls every so many epochs.
+        step_factor: with `step`, what it is multiplied by then, in (0, 1]; the CoLES paper's runs have .9025 or .8.
         clip: largest norm of the gradient; longer ones are scaled to it.
         validation: share of usable entities held out, in [0, 0.5]; with fewer than 2 of them, none.
         patience: epochs without improvement before stopping.
@@ -122,14 +134,15 @@ def fit(
     if epochs is None and time_budget is None:
         time_budget, patience = MINUTES * 60.0, PATIENCE if patience is None else patience
     settings: Table = {
-        "epochs": epochs, "time_budget": time_budget, "batch_size": batch_size, "lr": lr, "schedule": schedule,
-        "clip": clip, "validation": validation, "patience": patience, "precision": precision, "seed": seed,
+        "epochs": epochs, "time_budget": time_budget, "batch_size": batch_size, "lr": lr, "encoder_lr": encoder_lr,
+        "freeze": freeze, "schedule": schedule, "step_epochs": step_epochs, "step_factor": step_factor, "clip": clip,
+        "validation": validation, "patience": patience, "precision": precision, "seed": seed,
     }  # fmt: skip
-    _refuse(settings, checkpoint_every)
+    _refuse(method, settings, checkpoint_every)
     device = next(method.parameters()).device
     x = data.sequences.to(device)
-    training, held, notes = _split(method, x, settings)
-    run = _Training(method, torch.optim.Adam(method.parameters(), lr=lr), _generator(device, seed), settings)
+    training, held, notes = split(method, x, settings)
+    run = _Training(method, adam(method, lr, encoder_lr), generator(device, seed), settings)
     if out is not None:
         saved = {**(config or describe(method)), "fit": {k: v for k, v in settings.items() if v is not None}}
         sweep(Path(out))
@@ -137,7 +150,8 @@ def fit(
         if info["finished"]:
             method.load_state_dict(checkpoint.load(out).method.state_dict())
             return _result(info, (*notes, "the run had finished; nothing was trained"))
-    with torch.random.fork_rng(device_type=device.type, devices=[device] if device.type != "cpu" else []):
+    forked = torch.random.fork_rng(device_type=device.type, devices=[device] if device.type != "cpu" else [])
+    with forked, workspace():
         torch.manual_seed(int(torch.randint(2**62, (), generator=run.rng, device=device)))  # dropout reads only this
         if out is not None and (Path(out) / "checkpoint.safetensors").exists():
             run.restore(Path(out) / "checkpoint.safetensors")
@@ -151,7 +165,7 @@ def fit(
                     progress(run.record(loss, None))
                 if out is not None and run.steps % checkpoint_every == 0:
                     run.save(Path(out) / "checkpoint.safetensors")
-            run.end_epoch(_validate(method, x, held, settings))
+            run.end_epoch(validate(method, x, held, settings))
             if progress:
                 progress(run.history[-1])
             if out is not None:
@@ -204,8 +218,9 @@ class _Training:
         """Take one optimiser step and return the loss."""
         self.method.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate()
-        with products(self.settings["precision"], batch.device):
+            group["lr"] = self.rate(group["top"])
+        still = frozen(self.method, self.epoch < self.settings["freeze"])
+        with products(self.settings["precision"], batch.device), still:
             loss: Tensor = self.method(batch, self.rng)
             loss.backward()
         value = float(loss.detach())
@@ -220,12 +235,10 @@ class _Training:
         self._stop()
         return value
 
-    def rate(self) -> float:
-        """Return the learning rate of the next step."""
-        top: float = self.settings["lr"]
-        if self.settings["schedule"] == "constant":
-            return top
-        return top * 0.5 * (1 + math.cos(math.pi * min(self._share(), 1)))
+    def rate(self, top: float) -> float:
+        """Return the learning rate of the next step for weights of this highest one."""
+        drops, factor = self.epoch // self.settings["step_epochs"], self.settings["step_factor"]
+        return rate(top, self.settings["schedule"], self._share(), drops, factor)
 
     def end_epoch(self, validation: float | None) -> None:
         """Note how the epoch went, and keep its weights if they are the best."""
@@ -243,9 +256,9 @@ class _Training:
     def record(self, loss: float, validation: float | None) -> Record:
         """Return what is told of this moment."""
         return {
-            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation, "lr": self.rate(),
-            "seconds": round(self.seconds, 3), "events_per_second": round(self.events / max(self.seconds, 1e-9)),
-            "share": min(self._share(), 1),
+            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation,
+            "lr": self.rate(self.settings["lr"]), "seconds": round(self.seconds, 3),
+            "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
         }  # fmt: skip
 
     def save(self, path: Path) -> None:
@@ -292,44 +305,6 @@ class _Training:
             self.stopped = "early stopping"
 
 
-def _split(method: nn.Module, x: Sequences, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Return the rows to train on, those held out for validation, and what is to be said about it."""
-    asked: Any = getattr(method, "usable", None)
-    usable: Tensor = asked(x) if asked else torch.ones(len(x), dtype=torch.bool, device=x.device)
-    rows, notes = usable.nonzero().squeeze(1), []
-    if len(rows) < len(x):
-        notes.append(
-            f"{len(x) - len(rows):,} of {len(x):,} entities cannot be used by this method and are left out: they have "
-            "too few events, or lack a value that it needs"
-        )
-    if len(rows) < 2:
-        raise DataError(
-            f"{len(rows)} of {len(x):,} entities can be used by this method, 2 are needed: histories are too short "
-            f"(the longest has {x.longest} events) for its views or windows, or values that it needs are missing"
-        )
-    shuffle = torch.Generator().manual_seed(settings["seed"])
-    rows = rows[torch.randperm(len(rows), generator=shuffle).to(x.device)]
-    count = int(settings["validation"] * len(rows))
-    if count < 2:
-        count = 0
-        if settings["patience"] is not None:
-            notes.append("too few entities to hold any out for validation, so early stopping has nothing to go by")
-    return rows[count:], rows[:count], tuple(notes)
-
-
-@torch.no_grad()
-def _validate(method: nn.Module, x: Sequences, held: Tensor, settings: Mapping[str, Any]) -> float | None:
-    """Return the mean loss per batch on held-out rows, the same batches and random numbers each time."""
-    if not len(held):
-        return None
-    size = min(settings["batch_size"], len(held))
-    rng = _generator(x.device, settings["seed"] + 1)
-    method.eval()
-    with products(settings["precision"], x.device):
-        losses = [method(x[rows], rng) for rows in held[: len(held) // size * size].split(size)]
-    return float(torch.stack(losses).float().mean())
-
-
 def _open(out: Path, resume: bool, config: Table, data: Dataset) -> dict[str, Any]:
     """Return the `run.json` of the folder's run, begun now unless it is resumed."""
     if not (out / "run.json").exists():
@@ -341,31 +316,32 @@ def _open(out: Path, resume: bool, config: Table, data: Dataset) -> dict[str, An
     info = checkpoint.read_info(out)
     if info["fingerprint"] != data.fingerprint:
         raise CheckpointError(f"{out} was begun on other data; resume with the same events and options")
-    before = checkpoint.read_config(out)
+    options = {name: option.default for name, option in inspect.signature(fit).parameters.items()}
+    before = checkpoint.read_config(out)  # of an earlier version, it lacks options that came since
+    before["fit"] = {**{name: options[name] for name in config["fit"]}, **before.get("fit", {})}
+    before, config = complete(before), complete(config)
     if before != config:
         changed = [name for name in {**before, **config} if before.get(name) != config.get(name)]
         raise CheckpointError(f"{out} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")
     return info
 
 
-def _refuse(settings: Mapping[str, Any], checkpoint_every: int) -> None:
+def _refuse(method: nn.Module, settings: Mapping[str, Any], checkpoint_every: int) -> None:
     """Raise for a setting that is out of range."""
     least = {"epochs": 1, "batch_size": 2, "patience": 1}
     why = {"batch_size": ": a batch of one has no negatives and no statistics"}
-    wrong = [
+    wrong = faults(method, settings)
+    wrong += [
         f"{name} is {settings[name]}, at least {low} is needed{why.get(name, '')}"
         for name, low in least.items()
         if settings[name] is not None and settings[name] < low
     ]
-    for name in ("time_budget", "lr", "clip"):
-        if settings[name] is not None and not 0 < settings[name] < math.inf:
-            wrong.append(f"{name} is {settings[name]}, it must be above 0 and finite")
+    if (budget := settings["time_budget"]) is not None and not 0 < budget < math.inf:
+        wrong.append(f"time_budget is {budget}, it must be above 0 and finite")
     if not 0 <= settings["seed"] < 2**62:
         wrong.append(f"seed is {settings['seed']}, it must lie in [0, 2^62)")
     if not 0 <= settings["validation"] <= 0.5:
         wrong.append(f"validation is {settings['validation']}, it must lie in [0, 0.5]")
-    if settings["schedule"] not in ("cosine", "constant"):
-        wrong.append(f"schedule {settings['schedule']!r} is not known; accepted: cosine, constant")
     if checkpoint_every < 1:
         wrong.append(f"checkpoint_every is {checkpoint_every}, at least 1 is needed")
     if wrong:
@@ -379,10 +355,6 @@ def _result(summary: Mapping[str, Any], notes: tuple[str, ...]) -> Result:
 
 def _line(record: Record) -> str:
     return json.dumps(record) + "\n"
-
-
-def _generator(device: torch.device, seed: int) -> torch.Generator:
-    return torch.Generator(device).manual_seed(seed)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

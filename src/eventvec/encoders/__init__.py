@@ -8,7 +8,8 @@ from eventvec.encoders.events import EventEncoder
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.sets import SetEncoder
-from eventvec.encoders.transformer import Transformer
+from eventvec.encoders.text import TextEncoder
+from eventvec.encoders.transformer import PaperTransformer, Transformer
 
 ENCODERS: Mapping[str, Callable[..., Any]] = {
     "gru": GRU,
@@ -16,7 +17,9 @@ ENCODERS: Mapping[str, Callable[..., Any]] = {
     "lstm": LSTM,
     "set": SetEncoder,
     "tcn": TemporalConvolution,
+    "text": TextEncoder,
     "transformer": Transformer,
+    "transformer_paper": PaperTransformer,
 }
 """One name per encoder, as a configuration names it."""
 
@@ -26,8 +29,10 @@ __all__ = [
     "LSTM",
     "EventEncoder",
     "LanguageEncoder",
+    "PaperTransformer",
     "Recurrent",
     "SetEncoder",
     "TemporalConvolution",
+    "TextEncoder",
     "Transformer",
 ]

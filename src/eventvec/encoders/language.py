@@ -92,12 +92,12 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"unit {unit}, lora {lora}: the unit must be above 0 and finite, the rank at least 0")
         if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):
             raise ConfigError(f"pooling {pooling!r}, hidden {hidden!r}: accepted are {POOLED}")
-        folder = _folder(backbone)
+        folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
         self.schema, self.text, self.unit = schema, text, unit
         self.pooling, self.hidden, self.lora, self.longest = pooling, hidden, lora, longest
         self.tick = unit * 1e6 if schema.clock else unit
-        self.model, tokenizer = _pretrained(folder)
+        self.model, tokenizer = pretrained(folder)
         self.dim = int(self.model.config.hidden_size)
         positions = int(self.model.config.max_position_embeddings)
         if longest is not None and not 2 <= longest <= positions:
@@ -291,7 +291,7 @@ def pool(states: Tensor, chosen: Tensor, how: Pooling) -> Tensor:
     return (states * inside)[torch.arange(len(last), device=last.device), last]
 
 
-def _folder(backbone: str) -> Path:
+def backbone_folder(backbone: str) -> Path:
     """Return the folder of a backbone, wherever it is among the three places."""
     places = [Path(backbone)]
     if os.environ.get("EVENTVEC_MODELS"):
@@ -308,7 +308,7 @@ def _folder(backbone: str) -> Path:
     )
 
 
-def _pretrained(folder: Path) -> tuple[Any, Any]:
+def pretrained(folder: Path) -> tuple[Any, Any]:
     """Return model and tokenizer, in float32, from local files only."""
     transformers = need("transformers", "text")
     given = {"local_files_only": True, "trust_remote_code": False}

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders import scan
+from eventvec.encoders.pack import Pack
 from eventvec.errors import ConfigError, nearest
 from eventvec.sequences import Sequences
 
@@ -68,40 +69,39 @@ class Recurrent(nn.Module):
             x: the rows.
             initial: `(n, layers·parts·dim)` states to go on from; the learned start if not given.
         """
-        return self._run(x, scan.Pack.of(x.lengths), initial)[1]
+        pack = Pack.of(x.lengths)
+        given = self.start.expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
+        ends = scan.ends(self._stack(), self._look_up(x, pack), self._starts(given), pack)
+        return torch.cat([part for end in ends for part in end], 1).index_select(0, pack.ranks)
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, dim)` the last layer's state after each event, in row order.
 
         Args:
             x: the rows.
-            events: `(total, events.dim)` encoded events to use instead of the event encoder's.
+            events: `(total, events.dim)` encoded events, in row order, to use instead of the event encoder's.
         """
-        pack = scan.Pack.of(x.lengths)
-        return self._run(x, pack, None, events)[0][pack.places]
+        pack = Pack.of(x.lengths)
+        packed = self._look_up(x, pack) if events is None else events.index_select(0, pack.events)
+        found = scan.states(self._stack(), packed, self._starts(self.start.expand(len(x), -1)), pack)[0]
+        return found.index_select(0, pack.places)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the embedding that a state holds."""
         return state.view(len(state), len(self.cells), self.parts, self.dim)[:, -1, 0]
 
-    def _run(
-        self, x: Sequences, pack: scan.Pack, initial: Tensor | None, events: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the last layer's states as packed, and the state of all layers after each row's last event."""
-        packed = (self.events(x) if events is None else events)[pack.events]
-        start = self.start.expand(len(x), -1) if initial is None else initial[pack.order]
-        ends = []
-        for cell, begin in zip(
-            self.cells, start.view(len(x), len(self.cells), self.parts, self.dim).unbind(1), strict=True
-        ):
-            if isinstance(cell, nn.GRU):
-                packed, end = scan.gru(cell, packed, begin[:, 0], pack)
-                ends += [end]
-            else:
-                assert isinstance(cell, nn.LSTM)
-                packed, end, memory = scan.lstm(cell, packed, begin[:, 0], begin[:, 1], pack)
-                ends += [end, memory]
-        return packed, torch.cat(ends, 1)[pack.ranks]
+    def _look_up(self, x: Sequences, pack: Pack) -> Tensor:
+        """Return `(total, events.dim)` the events in the order of `pack`, each looked up as a row of its own."""
+        at = pack.positions(x.starts)
+        return self.events(Sequences(x.columns, at, torch.ones_like(at)))  # type: ignore[no-any-return]
+
+    def _stack(self) -> list[scan.Cell]:
+        return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]
+
+    def _starts(self, given: Tensor) -> list[tuple[Tensor, ...]]:
+        """Return, for each layer, what the first event of each row meets."""
+        layers = given.view(len(given), len(self.cells), self.parts, self.dim).unbind(1)
+        return [layer.unbind(1) for layer in layers]
 
 
 def GRU(events: nn.Module, dim: int = 256, layers: int = 1) -> Recurrent:

@@ -1,273 +1,176 @@
 """GRU and LSTM over packed events: no work on padding, and the state of every row at its own last event.
 
-Rows are sorted by length and their events laid out step after step (`Pack`), so that step t touches the first
-`sizes[t]` rows only. The input projection of all events is one product, and so is each weight gradient; what is left
-in the loop is the recurrent product and the gates. On CUDA the same layout goes to cuDNN as a packed sequence.
+Which code runs is decided here: on CUDA cuDNN on the same layout as a packed sequence; on a CPU the arithmetic of
+`cells`, or torch's own kernel where `kernel_pays`, which is for few rows, short ones or small states.
 Equations and weight layout are those of `torch.nn.GRU` and `torch.nn.LSTM`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
+from eventvec.encoders import cells, products
+from eventvec.encoders.pack import Pack
 
-@dataclass(frozen=True, eq=False)
-class Pack:
-    """How the events of ragged rows lie when all first events come first, then all second events, and so on.
+COSTS = {  # µs for a call, each step, each event, each number of its state, and each pair of them
+    ("gru", "torch", False): (20, 9, 0.07, 0.0053, 0.00007),
+    ("gru", "cells", False): (130, 14, 0.09, 0.0042, 0.00003),
+    ("gru", "torch", True): (68, 69, 0.12, 0.0124, 0.00018),
+    ("gru", "cells", True): (480, 28, 0.17, 0.0118, 0.00009),
+    ("lstm", "torch", False): (63, 0.24, 0.063, 0.0008, 0.00005),
+    ("lstm", "cells", False): (150, 16, 0.065, 0.0062, 0.00005),
+    ("lstm", "torch", True): (230, 0.94, 0.2, 0.0057, 0.00021),
+    ("lstm", "cells", True): (520, 31, 0.18, 0.015, 0.00016),
+}
+Cell = nn.GRU | nn.LSTM
+Parts = tuple[Tensor, ...]
+
+
+def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack) -> tuple[Tensor, list[Parts]]:
+    """Return the last layer's state after each event, `(total, d)` and packed, and what `ends` returns.
 
     Args:
-        events: `(total,)` position in row order of each packed event.
-        places: `(total,)` packed position of each event in row order: the inverse.
-        order: `(n,)` rows by length, longest first.
-        ranks: `(n,)` place of each row in that order: the inverse.
-        sizes: how many rows have an event at each step; falling.
+        stack: layers on top of one another, of one kind and one size of state; one direction, without projection.
+        inputs: `(total, input)` packed events.
+        starts: for each layer, `(n, d)` what each row's first event meets, in the order of `pack`: h, or h and c.
+        pack: the layout.
 
     Example:
-        >>> pack = Pack.of(torch.tensor([1, 3, 0]))
-        >>> pack.events.tolist(), pack.order.tolist(), pack.sizes
-        ([1, 0, 2, 3], [1, 0, 2], [2, 1, 1])
+        >>> pack, gru = Pack.of(torch.tensor([2, 1])), nn.GRU(3, 4)
+        >>> found, [(last,)] = states([gru], torch.randn(3, 3), [(torch.zeros(2, 4),)], pack)
+        >>> found.shape, torch.equal(found[2], last[0])
+        (torch.Size([3, 4]), True)
     """
-
-    events: Tensor
-    places: Tensor
-    order: Tensor
-    ranks: Tensor
-    sizes: list[int]
-
-    @staticmethod
-    def of(lengths: Tensor) -> Pack:
-        """Return the layout for rows of these lengths, which are read from the device once."""
-        n, device, host = len(lengths), lengths.device, lengths.cpu()
-        total, sizes = int(host.sum()), n - host.bincount().cumsum(0)[:-1] if n else host
-        order = lengths.argsort(descending=True, stable=True)
-        ranks = torch.empty_like(order).scatter_(0, order, torch.arange(n, device=device))
-        row = torch.repeat_interleave(torch.arange(n, device=device), lengths, output_size=total)
-        step = torch.arange(total, device=device) - (lengths.cumsum(0) - lengths)[row]
-        places = (sizes.cumsum(0) - sizes).to(device)[step] + ranks[row]
-        events = torch.empty_like(places).scatter_(0, places, torch.arange(total, device=device))
-        return Pack(events, places, order, ranks, sizes.tolist())
+    if inputs.is_cuda or (learning := _learning(stack, inputs, starts)) or kernel_pays(stack[0], pack, learning):
+        return _layers(stack, inputs, starts, pack, True)
+    d = stack[0].hidden_size
+    values = starts[0][0].new_empty(len(inputs), d)
+    return values, cells.run([_layer(cell) for cell in stack], pack, _kind(inputs, pack, d), inputs, starts, values)
 
 
-def gru(cell: nn.GRU, inputs: Tensor, start: Tensor, pack: Pack) -> tuple[Tensor, Tensor]:
-    """Return `(states (total, d), last (n, d))` of one GRU layer; packed, and in the order of `pack`.
+def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack) -> list[Parts]:
+    """Return each layer's state after each row's last event, `(n, d)` each, in the order of `pack`.
+
+    Where no gradient is wanted, nothing is kept that grows with the number of events. Arguments are those of `states`.
+
+    Example:
+        >>> pack, gru = Pack.of(torch.tensor([2, 0])), nn.GRU(3, 4)
+        >>> [(last,)] = ends([gru], torch.randn(2, 3), [(torch.zeros(2, 4),)], pack)
+        >>> last[1].tolist()
+        [0.0, 0.0, 0.0, 0.0]
+    """
+    if inputs.is_cuda or (learning := _learning(stack, inputs, starts)) or kernel_pays(stack[0], pack, learning):
+        return _layers(stack, inputs, starts, pack, False)[1]
+    d = stack[0].hidden_size
+    return cells.run([_layer(cell) for cell in stack], pack, _kind(inputs, pack, d), inputs, starts)
+
+
+def kernel_pays(cell: Cell, pack: Pack, learning: bool) -> bool:
+    """Return whether torch's kernel is the faster one, on a CPU.
+
+    It is called for each run of steps with equally many rows. What both cost is taken to be as `COSTS` says, which was
+    fitted to times of one core: hidden 8 to 256, 1 to 320 rows of 1 to 200 events; `benchmarks.recurrent` shows how
+    well the rule does.
 
     Args:
-        cell: one layer, one direction; the weights.
-        inputs: `(total, input)` packed events.
-        start: `(n, d)` state of each row before its first event, in the order of `pack`.
+        cell: a layer.
         pack: the layout.
+        learning: whether there is a backward.
+
+    Example:
+        >>> few, many = Pack.of(torch.tensor([3])), Pack.of(torch.arange(25, 200).repeat(2))
+        >>> kernel_pays(nn.GRU(2, 64), few, True), kernel_pays(nn.GRU(2, 64), many, True)
+        (True, False)
     """
-    if inputs.is_cuda:
-        states, (last,) = _cudnn(cell, inputs, (start,), pack)
-        return states, last
-    w_input, b_input, weight, bias = _weights(cell)
+    kind, d = "lstm" if isinstance(cell, nn.LSTM) else "gru", cell.hidden_size
+    theirs = _time(COSTS[kind, "torch", learning], len(pack.runs), pack, d)
+    return theirs < _time(COSTS[kind, "cells", learning], 1, pack, d)
+
+
+def _time(costs: tuple[float, ...], calls: int, pack: Pack, d: int) -> float:
+    call, step, event, number, pair = costs
+    return calls * call + len(pack.sizes) * step + pack.heads[-1] * (event + d * (number + d * pair))
+
+
+def _learning(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts]) -> bool:
+    """Return whether anything wants a gradient."""
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [inputs, *(part for start in starts for part in start)]
+    tensors += [weight for cell in stack for weight in cell.all_weights[0]]
+    return any(tensor.requires_grad for tensor in tensors)
+
+
+def _layers(
+    stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack, every: bool
+) -> tuple[Tensor, list[Parts]]:
+    """Return the last layer's states, if every one is asked for, and the ends of all layers."""
+    found, kind = [], _kind(inputs, pack, stack[0].hidden_size)
+    learning = torch.is_grad_enabled()
+    for cell, start in zip(stack, starts, strict=True):
+        if inputs.is_cuda:
+            inputs, end = _cudnn(cell, inputs, start, pack)
+        elif kernel_pays(cell, pack, learning):
+            inputs, end = _kernel(cell, inputs, start, pack)
+        else:
+            needed = every or cell is not stack[-1]
+            inputs, *end = cells.Scan.apply(pack, kind, needed, inputs, *_layer(cell), *start)  # type: ignore[no-untyped-call]
+        found.append(tuple(end))
+    return inputs, found
+
+
+def _kernel(cell: Cell, inputs: Tensor, start: Parts, pack: Pack) -> tuple[Tensor, Parts]:
+    """Return one layer's states and ends from torch's kernel, called for each run of steps with equally many rows."""
+    weights, rest = tuple(cell.all_weights[0]), (True, 1, 0.0, False, False, False)
+    states, now = [start[0][:0]] if not pack.active else [], start
+    ends = [tuple(part[pack.active :] for part in start)] if pack.active < len(start[0]) or not pack.active else []
+    values = inputs.split([size * steps for size, steps in pack.runs])
+    staying = [size for size, _ in [*pack.runs, (0, 0)][1:]]
+    with torch.autocast("cpu", enabled=False), products.quickest(pack, cell.hidden_size):  # autocast would round states
+        for value, (size, steps), stay in zip(values, pack.runs, staying, strict=True):
+            given = [part[None, :size] for part in now]
+            if isinstance(cell, nn.GRU):
+                out, *last = torch.gru(value.view(steps, size, -1), given[0], weights, *rest)
+            else:
+                out, *last = torch.lstm(value.view(steps, size, -1), given, weights, *rest)
+            states.append(out.flatten(0, 1))
+            now = tuple(part[0] for part in last)
+            ends.append(tuple(part[stay:] for part in now))
+    return _joined(states), tuple(_joined(parts) for parts in zip(*reversed(ends), strict=True))
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+
+
+def _layer(cell: Cell) -> cells.Weights:
+    """Return a cell's weights as the arithmetic wants them: one bias, its blocks in the order of the columns."""
+    w_input, w_state, b_input, b_state = cell.all_weights[0]
+    if isinstance(cell, nn.LSTM):
+        return cells.LSTM, w_input, w_state, (b_input + b_state).roll(cell.hidden_size)
     d = cell.hidden_size
-    b_input = torch.cat([b_input[2 * d :], b_input[: 2 * d] + bias[: 2 * d]])
-    gates = _project(inputs, w_input.roll(d, 0), b_input)  # n, r, z
-    states, last = _GRU.apply(gates, weight, bias[2 * d :], start, pack.sizes, _half(inputs))  # type: ignore[no-untyped-call]
-    return states, last
+    both = b_input[: 2 * d] + b_state[: 2 * d]
+    return cells.GRU, w_input, w_state, torch.cat([b_state[2 * d :], both, b_input[2 * d :]])
 
 
-def lstm(cell: nn.LSTM, inputs: Tensor, start: Tensor, memory: Tensor, pack: Pack) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `(states (total, d), last (n, d), last memory (n, d))` of one LSTM layer; as `gru`.
-
-    Args:
-        cell: one layer, one direction, without projection; the weights.
-        inputs: `(total, input)` packed events.
-        start: `(n, d)` state h before the first event, in the order of `pack`.
-        memory: `(n, d)` cell state c before the first event.
-        pack: the layout.
-    """
-    if inputs.is_cuda:
-        states, (last, kept) = _cudnn(cell, inputs, (start, memory), pack)
-        return states, last, kept
-    w_input, b_input, weight, bias = _weights(cell)
-    gates = _project(inputs, w_input, b_input + bias)
-    states, last, kept = _LSTM.apply(gates, weight, start, memory, pack.sizes, _half(inputs))  # type: ignore[no-untyped-call]
-    return states, last, kept
-
-
-def _half(inputs: Tensor) -> torch.dtype | None:
-    """Return the type that autocast wants products in, if it is on; states stay in float32."""
+def _kind(inputs: Tensor, pack: Pack, d: int) -> torch.dtype:
+    """Return the type of products: autocast's, if it is on and they are not too small for it; never that of states."""
     kind = inputs.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    if torch.is_autocast_enabled(kind) and not products.small(pack, d):
+        return torch.get_autocast_dtype(kind)
+    return inputs.dtype
 
 
-def _weights(cell: nn.GRU | nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the weight and bias of the input and of the state."""
-    weights: list[Tensor] = list(cell.all_weights[0])
-    if not torch.is_grad_enabled():  # a Function sees only whether its inputs want a gradient
-        weights = [weight.detach() for weight in weights]
-    w_input, w_state, b_input, b_state = weights
-    return w_input, b_input, w_state, b_state
-
-
-def _project(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    gates = F.linear(inputs, weight, bias)
-    return gates if inputs.dtype == torch.float64 else gates.float()
-
-
-def _cudnn(
-    cell: nn.GRU | nn.LSTM, inputs: Tensor, start: tuple[Tensor, ...], pack: Pack
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    active = pack.sizes[0] if pack.sizes else 0
-    if not active:
+def _cudnn(cell: Cell, inputs: Tensor, start: Parts, pack: Pack) -> tuple[Tensor, Parts]:
+    if not pack.active:
         return start[0][:0], start
-    begin = tuple(state[None, :active].contiguous() for state in start)
+    begin = tuple(state[None, : pack.active].contiguous() for state in start)
     packed = PackedSequence(inputs, torch.tensor(pack.sizes))
     with torch.autocast("cuda", enabled=False):  # cuDNN wants one type for inputs, states and weights
         out, last = cell(packed, begin[0] if len(begin) == 1 else begin)
     ends = (last,) if len(begin) == 1 else last
-    return out.data, tuple(torch.cat([end[0], state[active:]]) for end, state in zip(ends, start, strict=True))
-
-
-_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # gradient · y · (1 - y)
-
-
-def _before(states: Tensor, start: Tensor, sizes: list[int]) -> Tensor:
-    """Return `(total, d)` the state that each packed event met: that of its row one step earlier."""
-    if len(sizes) < 2:
-        return start[: len(states)]
-    repeats = torch.tensor(sizes[1:], device=states.device)
-    back = torch.repeat_interleave(torch.tensor(sizes[:-1], device=states.device), repeats)
-    earlier = torch.arange(sizes[0], len(states), device=states.device) - back
-    return torch.cat([start[: sizes[0]], states[earlier]])
-
-
-def _offsets(sizes: list[int]) -> list[tuple[int, int]]:
-    """Return `(first packed event, rows)` of each step."""
-    spans, at = [], 0
-    for size in sizes:
-        spans.append((at, size))
-        at += size
-    return spans
-
-
-class _GRU(torch.autograd.Function):
-    """r, z = σ(x + hW), n = tanh(x + r·hW), h' = n + z·(h - n). Columns: n, r, z, and the state's part of n."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor, start: Tensor, sizes: list[int], half: torch.dtype | None
-    ) -> tuple[Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        with torch.autocast(gates.device.type, enabled=False):
-            d, kind = weight.shape[1], half or weight.dtype
-            keep = any(ctx.needs_input_grad)
-            recurrent, bias = weight.detach().to(kind).T, bias.detach()
-            states = gates.new_empty(len(gates), d)
-            saved = gates.new_empty(len(gates) if keep else max(sizes, default=0), 4 * d)
-            h = start.detach().clone()
-            for at, size in _offsets(sizes):
-                x, s = gates[at : at + size], saved[at : at + size] if keep else saved[:size]
-                n, rz, hidden = s[:, :d], s[:, d : 3 * d], s[:, 3 * d :]
-                product = h[:size].to(kind) @ recurrent
-                torch.add(x[:, d:], product[:, : 2 * d], out=rz).sigmoid_()
-                torch.add(product[:, 2 * d :], bias, out=hidden)
-                torch.addcmul(x[:, :d], rz[:, :d], hidden, out=n).tanh_()
-                torch.lerp(n, h[:size], rz[:, d:], out=states[at : at + size])
-                h[:size] = states[at : at + size]
-            ctx.save_for_backward(weight, start, states, saved)
-            ctx.sizes, ctx.kind = sizes, kind
-            return states, h
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_states: Tensor | None, d_last: Tensor | None) -> tuple[Tensor | None, ...]:
-        weight, start, states, saved = ctx.saved_tensors
-        d, sizes, kind = weight.shape[1], ctx.sizes, ctx.kind
-        before, recurrent = _before(states, start, sizes), weight.to(kind)
-        d_gates = torch.empty_like(saved)
-        dh = torch.zeros_like(start) if d_last is None else d_last.clone()
-        for at, size in reversed(_offsets(sizes)):
-            n, r, z, hidden = saved[at : at + size].split(d, 1)
-            g = d_gates[at : at + size]
-            d_n, d_r, d_z, d_hidden = g.split(d, 1)
-            total = dh[:size]
-            if d_states is not None:
-                total += d_states[at : at + size]
-            kept = total * z
-            new = total - kept
-            torch.addcmul(new, new * n, n, value=-1, out=d_n)
-            _sigmoid_backward(d_n * hidden, r, grad_input=d_r)
-            _sigmoid_backward((before[at : at + size] - n).mul_(total), z, grad_input=d_z)
-            torch.mul(d_n, r, out=d_hidden)
-            torch.add(kept, g[:, d:].to(kind) @ recurrent, out=total)
-        met, seen = before.to(kind), d_gates[:, d:].to(kind)
-        return d_gates[:, : 3 * d], (seen.T @ met).to(weight.dtype), d_gates[:, 3 * d :].sum(0), dh, None, None
-
-
-class _LSTM(torch.autograd.Function):
-    """i, f, o = σ(x + hW), g = tanh(x + hW), c' = f·c + i·g, h' = o·tanh(c'). Columns: i, f, g, o."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        gates: Tensor,
-        weight: Tensor,
-        start: Tensor,
-        memory: Tensor,
-        sizes: list[int],
-        half: torch.dtype | None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        with torch.autocast(gates.device.type, enabled=False):
-            d, kind = weight.shape[1], half or weight.dtype
-            keep = any(ctx.needs_input_grad)
-            recurrent = weight.detach().to(kind).T
-            states = gates.new_empty(len(gates), d)
-            rows = len(gates) if keep else max(sizes, default=0)
-            memories, saved = gates.new_empty(rows, d), gates.new_empty(rows, 4 * d)
-            h, c = start.detach().clone(), memory.detach().clone()
-            for at, size in _offsets(sizes):
-                x, s = gates[at : at + size], saved[at : at + size] if keep else saved[:size]
-                torch.add(x, h[:size].to(kind) @ recurrent, out=s)
-                s[:, : 2 * d].sigmoid_()
-                s[:, 2 * d : 3 * d].tanh_()
-                s[:, 3 * d :].sigmoid_()
-                i, f, g, o = s.split(d, 1)
-                now = memories[at : at + size] if keep else memories[:size]
-                torch.mul(f, c[:size], out=now).addcmul_(i, g)
-                c[:size] = now
-                torch.mul(o, now.tanh(), out=states[at : at + size])
-                h[:size] = states[at : at + size]
-            ctx.save_for_backward(weight, start, memory, states, memories, saved)
-            ctx.sizes, ctx.kind = sizes, kind
-            return states, h, c
-
-    @staticmethod
-    @once_differentiable
-    def backward(
-        ctx: Any, d_states: Tensor | None, d_last: Tensor | None, d_kept: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        weight, start, memory, states, memories, saved = ctx.saved_tensors
-        d, sizes, kind = weight.shape[1], ctx.sizes, ctx.kind
-        before, recurrent = _before(memories, memory, sizes), weight.to(kind)
-        d_gates = torch.empty_like(saved)
-        dh = torch.zeros_like(start) if d_last is None else d_last.clone()
-        dc = torch.zeros_like(start) if d_kept is None else d_kept.clone()
-        for at, size in reversed(_offsets(sizes)):
-            i, f, g, o = saved[at : at + size].split(d, 1)
-            gate = d_gates[at : at + size]
-            d_i, d_f, d_g, d_o = gate.split(d, 1)
-            total, now, bent = dh[:size], dc[:size], memories[at : at + size].tanh()
-            if d_states is not None:
-                total += d_states[at : at + size]
-            outward = total * o
-            now += outward.addcmul_(outward * bent, bent, value=-1)
-            _sigmoid_backward(total * bent, o, grad_input=d_o)
-            _sigmoid_backward(now * g, i, grad_input=d_i)
-            _sigmoid_backward(now * before[at : at + size], f, grad_input=d_f)
-            inward = now * i
-            torch.addcmul(inward, inward * g, g, value=-1, out=d_g)
-            now *= f
-            total.copy_(gate.to(kind) @ recurrent)
-        met = _before(states, start, sizes).to(kind)
-        return d_gates, (d_gates.to(kind).T @ met).to(weight.dtype), dh, dc, None, None
+    return out.data, tuple(torch.cat([end[0], state[pack.active :]]) for end, state in zip(ends, start, strict=True))

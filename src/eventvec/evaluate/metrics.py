@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from eventvec.errors import DataError
+
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Task: TypeAlias = Literal["binary", "multiclass", "numeric"]
 
@@ -45,6 +47,41 @@ def measure(task: Task, truth: Array, prediction: Array) -> tuple[float, float]:
     }
     main, secondary = functions[task]
     return float(main(truth, prediction)), float(secondary(truth, prediction))
+
+
+def precision_at_recall(truth: Array, score: Array, group: Array, recall: float = 0.8) -> float:
+    """Return the mean over groups of the precision among what is retrieved, where a share of all positives is.
+
+    Agrawal et al. 2022, Appendix C.1, "average precision at 80 % recall": the threshold is the highest one that
+    retrieves the share of the positives of all groups together; rows that tie with it are retrieved. A group of which
+    nothing is retrieved counts 1 if it has no positive, else 0.
+
+    Relations: not the average precision of `measure`, which is the area under one curve over all rows.
+
+    Args:
+        truth: `(n,)` 0 or 1.
+        score: `(n,)` rises with the probability of 1.
+        group: `(n,)` codes from 0, as `group_codes` gives them: the entity of each row.
+        recall: share of the positives, in (0, 1].
+
+    Raises:
+        DataError: there is no positive.
+
+    Example:
+        >>> truth, score = np.array([1, 0, 1, 0, 0]), np.array([0.9, 0.8, 0.7, 0.6, 0.1])
+        >>> precision_at_recall(truth, score, np.array([0, 0, 1, 1, 2]))  # three retrieved: 1/2, 1/1, none needed
+        0.833...
+    """
+    positive = np.asarray(truth, bool)
+    if not positive.any():
+        raise DataError("there is no positive among the rows, so none can be retrieved; use larger or other parts")
+    wanted = int(np.ceil(recall * positive.sum() - 1e-9))
+    retrieved = score >= np.sort(score[positive])[-wanted]
+    groups, code = np.unique(group, return_inverse=True)
+    counts = np.bincount(code, retrieved, len(groups))
+    right = np.bincount(code, retrieved & positive, len(groups))
+    none = np.bincount(code, positive, len(groups)) == 0
+    return float(np.where(counts > 0, right / np.maximum(counts, 1), none).mean())
 
 
 def half_width(scores: Sequence[float]) -> float:

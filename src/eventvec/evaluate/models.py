@@ -5,14 +5,75 @@ Nothing is tuned, so that a difference between two sets of features is a differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from eventvec.errors import ConfigError, nearest, need
 from eventvec.evaluate.metrics import Array, Task
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """Settings of boosted trees.
+
+    What is not listed is the same everywhere: every tree draws its rows anew and sees three quarters of the features,
+    and λ1 = λ2 = 1.
+
+    Args:
+        rounds: trees, per class if there are several.
+        learning_rate: shrinkage of each tree.
+        bagging_fraction: share of the rows that each tree sees.
+        max_depth: of a tree.
+        num_leaves: of a tree, at most.
+        min_data_in_leaf: training labels in a leaf, at least.
+
+    Example:
+        >>> Boosting(rounds=100, learning_rate=0.1, bagging_fraction=0.5, max_depth=6, num_leaves=31).min_data_in_leaf
+        50
+    """
+
+    rounds: int
+    learning_rate: float
+    bagging_fraction: float
+    max_depth: int
+    num_leaves: int
+    min_data_in_leaf: int = 50
+
+
+LIGHTGBM: Mapping[str, Boosting] = {
+    "age_group": Boosting(1000, 0.02, 0.75, 12, 50),
+    "rosbank": Boosting(500, 0.02, 0.5, 6, 31),
+    "bowl2019": Boosting(1000, 0.01, 0.75, 12, 21),
+    "x5": Boosting(1000, 0.05, 0.5, 6, 50),
+}
+"""Boosted trees as Babaev et al. 2022 (public code) set them for each of their data sets, by the loader's name."""
+
+
+def lightgbm_settings(name: str) -> Boosting:
+    """Return the boosted trees of Babaev et al. 2022 for one of their data sets.
+
+    The same for aggregates and for every embedding. Their code also divides each feature by its largest absolute value
+    before training; a tree's splits do not depend on a feature's scale, so that nothing here does.
+
+    Args:
+        name: a loader in `eventvec.datasets`: `age_group`, `rosbank` (churn), `bowl2019` (assessment) or `x5` (retail).
+
+    Raises:
+        ConfigError: the paper has no such data set.
+
+    Example:
+        >>> lightgbm_settings("x5").learning_rate
+        0.05
+        >>> lightgbm_settings("rosbnk")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: no settings for data set 'rosbnk'; did you mean 'rosbank'?...
+    """
+    if name not in LIGHTGBM:
+        raise ConfigError(f"no settings for data set {name!r}; {nearest(name, LIGHTGBM)}")
+    return LIGHTGBM[name]
 
 
 @dataclass(frozen=True)
@@ -27,6 +88,7 @@ class Job:
         test: `(m, d)` features of the rows to predict.
         seed: for models that draw.
         num_threads: for models that use several; all cores if not given.
+        boosting: settings of boosted trees, taken as they are; those of `lightgbm` if not given.
     """
 
     task: Task
@@ -36,14 +98,15 @@ class Job:
     test: Array
     seed: int = 42
     num_threads: int | None = None
+    boosting: Boosting | None = None
 
 
 def lightgbm(job: Job) -> Array:
-    """Return predictions of boosted trees with the settings of Babaev et al. 2022 (public code).
+    """Return predictions of boosted trees, by default with the settings of Babaev et al. 2022 (public code).
 
-    Binary and numeric labels take those of its churn data, several classes those of its age data. One departure: a leaf
-    holds at least 50 labels there; here `min(50, max(5, n // 20))`, which is the same from 1,000 training labels up,
-    because with fewer hardly a split would be left.
+    Unless the job says otherwise, binary and numeric labels take those of its churn data, several classes those of its
+    age data. One departure: a leaf holds at least 50 labels there; here `min(50, max(5, n // 20))`, which is the same
+    from 1,000 training labels up, because with fewer hardly a split would be left.
 
     Returns:
         `(m,)` probability of class 1, class codes, or numbers.
@@ -56,24 +119,28 @@ def lightgbm(job: Job) -> Array:
         >>> lightgbm(Job("binary", 2, x, x[:, 0] > 19, np.array([[3.0], [35.0]]))).round()
         array([0., 1.])
     """
-    boosting = need("lightgbm", "eval")
+    package = need("lightgbm", "eval")
     objective: dict[Task, dict[str, Any]] = {
         "binary": {"objective": "binary"},
         "multiclass": {"objective": "multiclass", "num_class": job.classes},
         "numeric": {"objective": "regression"},
     }
+    settings = asdict(job.boosting or _usual(job))
+    rounds = settings.pop("rounds")
     parameters = {
         **objective[job.task],
-        **(_AGE if job.task == "multiclass" else _CHURN),
-        "min_data_in_leaf": min(50, max(5, len(job.y) // 20)),
+        **settings,
+        "bagging_freq": 1,
+        "feature_fraction": 0.75,
+        "lambda_l1": 1,
+        "lambda_l2": 1,
         "seed": job.seed,
         "deterministic": True,
         "force_col_wise": True,
         "num_threads": job.num_threads or 0,
         "verbosity": -1,
     }
-    rounds = 1000 if job.task == "multiclass" else 500
-    predicted = np.asarray(boosting.train(parameters, boosting.Dataset(job.x, job.y), rounds).predict(job.test))
+    predicted = np.asarray(package.train(parameters, package.Dataset(job.x, job.y), rounds).predict(job.test))
     return predicted.argmax(1) if job.task == "multiclass" else predicted
 
 
@@ -160,17 +227,9 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     return chosen, [f"The lightgbm rows are left out: {absent}"]
 
 
-_CHURN = {
-    "learning_rate": 0.02,
-    "bagging_fraction": 0.5,
-    "bagging_freq": 1,
-    "feature_fraction": 0.75,
-    "max_depth": 6,
-    "num_leaves": 31,
-    "lambda_l1": 1,
-    "lambda_l2": 1,
-}
-_AGE = {**_CHURN, "bagging_fraction": 0.75, "max_depth": 12, "num_leaves": 50}
+def _usual(job: Job) -> Boosting:
+    paper = LIGHTGBM["age_group" if job.task == "multiclass" else "rosbank"]
+    return replace(paper, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
 
 
 def _absent() -> str | None:

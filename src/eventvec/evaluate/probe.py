@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError
 from eventvec.evaluate.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
+from eventvec.evaluate.inputs import column, in_range, matrix
 from eventvec.evaluate.metrics import Array, measure
 from eventvec.evaluate.models import Job, Model, choose
 from eventvec.evaluate.result import Difference, Evaluation, Result, Scores
@@ -72,14 +73,16 @@ def evaluate(
         >>> found.task, found.positive, found.metric, round(found.get("embedding", "logistic_regression").main.mean, 2)
         ('binary', True, 'auroc', 0.85)
     """
-    _in_range(fractions)
+    in_range(fractions)
+    if "both" in features:
+        raise ConfigError("features may not be called 'both'; that is the embedding and the aggregates side by side")
     given = len(np.asarray(labels))
-    sets = {name: _matrix(values, name, given) for name, values in features.items()}
+    sets = {name: matrix(values, name, given) for name, values in features.items()}
     wanted = target(labels, task, label)
     notes = _missing(given, wanted)
     chosen, absent = choose(wanted.task, models)
-    held = None if holdout is None else _column(holdout, "holdout", given)[wanted.rows]
-    codes = None if groups is None else group_codes(_column(groups, "groups", given)[wanted.rows])
+    held = None if holdout is None else column(holdout, "holdout", given)[wanted.rows]
+    codes = None if groups is None else group_codes(column(groups, "groups", given)[wanted.rows])
     if held is not None and codes is not None:
         wanted, held, codes, left_out = _set_apart(wanted, held, codes)
         notes += left_out
@@ -166,39 +169,3 @@ def _seen(held: Array | None, taught: Sequence[str] | None) -> str:
 def _missing(given: int, wanted: Target) -> list[str]:
     missing = given - len(wanted.y)
     return [f"{missing:,} of {given:,} entities have no label and were left out."] if missing else []
-
-
-def _in_range(fractions: Sequence[float]) -> None:
-    outside = [fraction for fraction in fractions if not 0 < fraction <= 1]
-    if outside or not fractions:
-        raise ConfigError(f"fraction {outside[0]:g} is outside (0, 1]" if outside else "no fraction of labels is given")
-    if len(set(fractions)) < len(fractions):
-        raise ConfigError(f"a fraction is given twice: {', '.join(f'{fraction:g}' for fraction in fractions)}")
-
-
-def _matrix(values: Any, name: str, n: int) -> Array:
-    if name == "both":
-        raise ConfigError("features may not be called 'both'; that is the embedding and the aggregates side by side")
-    matrix = np.asarray(values)
-    if matrix.ndim != 2 or matrix.shape[1] == 0 or matrix.dtype.kind not in "fiub":
-        raise DataError(
-            f"features {name!r} are {matrix.dtype} of shape {matrix.shape}; numbers of shape (n, d) are needed"
-        )
-    if len(matrix) != n:
-        raise DataError(f"features {name!r} have {len(matrix):,} rows for {n:,} labels; one row per label is needed")
-    bad = ~np.isfinite(matrix).all(1)
-    if bad.any():
-        raise DataError(
-            f"features {name!r} have NaN or infinite numbers in {int(bad.sum()):,} rows (first at row "
-            f"{int(bad.argmax())}); every number must be finite"
-        )
-    return matrix
-
-
-def _column(values: Any, name: str, n: int) -> Array:
-    column = np.asarray(values)
-    if column.shape != (n,):
-        raise DataError(f"{name} has shape {column.shape} for {n:,} labels; one value per label is needed")
-    if name == "holdout" and column.dtype != bool:
-        raise DataError(f"holdout is of type {column.dtype}; true and false are needed")
-    return column

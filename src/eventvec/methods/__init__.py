@@ -4,38 +4,62 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventvec.methods.coles import CoLES
+from eventvec.methods.cpc import CPC
 from eventvec.methods.cresp import CReSP, fclr
 from eventvec.methods.cresp_targeted import TargetedCReSP
+from eventvec.methods.cross_order import CrossOrder
 from eventvec.methods.expclr import ExpCLR
-from eventvec.methods.order import Order, ocp, ocp_biased, pcl
+from eventvec.methods.masked_language import MaskedLanguage
+from eventvec.methods.order import Order
+from eventvec.methods.rtd import RTD
+from eventvec.methods.schemes import entity_contrastive, ocp, ocp_biased, pcl
+from eventvec.methods.siamese import Siamese
+from eventvec.methods.slice_pairs import SlicePairs, nsp, sop
 from eventvec.methods.supervised import Supervised
 from eventvec.methods.tpp_embedding import TPPEmbedding
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "coles": CoLES,
+    "cpc": CPC,
     "cresp": TargetedCReSP,
     "cresp_untargeted": CReSP,
+    "cross_order": CrossOrder,
+    "entity_contrastive": entity_contrastive,
     "expclr": ExpCLR,
     "fclr": fclr,
+    "masked_language": MaskedLanguage,
+    "nsp": nsp,
     "ocp": ocp,
     "ocp_biased": ocp_biased,
     "pcl": pcl,
+    "rtd": RTD,
+    "siamese": Siamese,
+    "sop": sop,
     "supervised": Supervised,
     "tpp_embedding": TPPEmbedding,
 }
 """One name per method, as a configuration names it; several names may share a class."""
 
 __all__ = [
+    "CPC",
     "METHODS",
+    "RTD",
     "CReSP",
     "CoLES",
+    "CrossOrder",
     "ExpCLR",
+    "MaskedLanguage",
     "Order",
+    "Siamese",
+    "SlicePairs",
     "Supervised",
     "TPPEmbedding",
     "TargetedCReSP",
+    "entity_contrastive",
     "fclr",
+    "nsp",
     "ocp",
     "ocp_biased",
     "pcl",
+    "sop",
 ]

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.sets import complete
-from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
+from eventvec.pairs import Windowed
 from eventvec.sequences import Sequences
 
 
@@ -15,16 +15,18 @@ class Order(nn.Module):
     """A pair classifier over one representation of each window (Agrawal et al. 2022, Equation 1).
 
     ``h = c ∘ (g, g)``: the encoder g is shared, the classifier c linear in ``[g, g', g - g', |g - g'|]``, as in the
-    paper's synthetic study; cross-entropy stands for the 0-1 error. `pairs` makes it OCP, OCP-biased or PCL.
+    paper's synthetic study; cross-entropy stands for the 0-1 error. `pairs` makes it OCP, OCP-biased, PCL or
+    entity-contrastive; `schemes` has a name for each.
 
-    Relations: `CoLES` keeps what stays the same in a history; this keeps what does not go back.
+    Relations: `CoLES` keeps what stays the same in a history; this keeps what does not go back. `CrossOrder` reads
+    both windows at once, `SlicePairs` compares the parts of slices.
 
     Args:
         encoder: trained, `encoder(x) -> (n, dim)`.
         pairs: how windows are paired and labelled.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import GRU, EventEncoder, OrderPairs, Schema
         >>> from eventvec.schema import Categorical, Numeric
         >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
         >>> method = Order(GRU(EventEncoder(schema, time=()), dim=8), OrderPairs(length=2))
@@ -33,58 +35,23 @@ class Order(nn.Module):
         True
     """
 
-    def __init__(self, encoder: nn.Module, pairs: OrderPairs | BiasedOrderPairs | PermutationPairs) -> None:
+    def __init__(self, encoder: nn.Module, pairs: Windowed) -> None:
         super().__init__()
         self.encoder, self.pairs = encoder, pairs
         self.classifier = nn.Linear(4 * int(encoder.dim), 1)  # type: ignore[arg-type]
 
     def logits(self, views: Sequences) -> Tensor:
-        """Return `(n,)` log-odds that each pair of `2n` views, firsts and then seconds, is in order."""
+        """Return `(m,)` log-odds that each pair of `2m` views, firsts and then seconds, has label 1."""
         g, h = self.encoder(views).chunk(2)
         return torch.squeeze(self.classifier(torch.cat([g, h, g - h, (g - h).abs()], -1)), -1).float()
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy of one pair per row."""
+        """Return the mean cross-entropy of the pairs of a batch."""
         views, label = self.pairs(batch, rng)
         return F.binary_cross_entropy_with_logits(self.logits(views), label)
 
     forward = loss
 
     def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least two windows."""
+        """Return `(n,)` bool: rows with at least one pair in order."""
         return self.pairs.usable(data) & complete(self.encoder, data)
-
-
-def ocp(encoder: nn.Module, length: int = 1) -> Order:
-    """Return order-contrastive pre-training: a pair out of order is the same pair swapped.
-
-    Example:
-        >>> from eventvec import GRU, EventEncoder
-        >>> from eventvec.schema import Numeric, Schema
-        >>> ocp(GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), Numeric("gap")))), length=4).pairs
-        OrderPairs(length=4)
-    """
-    return Order(encoder, OrderPairs(length))
-
-
-def ocp_biased(encoder: nn.Module, length: int = 1) -> Order:
-    """Return OCP-biased: a pair with label 0 is a neighbouring pair in either order.
-
-    Example:
-        >>> from eventvec import GRU, EventEncoder
-        >>> from eventvec.schema import Numeric, Schema
-        >>> ocp_biased(GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), Numeric("gap"))))).pairs
-        BiasedOrderPairs(length=1)
-    """
-    return Order(encoder, BiasedOrderPairs(length))
-
-
-def pcl(encoder: nn.Module, length: int = 1) -> Order:
-    """Return permutation-contrastive learning: a pair with label 0 is any two distinct windows of the row.
-
-    Example:
-        >>> from eventvec import GRU, EventEncoder, Schema, schema
-        >>> pcl(GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), schema.Numeric("gap"))))).pairs
-        PermutationPairs(length=1)
-    """
-    return Order(encoder, PermutationPairs(length))

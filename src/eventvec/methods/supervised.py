@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.sets import complete
-from eventvec.errors import ConfigError
+from eventvec.methods.labels import Predictor, label_field, labelled
 from eventvec.schema import FIRST, Categorical, Numeric, Schema, static_values
 from eventvec.sequences import Sequences
+from eventvec.views import Altered, RandomSlices, of_every_row
 
 
 class Supervised(nn.Module):
@@ -28,9 +29,13 @@ class Supervised(nn.Module):
         schema: has the label's classes, or its mean and deviation.
         label: name of a categorical or numeric static column. Rows of which it is missing, or a class that the schema
             does not know, are not usable; rows without events are.
+        views: random slices, one at least, that stand for a row in training, each with its label, `Altered` if events
+            are left out too: the public code trains so. Whole rows if not given, and in validation and prediction.
+        batch_norm: normalise the embedding before the linear layer, as the public code does when it fine-tunes; the
+            paper has the linear layer alone.
 
     Raises:
-        ConfigError: there is no such column, it is of another kind, or it has fewer than two classes.
+        ConfigError: there is no such column, of another kind, or with fewer than two classes; or views are no slices.
 
     Example:
         >>> from eventvec import GRU, EventEncoder
@@ -43,19 +48,26 @@ class Supervised(nn.Module):
         ([True, True, False], torch.Size([3, 2]))
     """
 
-    def __init__(self, encoder: nn.Module, schema: Schema, label: str) -> None:
+    def __init__(
+        self,
+        encoder: nn.Module,
+        schema: Schema,
+        label: str,
+        views: RandomSlices | Altered | None = None,
+        batch_norm: bool = False,
+    ) -> None:
         super().__init__()
-        target = schema.static_field(label)
-        if not isinstance(target, Categorical | Numeric):
-            raise ConfigError(f"static column {label!r} is of kind {type(target).__name__.lower()}, which is no label")
+        self.target = target = label_field(schema, label)
         outputs = 1 if isinstance(target, Numeric) else len(target.values)
-        if isinstance(target, Categorical) and outputs < 2:
-            raise ConfigError(f"static column {label!r} has {outputs} classes in the schema; at least 2 are needed")
-        self.encoder, self.schema, self.label, self.target = encoder, schema, label, target
-        self.head = nn.Linear(int(encoder.dim), outputs)  # type: ignore[arg-type]
+        self.encoder, self.schema, self.label, self.batch_norm = encoder, schema, label, batch_norm
+        self.views = views and of_every_row(views)
+        linear = nn.Linear(dim := int(encoder.dim), outputs)  # type: ignore[arg-type]
+        self.head = nn.Sequential(nn.BatchNorm1d(dim), linear) if batch_norm else linear
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean error of one batch of labelled rows; nothing is drawn."""
+        """Return the mean error of one batch of labelled rows, in training of their views."""
+        if self.views is not None and self.training:
+            batch, _ = self.views(batch, rng)  # a view keeps its row's static values, the label with them
         out = self.head(self.encoder(batch)).float()
         label = cast(Tensor, static_values(batch, self.label))
         if isinstance(self.target, Categorical):
@@ -65,26 +77,14 @@ class Supervised(nn.Module):
     forward = loss
 
     def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with a label."""
-        label = cast(Tensor, static_values(data, self.label))
-        labelled = label >= FIRST if isinstance(self.target, Categorical) else ~label.isnan()
-        return labelled & complete(self.encoder, data)
+        """Return `(n,)` bool: rows with a label.
+
+        Raises:
+            DataError: the rows have no such column, or several with a label have all the same.
+        """
+        return labelled(data, self.target) & complete(self.encoder, data)
 
     @property
     def predictor(self) -> nn.Module:
-        """What the method says of rows, labelled or not, as an encoder: logits `(n, classes)`, in the order of
-        `target.values`, or `(n, 1)` in the label's unit."""
+        """An encoder of rows, labelled or not: logits `(n, classes)` as in `target.values`, or `(n, 1)` in its unit."""
         return Predictor(self.encoder, self.head, self.target).train(self.training)
-
-
-class Predictor(nn.Module):
-    """An encoder and a head as one encoder; of a numeric label, in the label's unit."""
-
-    def __init__(self, encoder: nn.Module, head: nn.Linear, target: Categorical | Numeric) -> None:
-        super().__init__()
-        self.encoder, self.head, self.target, self.dim = encoder, head, target, head.out_features
-
-    def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`."""
-        out: Tensor = self.head(self.encoder(x))
-        return out if isinstance(self.target, Categorical) else self.target.unscale(out)

@@ -4,8 +4,9 @@ What is *not* here: what columns mean once they are read (`schema`), and anythin
 
     sources     Parquet, CSV, Arrow: columns on demand       times      time columns, moments, intervals
     fields      codes, numbers, vocabularies, scales          keys       types of keys, joins by key, hashes of keys
-    reading     `read`: checks, order, windows                cuts       cutting in time, label tables, summaries
+    reading     `read`: checks, windows                       order      rows by key and time
     statics     `attach`: columns about the entity            events     `open_events`: what a configuration reads
+    cuts        cutting in time, label tables, summaries
     embeddings  the embeddings file                           predictions  what a classifier says, as a table
 """
 

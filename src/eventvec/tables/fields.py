@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -17,6 +19,7 @@ from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
+BLOCK = 2**18  # values that are worked on at a time, so that what comes between stays small and in the cache
 FEW, MANY = 50, 100  # distinct values: up to FEW a column is never near-unique, up to MANY an integer is a category
 DATE_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$"
 
@@ -57,7 +60,29 @@ class Coded(NamedTuple):
 
     def counts(self) -> Array:
         """Return `(values,)` how many rows hold each value."""
-        return np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:]
+        size = len(self.values) + 1
+        return sum((np.bincount(part + 1, minlength=size) for part in blocks(self.codes)), np.zeros(size, np.int64))[1:]
+
+
+def blocks(values: Array, size: int = BLOCK) -> Iterator[Array]:
+    """Yield an array's parts, one after the other, as views of `size` values at most.
+
+    Example:
+        >>> [len(part) for part in blocks(np.arange(5), size=2)]
+        [2, 2, 1]
+    """
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def nulls(column: pa.ChunkedArray) -> Array:
+    """Return `(rows,)` bool, true where a column has no value."""
+    return column.is_null().to_numpy() if column.null_count else np.zeros(len(column), bool)
+
+
+def filled(column: pa.ChunkedArray, fill: float) -> Array:
+    """Return `(rows,)` a column's numbers, with `fill` for nulls; where there are none, Arrow's own memory."""
+    values: Array = (column.fill_null(fill) if column.null_count else column).to_numpy()
+    return values
 
 
 def found(mask: Array, what: str) -> str:
@@ -143,7 +168,7 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
     else:
         wide = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
         wide = wide.cast(pa.int8()) if kind == "boolean" else wide
-        values = wide.cast(pa.float32(), safe=False).fill_null(np.nan).to_numpy()
+        values = filled(wide.cast(pa.float32(), safe=False), np.nan)
     _finite(name, np.isinf(values))
     return values
 
@@ -240,10 +265,17 @@ def scaled(name: str, values: Array, fitting: Fitting) -> Numeric:
     field = Numeric(name, log=fitting.log)
     if not fitting.standardise:
         return field
-    present = field.scale(torch.from_numpy(values[~np.isnan(values)])).numpy()
-    if not len(present):
+    count, mean, squares = 0, 0.0, 0.0  # Chan et al. 1979: what two parts have in all, from what each has
+    for part in blocks(values):
+        present = field.scale(torch.from_numpy(part[~np.isnan(part)])).double()
+        if not len(present):
+            continue
+        gap, before, count = float(present.mean()) - mean, count, count + len(present)
+        squares += float(present.var(correction=0)) * len(present) + gap**2 * before * len(present) / count
+        mean += gap * (len(present) / count)
+    if not count:
         return field
-    mean, std = float(present.mean(dtype=np.float64)), float(present.std(dtype=np.float64))
+    std = math.sqrt(squares / count)
     # Nine digits: the last ones depend on the order of summation, and a resumed run must get equal weights.
     return Numeric(name, log=fitting.log, mean=float(f"{mean:.9g}"), std=float(f"{std:.9g}") or 1.0)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, nearest
-from eventvec.tables.fields import Array, factorize, found, is_text
+from eventvec.tables.fields import Array, factorize, found, is_text, nulls
 
 UUID_BYTES = 16
 FNV_OFFSET, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
@@ -50,7 +50,7 @@ def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | Non
     kept = key_type(name, column.type)
     if pa.types.is_integer(kept):
         column = column.cast(kept)
-        _complete(name, column.is_null().to_numpy())
+        _complete(name, nulls(column))
         return column.to_numpy(), None
     codes, values = factorize(_storage(name, column))
     _complete(name, codes < 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cuts import cut_note, left_out, own_times
 from eventvec.tables.fields import Array, Coded, Fitting, found, pick
+from eventvec.tables.order import by_key_and_time
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.tables.statics import StaticKind, attach, attach_known
 
@@ -92,11 +93,8 @@ def read(
         wanted = request.by_name(opened, key, time, categorical, numeric)
     request.check(opened, wanted, key_as or wanted.key)
     names, notes = request.candidates(opened, wanted) if wanted.inferred else (list(wanted.listed), [])
-    table = opened.load([wanted.key, wanted.time, *names])
-    if not len(table):
-        raise DataError("the table has no rows; at least one event is needed")
-
-    frame, rows, ranked = _rows(table.select([wanted.key, wanted.time]), wanted, schema, time_format, meds, notes)
+    columns = opened.stream([wanted.key, wanted.time, *names])  # each is read when its turn comes
+    frame, rows, ranked = _rows(columns, wanted, schema, time_format, meds, notes)
     frame = replace(frame, key_as=key_as)
     entities = keys.keys_of(rows.ranks, ranked, keys.key_type(wanted.key, opened.types[wanted.key]))
     if holdout is not None:
@@ -108,9 +106,7 @@ def read(
         rows = _cut(rows, ends, f"before the time in {cutoffs[1]!r}", notes)
     if until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, until)), f"before {until}", notes)
-    columns = {name: table.column(name) for name in names}  # each goes when it is coded
-    del table
-    table_read = _Columns(columns, rows, notes)
+    table_read = _Columns(names, columns, rows, notes)
     fitted = table_read.fit(frame, wanted, fitting) if schema is None else table_read.apply(schema, frame)
     lengths = torch.from_numpy(rows.lengths)
     tensors = {name: torch.from_numpy(values) for name, values in table_read.values.items()}
@@ -157,11 +153,21 @@ class _Rows:
 
 
 def _rows(
-    table: pa.Table, wanted: request.Request, schema: Schema | None, form: str | None, meds: bool, notes: list[str]
+    columns: Iterator[pa.ChunkedArray],
+    wanted: request.Request,
+    schema: Schema | None,
+    form: str | None,
+    meds: bool,
+    notes: list[str],
 ) -> tuple[Schema, _Rows, pa.Array | None]:
-    """Return a schema without columns, the order of the rows, and the distinct keys, from the table's key and time."""
-    ranks, distinct = keys.rank_keys(wanted.key, table.column(wanted.key))
-    moment = times.parse_times(wanted.time, table.column(wanted.time), form)
+    """Return a schema without columns, the order of the rows, and the distinct keys, from the first two columns: the
+    key and the time."""
+    key = next(columns)
+    if not len(key):
+        raise DataError("the table has no rows; at least one event is needed")
+    ranks, distinct = keys.rank_keys(wanted.key, key)
+    del key
+    moment = times.parse_times(wanted.time, next(columns), form)
     if moment.missing.any() and not meds:
         missing = found(moment.missing, "missing value")
         raise DataError(f"column {wanted.time!r} has {missing}; every event needs a time")
@@ -181,8 +187,8 @@ def _arrange(ranks: Array, moment: times.Times, clock: bool, notes: list[str]) -
             raise DataError("no row of the table has a time; at least one event is needed")
         ranks, values = ranks[order], values[order]
     same = ranks[1:] == ranks[:-1]
-    if not np.where(same, values[1:] >= values[:-1], ranks[1:] > ranks[:-1]).all():
-        by_time = np.lexsort((values, ranks))  # stable: ties keep the table's order
+    if not ((ranks[1:] > ranks[:-1]) | (same & (values[1:] >= values[:-1]))).all():
+        by_time = by_key_and_time(ranks, values)
         order = by_time if order is None else order[by_time]
         ranks, values = ranks[by_time], values[by_time]
         same = ranks[1:] == ranks[:-1]
@@ -211,9 +217,11 @@ def _held_out(rows: _Rows, entities: pa.Array, held: Array, notes: list[str]) ->
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns on their way from the table (`arrow`, emptied as they go) to arrays in order of the rows (`values`)."""
+    """Columns on their way from the table (`arrow`, one by one as `names` say) to arrays in order of the rows
+    (`values`)."""
 
-    arrow: dict[str, pa.ChunkedArray]
+    names: list[str]
+    arrow: Iterator[pa.ChunkedArray]
     rows: _Rows
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
@@ -224,13 +232,13 @@ class _Columns:
     def fit(self, frame: Schema, wanted: request.Request, fitting: Fitting) -> Schema:
         """Return the schema that these columns give, having coded them by it."""
         categorical, numeric = [], []
-        for name in list(self.arrow):
+        for name, column in zip(self.names, self.arrow, strict=True):
             listed = "categorical" if name in wanted.categorical else "numeric"
-            kind = fields.infer(name, self.arrow[name], self.rows.order, self.rows.heads) if wanted.inferred else listed
+            kind = fields.infer(name, column, self.rows.order, self.rows.heads) if wanted.inferred else listed
             if kind == "categorical":
-                categorical.append(self._categorical(name, fitting))
+                categorical.append(self._categorical(name, column, fitting))
             elif kind == "numeric":
-                numeric.append(fields.scaled(name, self._numbers(name), fitting))
+                numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
             else:
                 self.notes.append(f"column {name!r} is left out: {kind}")
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
@@ -239,26 +247,28 @@ class _Columns:
     def apply(self, schema: Schema, frame: Schema) -> Schema:
         """Return the schema, by which these columns are now coded, with what is the table's own: the key's name in
         files, and the time where it is finer than the days that the schema was fitted on."""
-        for category in schema.categorical:
-            codes = self.values[category.name] = fields.encode(self._coded(category.name), category)
-            self.notes.extend(fields.unknown_note(category.name, codes, "events"))
-        for number in schema.numeric:
-            self._numbers(number.name)
+        known = {category.name: category for category in schema.categorical}
+        for name, column in zip(self.names, self.arrow, strict=True):
+            if name not in known:
+                self._numbers(name, column)
+                continue
+            codes = self.values[name] = fields.encode(self._coded(name, column), known[name])
+            self.notes.extend(fields.unknown_note(name, codes, "events"))
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
         return replace(schema, key_as=frame.key_as)
 
-    def _categorical(self, name: str, fitting: Fitting) -> Categorical:
-        column = self._coded(name)
-        fitted = fields.vocabulary(name, column, fitting)
-        self.values[name] = fields.encode(column, fitted)
+    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
+        codes = self._coded(name, column)
+        fitted = fields.vocabulary(name, codes, fitting)
+        self.values[name] = fields.encode(codes, fitted)
         self.notes.extend(fields.rare_note(fitted, fitting))
         return fitted
 
-    def _coded(self, name: str) -> Coded:
-        codes, values = fields.coded(name, self.arrow.pop(name))
+    def _coded(self, name: str, column: pa.ChunkedArray) -> Coded:
+        codes, values = fields.coded(name, column)
         return Coded(codes if self.rows.order is None else codes[self.rows.order], values)
 
-    def _numbers(self, name: str) -> Array:
-        self.values[name] = pick(fields.numbers(name, self.arrow.pop(name)), self.rows.order)
+    def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
+        self.values[name] = pick(fields.numbers(name, column), self.rows.order)
         return self.values[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,10 +29,19 @@ class Source:
     Args:
         types: the Arrow type of each column.
         load: reads the named columns, with text as dictionaries where the file has them.
+        apart: whether reading columns one by one costs no more than reading them together; of CSV it does.
     """
 
     types: Mapping[str, pa.DataType]
     load: Callable[[Sequence[str]], pa.Table]
+    apart: bool = True
+
+    def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
+        """Yield the named columns, each read when its turn comes, so that memory holds those alone that are in use."""
+        columns = [] if self.apart else self.load(names).columns[::-1]
+        for name in names:
+            yield self.load([name]).column(name) if self.apart else columns.pop()
+            pa.default_memory_pool().release_unused()
 
     def need(self, names: Iterable[str]) -> None:
         """Raise DataError with the nearest names if a column is not there."""
@@ -119,31 +128,43 @@ def _files(source: str) -> list[Path]:
 
 
 def _parquet(files: Sequence[Path]) -> Source:
-    schemas = {file: parquet_schema(file) for file in files}
+    stamps = {file: _stamp(file) for file in files}
+    metadata = {file: _metadata(file) for file in files}  # read once, however many columns are
+    schemas = {file: about.schema.to_arrow_schema() for file, about in metadata.items()}
     first = schemas[files[0]]
     _once(first.names)
+    text = [field.name for field in first if is_text(field.type)]
 
     def load(wanted: Sequence[str]) -> pa.Table:
-        for (
-            file,
-            schema,
-        ) in schemas.items():  # the reader would fill an absent column with nulls, and cast a changed one
-            for name in wanted:
-                found = schema.field(name).type if name in schema.names else "absent"
-                if found != first.field(name).type:
-                    raise DataError(
-                        f"column {name!r} is {first.field(name).type} in {files[0].name} and {found} in {file.name}; "
-                        "all files need the same columns"
-                    )
-        text = [name for name in wanted if is_text(first.field(name).type)]
-        try:
-            return pq.read_table(
-                [str(file) for file in files], columns=list(wanted), read_dictionary=text, partitioning=None
-            )
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{files[0]} cannot be read as Parquet; is it complete?") from error
+        for file, schema in schemas.items():
+            _same_types(wanted, files[0], first, file, schema)
+        parts = []
+        for file, about in metadata.items():
+            try:
+                if _stamp(file) != stamps[file]:
+                    raise DataError(f"{file} changed while it was read; read it again")
+                with pq.ParquetFile(file, metadata=about, read_dictionary=text) as opened:
+                    parts.append(opened.read(columns=list(wanted)).select(list(wanted)))
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"{file} cannot be read as Parquet; is it complete?") from error
+        return pa.concat_tables(parts)
 
     return Source({field.name: field.type for field in first}, load)
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    found = file.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _same_types(wanted: Sequence[str], first: Path, types: pa.Schema, file: Path, found: pa.Schema) -> None:
+    for name in wanted:
+        kind = found.field(name).type if name in found.names else "absent"
+        if kind != types.field(name).type:
+            raise DataError(
+                f"column {name!r} is {types.field(name).type} in {first.name} and {kind} in {file.name}; "
+                "all files need the same columns"
+            )
 
 
 def parquet_schema(file: Path) -> pa.Schema:
@@ -152,6 +173,10 @@ def parquet_schema(file: Path) -> pa.Schema:
     Raises:
         DataError: the file is no Parquet, or a damaged one.
     """
+    return _metadata(file).schema.to_arrow_schema()
+
+
+def _metadata(file: Path) -> pq.FileMetaData:
     size = file.stat().st_size
     with file.open("rb") as opened:
         magic = opened.read(4)
@@ -163,7 +188,7 @@ def parquet_schema(file: Path) -> pa.Schema:
             "accepted: Parquet, or CSV in a file that ends in .csv or .csv.gz"
         )
     try:
-        return pq.read_schema(file)
+        return pq.read_metadata(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file} is a damaged Parquet file; write it again") from error
 
@@ -174,7 +199,7 @@ def _csv(files: list[Path], text: Sequence[str]) -> Source:
     def load(wanted: Sequence[str]) -> pa.Table:
         return _collected(pl.scan_csv(files, schema=types).select(wanted), files).to_arrow()
 
-    return Source({field.name: field.type for field in pl.DataFrame(schema=types).to_arrow().schema}, load)
+    return Source({field.name: field.type for field in pl.DataFrame(schema=types).to_arrow().schema}, load, apart=False)
 
 
 def _csv_types(files: list[Path], text: Sequence[str]) -> dict[str, pl.DataType]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.fields import Array, found, is_text
+from eventvec.tables.fields import BLOCK, Array, filled, found, is_text, nulls
 
 Instant: TypeAlias = str | int | float | date
 """A moment: ISO text or a datetime for calendar times, a number in the time column's unit otherwise."""
@@ -53,7 +53,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         return parse_times(name, column.cast(kind.value_type), time_format)
     if is_text(kind) or (time_format and pa.types.is_integer(kind)):
         column = _read_text(name, column.cast(pa.large_string()), time_format)
-    missing = column.is_null().to_numpy()
+    missing = nulls(column)
     kind = column.type
     try:
         if pa.types.is_timestamp(kind):
@@ -66,7 +66,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     except pa.ArrowInvalid as error:
         raise DataError(f"column {name!r} holds {kind} beyond 64-bit microseconds or integers") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        values = column.cast(pa.float64()).fill_null(np.nan).to_numpy()
+        values = filled(column.cast(pa.float64()), np.nan)
         if np.isinf(values).any():
             raise DataError(f"column {name!r} has {found(np.isinf(values), 'infinite time')}; every time is finite")
         return Times(values, np.isnan(values), "float", None)
@@ -115,7 +115,9 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
 def intervals(values: Array, heads: Array, clock: bool) -> Array:
     """Return `(events,)` float32 time since the previous event, NaN at each row's first; seconds for calendar times."""
     gap = np.empty(len(values), np.float32)
-    np.divide(np.diff(values), SECOND if clock else 1, out=gap[1:], casting="unsafe")  # in float64, rounded once
+    for start in range(1, len(values), BLOCK):
+        part = np.diff(values[start - 1 : start + BLOCK])
+        gap[start : start + BLOCK] = part / (SECOND if clock else 1)  # in float64, rounded once
     gap[heads] = np.nan
     return gap
 
@@ -157,8 +159,7 @@ def _number(schema: Schema, value: Instant) -> int | float:
 
 
 def _integers(column: pa.ChunkedArray) -> Array:
-    values: Array = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return values
+    return filled(column.cast(pa.int64()), 0)
 
 
 def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:

@@ -1,0 +1,157 @@
+"""The works of eventvec, through its public functions."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import eventvec as ev
+from benchmarks.peer import data
+from benchmarks.peer.worker import Work, repeated, serve
+from eventvec import losses
+from eventvec.precision import products
+
+
+@dataclass(frozen=True)
+class Given:
+    """A view sampler that returns the same windows each time, so that both sides train on the same ones."""
+
+    views: ev.Sequences
+    source: Tensor
+
+    def usable(self, x: ev.Sequences) -> Tensor:
+        """Return `(n,)` bool: all rows."""
+        return torch.ones(len(x), dtype=torch.bool)
+
+    def __call__(self, batch: ev.Sequences, rng: torch.Generator) -> tuple[ev.Sequences, Tensor]:
+        """Return `(views, source)`."""
+        return self.views, self.source
+
+
+def read(path: str) -> ev.Dataset:
+    """Return a table as a data set; amounts become logarithms, as on the other side."""
+    categorical, numeric = data.kinds(path)
+    fitting = ev.Fitting(min_count=1, standardise=False)
+    return ev.read(path, key="card", time="time", categorical=categorical, numeric=numeric, fitting=fitting)
+
+
+def preprocessing(path: str) -> Work:
+    """Read a table from the file to what training takes, a vocabulary and scales fitted on the way."""
+    categorical, numeric = data.kinds(path)
+    return repeated(lambda: ev.read(path, key="card", time="time", categorical=categorical, numeric=numeric))
+
+
+def plain(path: str) -> Work:
+    """Read, sort and code a table with a columnar library and nothing else, for scale."""
+    codes, _ = data.kinds(path)
+
+    def run() -> None:
+        table = pl.read_parquet(path).sort("card", "time")
+        table.with_columns(pl.col(codes).rank("dense"), pl.col("time").diff().over("card").alias("gap"))
+
+    return repeated(run)
+
+
+def sampling(path: str, entities: int) -> Work:
+    """Draw entities, five slices of each, and gather their events."""
+    x, rng = read(path).sequences, torch.Generator().manual_seed(0)
+    sampler = ev.RandomSlices(data.SLICES, data.SHORTEST, data.LONGEST)
+
+    def run() -> None:
+        views, _ = sampler(x[torch.randperm(len(x), generator=rng)[:entities]], rng)
+        flat = views.flat()
+        for name in ("time", "code", "amount"):
+            views.columns[name][flat]
+
+    return repeated(run)
+
+
+def loss(rows: int, dim: int) -> Work:
+    """Mine hard negatives, and take the contrastive loss forward and backward, with products as in `fit`."""
+    z = torch.from_numpy(data.vectors(rows, dim)).requires_grad_()
+    source = torch.arange(rows) // data.SLICES
+
+    def run() -> None:
+        z.grad = None
+        with products("float32", z.device):
+            losses.contrastive(z, source).backward()
+
+    return repeated(run)
+
+
+def training(path: str, entities: int, hidden: int, how: str) -> Work:
+    """Take optimiser steps with `fit`, on the same windows each time; its first step is not counted."""
+    x = read(path)[:entities]
+    views, source = _windows(x)
+    method = ev.CoLES(_encoder(x, hidden), Given(views, source))
+
+    def work(runs: int) -> float:
+        times: dict[Any, float] = {}
+
+        def note(record: dict[str, Any]) -> None:
+            times.setdefault(record["step"], time.perf_counter())
+
+        ev.fit(method, x, epochs=runs + 1, batch_size=entities, lr=1e-3, validation=0, precision=how, progress=note)
+        return median(np.diff(list(times.values())).tolist())
+
+    return work
+
+
+def embedding(path: str, entities: int, hidden: int, how: str) -> Work:
+    """Embed whole histories."""
+    x = read(path)[:entities]
+    encoder = _encoder(x, hidden)
+    return repeated(lambda: ev.embed(encoder, x, precision=how))
+
+
+def weights(path: str, entities: int, hidden: int) -> dict[str, Any]:
+    """Return an encoder's weights, and what it and the loss make of the windows."""
+    x = read(path)[:entities]
+    encoder = _encoder(x, hidden).eval()
+    views, source = _windows(x)
+    with torch.no_grad():
+        z = encoder(views)
+        value = float(losses.contrastive(F.normalize(z, dim=-1), source))
+    cell, table = encoder.cells[0], encoder.events.embeddings[0].weight
+    named = {name: value.tolist() for name, value in cell.named_parameters()}
+    values = [int(value) for value in x.schema.categorical[0].values]
+    return {"cell": named, "table": table[2:].tolist(), "values": values, "z": z.tolist(), "loss": value}
+
+
+def gradient(rows: int, dim: int) -> dict[str, Any]:
+    """Return the loss of the shared vectors and its gradient."""
+    z = torch.from_numpy(data.vectors(rows, dim)).requires_grad_()
+    value = losses.contrastive(z, torch.arange(rows) // data.SLICES)
+    value.backward()
+    return {"loss": float(value), "gradient": z.grad.tolist()}
+
+
+def _encoder(x: ev.Dataset, hidden: int) -> Any:
+    torch.manual_seed(0)
+    encoder = ev.GRU(ev.EventEncoder(x.schema, time=(), width=data.CODE), dim=hidden)
+    assert encoder.events.dim == data.WIDTH
+    return encoder
+
+
+def _windows(x: ev.Dataset) -> tuple[ev.Sequences, Tensor]:
+    cut = data.windows(len(x), x.sequences.longest)
+    source = torch.from_numpy(cut.source)
+    return x.sequences.slice(source, torch.from_numpy(cut.offset), torch.from_numpy(cut.length)), source
+
+
+WORKS = {
+    "preprocessing": preprocessing, "plain": plain, "sampling": sampling, "loss": loss, "training": training,
+    "embedding": embedding,
+}  # fmt: skip
+ANSWERS = {"weights": weights, "gradient": gradient}
+
+if __name__ == "__main__":
+    serve(WORKS, ANSWERS)

@@ -1,0 +1,1 @@
+"""CoLES and what it is compared with."""

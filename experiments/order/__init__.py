@@ -1,0 +1,1 @@
+"""Order-contrastive pre-training (Agrawal et al. 2022)."""

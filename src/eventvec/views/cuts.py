@@ -1,0 +1,69 @@
+"""Cuts that are not drawn: at a time, behind the first event, at a window's edge."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from eventvec.errors import DataError
+from eventvec.sequences import Sequences, searchsorted
+
+
+def as_of(x: Sequences, time: Tensor) -> Sequences:
+    """Return each row's events strictly before a time of its own; no event is copied.
+
+    Args:
+        x: rows whose column `time` rises within a row.
+        time: `(n,)` or a single value, in the unit of that column.
+
+    Example:
+        >>> x = Sequences({"time": torch.tensor([1, 3, 5, 2, 9])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
+        >>> as_of(x, torch.tensor([5, 2])).lengths.tolist()
+        [2, 0]
+    """
+    return replace(x, lengths=searchsorted(x, "time", time.expand(len(x))))
+
+
+def hold_out(x: Sequences) -> Sequences:
+    """Return each row without its first event, whose `x` and `y` become the static values `x*` and `y*`.
+
+    The target of a targeted method; no event of the context is copied.
+
+    Args:
+        x: rows with columns `x` and `y` and at least one event each.
+
+    Raises:
+        DataError: a column is absent.
+
+    Example:
+        >>> x = Sequences({"x": torch.tensor([1, 2, 3]), "y": torch.tensor([7.0, 8.0, 9.0])},
+        ...               torch.tensor([0]), torch.tensor([3]))
+        >>> context = hold_out(x)
+        >>> context.values("x").tolist(), context.static["x*"].tolist(), context.static["y*"].tolist()
+        ([2, 3], [1], [7.0])
+    """
+    if not {"x", "y"} <= set(x.columns):
+        found = ", ".join(sorted(x.columns)) or "none"
+        raise DataError(f"a target is held out of the columns x and y; found {found}; draw them: processes.draw")
+    context = x.slice(torch.arange(len(x), device=x.device), torch.ones_like(x.lengths), x.lengths - 1)
+    target = {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
+    return replace(context, static={**x.static, **target})
+
+
+def restart_gap(x: Sequences) -> Sequences:
+    """Return the same rows with `gap` missing at each row's first event, as if its history began there.
+
+    Events are copied, since windows that overlap would disagree. Without a column `gap` the rows come back as they are.
+
+    Example:
+        >>> x = Sequences({"gap": torch.tensor([1.0, 2.0, 3.0])}, torch.tensor([0, 1]), torch.tensor([2, 2]))
+        >>> restart_gap(x).values("gap").tolist()
+        [nan, 2.0, nan, 3.0]
+    """
+    if "gap" not in x.columns:
+        return x
+    own = x.take(x.flat(), x.lengths)
+    gap = own.values("gap").masked_fill(own.steps() == 0, float("nan"))
+    return replace(own, columns={**own.columns, "gap": gap})

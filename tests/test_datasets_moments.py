@@ -1,0 +1,55 @@
+"""Histories that end at moments: equal to a loop over events, windows on shared columns, sentences for bad moments."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+from eventvec import datasets
+from eventvec.errors import ConfigError, DataError
+from eventvec.tables import read
+
+
+def events(kind: str) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    hours = rng.integers(0, 9, 60)
+    start = datetime.datetime(2020, 1, 1)
+    stamps = [start + datetime.timedelta(hours=int(hour)) for hour in hours]
+    times = {"integer": hours, "float": hours / 7, "timestamp": stamps}
+    return pl.DataFrame({"card": rng.integers(0, 5, 60), "at": times[kind], "amount": rng.normal(size=60)})
+
+
+@pytest.mark.parametrize("kind", ["integer", "float", "timestamp"])
+@pytest.mark.parametrize("last", [None, 3])
+def test_rows_equal_a_loop_over_events(kind: str, last: int | None) -> None:
+    table = events(kind)
+    asked = table.sample(20, seed=1).select("card", when="at").with_row_index("claim")
+    data = read(table, key="card", time="at", numeric=["amount"])
+    rows = datasets.histories(data, asked, name="claim", time="when", last=last)
+    in_order = table.sort("card", "at", maintain_order=True)
+    assert rows.keys.to_pylist() == list(range(20))
+    assert (rows.schema.key, rows.sequences.columns is data.sequences.columns) == ("claim", True)  # nothing is copied
+    for row, (_, card, when) in enumerate(asked.iter_rows()):
+        expected = [amount for c, at, amount in in_order.iter_rows() if c == card and at <= when]
+        expected = expected if last is None else expected[-last:]
+        assert rows[[row]].sequences.values("amount").tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("moments", "given", "message"),
+    [
+        ({"card": [0], "when": [3]}, {}, "no column 'claim'"),
+        ({"claim": [1, 1], "card": [0, 0], "when": [3, 4]}, {}, "one is missing or stands twice"),
+        ({"claim": [1, 2], "card": [0, 77], "when": [3, 4]}, {}, "1 of 2 moments belong to no entity .* 'card'"),
+        ({"claim": [1, 2], "card": [0, 0], "when": [3, None]}, {}, "1 missing values; every moment needs a time"),
+        ({"claim": [1], "card": [0], "when": [datetime.date(2020, 1, 1)]}, {}, "holds date values"),
+        ({"claim": [1], "card": [0], "when": [3]}, {"last": 0}, "last is 0"),
+    ],
+)
+def test_bad_moments_get_a_sentence(moments: dict, given: dict, message: str) -> None:
+    data = read(events("integer"), key="card", time="at", numeric=["amount"])
+    with pytest.raises((ConfigError, DataError), match=message):
+        datasets.histories(data, pl.DataFrame(moments), name="claim", time="when", **given)
