@@ -318,6 +318,8 @@ def test_windows_that_are_suggested(name, median, length):
     assert found["method"] == {"name": name, "length": length}
     usable = build_method(found, make.schema()).usable(rows(1, median))
     assert usable.tolist() == [True]
+    tied = replace(rows(100, median), columns={"time": torch.arange(100 * median) // 2})
+    assert suggest(tied, {"method": {"name": name}})["method"]["length"] == min(max((median + 1) // 20, 1), 50)
 
 
 def test_what_was_said_is_kept():

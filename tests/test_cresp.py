@@ -151,7 +151,7 @@ def test_rows_with_missing_looks_are_counted_out_and_not_encoded(which, tmp_path
     assert method.usable(data.sequences).tolist() == able.tolist()
     result = ev.fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0.0)
     assert result.usable == int(able.sum())
-    assert "too few events, or lack a value" in result.notes[0]
+    assert "too few distinct times, or lack a value" in result.notes[0]
     with pytest.raises(DataError, match="column 'x' is missing or infinite in 1 of 72 events"):
         ev.embed(method.encoder, data)
     assert ev.embed(method.encoder, data[able]).isfinite().all()

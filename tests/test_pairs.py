@@ -398,6 +398,10 @@ def test_a_row_is_usable_when_it_has_a_slice(pairs):
 def test_a_table_without_two_windows_is_refused_and_rows_without_are_counted():
     with pytest.raises(DataError, match=r"0 of 3 entities .* too short \(the longest has 3 events\)"):
         fit(ocp(make.encoder("gru"), length=2), make.dataset([3, 2, 3]), epochs=1)
+    data = make.dataset([9, 9])
+    data.sequences.columns["time"].zero_()
+    with pytest.raises(DataError, match=r"\(the longest has 9 events, the most distinct times are 1\)"):
+        fit(ocp(make.encoder("gru")), data, epochs=1)
     result = fit(ocp(make.encoder("gru"), length=2), make.dataset([4, 2, 5, 3]), epochs=1, batch_size=2, validation=0)
     assert result.usable == 2
     assert any("2 of 4 entities cannot be used" in note for note in result.notes)

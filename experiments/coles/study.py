@@ -84,9 +84,21 @@ class Study:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
             method = config.build_method(found, self.data.schema).to(terminal.device("auto"))
-            seen = self.data[torch.from_numpy(np.flatnonzero(self.split.seen))]
-            ev.fit(method, seen, seed=seed, out=folder, resume=folder.exists(), progress=told, **found["fit"])
+            ev.fit(
+                method,
+                self.data[torch.from_numpy(self.trained_on())],
+                seed=seed,
+                out=folder,
+                resume=folder.exists(),
+                progress=told,
+                **found["fit"],
+            )
         return folder
+
+    def trained_on(self) -> Array:
+        """Return the entities that every arm learns from: none of the test set, and longer than the shortest slice."""
+        longer = (self.data.sequences.lengths > self.config["slices"]["shortest"]).numpy()
+        return np.flatnonzero(self.split.seen & longer)
 
     def steps(self, arm: str) -> int | None:
         """Return how many steps the arm's first run took, if it was trained."""
@@ -135,8 +147,7 @@ class Study:
             np.save(folder / "columns" / f"{name}.npy", values)
         np.save(folder / "starts.npy", (whole.lengths.cumsum(0) - whole.lengths).numpy())
         np.save(folder / "lengths.npy", whole.lengths.numpy())
-        longer = (whole.lengths > self.config["slices"]["shortest"]).numpy()
-        np.save(folder / "seen.npy", self.split.seen & longer)
+        np.save(folder / "seen.npy", np.isin(np.arange(len(whole)), self.trained_on()))
         embeddings = {name: {"in": int(columns[name].max()) + 1, "out": dim} for name, dim in fields.items()}
         settings = {
             **self.config["slices"], "embeddings": embeddings, "numeric": list(numbers), "dim": found["encoder"]["dim"],

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from eventvec.errors import DataError
 from eventvec.precision import products
 from eventvec.sequences import Sequences
+from eventvec.views import moments
 
 
 def split(method: nn.Module, x: Sequences, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
@@ -36,12 +37,14 @@ def split(method: nn.Module, x: Sequences, settings: Mapping[str, Any]) -> tuple
     if len(rows) < len(x):
         notes.append(
             f"{len(x) - len(rows):,} of {len(x):,} entities cannot be used by this method and are left out: they have "
-            "too few events, or lack a value that it needs"
+            "too few events, or too few distinct times, or lack a value that it needs"
         )
     if len(rows) < 2:
+        times = moments(x).longest
+        tied = f", the most distinct times are {times}" if times < x.longest else ""
         raise DataError(
             f"{len(rows)} of {len(x):,} entities can be used by this method, 2 are needed: histories are too short "
-            f"(the longest has {x.longest} events) for its views or windows, or values that it needs are missing"
+            f"(the longest has {x.longest} events{tied}) for its views or windows, or values that it needs are missing"
         )
     if x.total > 1 and alike(x[rows[:100]]) and alike(x[rows]):
         names = ", ".join(name for name in x.columns if name != "time")

@@ -140,9 +140,10 @@ def irreversibility(
     enough = times.lengths >= 2 * window
     entities = int(enough.sum())
     if entities < 2 * folds:
+        size, shorter = (f"{window} distinct times", ", or shorter windows") if window > 1 else ("one time", "")
         raise DataError(
-            f"{entities:,} of {len(x):,} entities have two windows of {window} distinct times; whether order can be "
-            f"read needs {2 * folds} of them, or shorter windows"
+            f"{entities:,} of {len(x):,} entities have two windows of {size}; whether order can be read needs "
+            f"{2 * folds} of them{shorter}"
         )
     views, source = _adjacent(x, times, window, pairs, rng)
     parts = {name: part for name, part in _features(data, views) if part.any()}
