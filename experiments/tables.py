@@ -48,7 +48,8 @@ def main(name: str, experiments: dict[str, Experiment], **options: dict[str, Any
         rows = experiments[chosen.table](chosen.small, **given)
     except EventvecError as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    about = {**provenance(), **given, "seconds": round(time.perf_counter() - begun), "small": chosen.small}
+    said = {option: value for option, value in given.items() if value is not None}
+    about = {**provenance(), **said, "seconds": round(time.perf_counter() - begun), "small": chosen.small}
     if chosen.json:
         print(json.dumps({"rows": rows, "about": about}))
         return

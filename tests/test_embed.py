@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import eventvec as ev
 
@@ -75,3 +76,22 @@ def test_bfloat16_is_near(data: ev.Dataset) -> None:
     assert 0 < (exact - rough).abs().max() < 0.02
     with pytest.raises(ev.ConfigError, match="accepted: float32, bfloat16"):
         ev.embed(encoder, data, precision="float16")  # type: ignore[arg-type]
+
+
+def test_nothing_grows_with_the_events_but_what_is_read(data: ev.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scan of an upper layer reads a chunk of the lower one's states at a time: none is ever there whole."""
+    encoder, asked = ev.LSTM(ev.EventEncoder(data.schema), dim=192, layers=2), []
+    monkeypatch.setattr("eventvec.encoders.cells.CHUNK", 64)
+    monkeypatch.setattr("eventvec.encoders.scan.kernel_pays", lambda *_: False)
+
+    class Asked(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            out = func(*args, **(kwargs or {}))
+            asked.extend(each.numel() for each in [out] if isinstance(each, torch.Tensor) and not each._is_view())
+            return out
+
+    with Asked():
+        z = ev.embed(encoder, data)
+    assert data.sequences.total * encoder.dim > 100_000
+    assert max(asked) <= max(weight.numel() for weight in encoder.parameters())
+    assert torch.allclose(z, encoder.eval()(data.sequences), atol=1e-6)

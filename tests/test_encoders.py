@@ -179,6 +179,22 @@ def test_states_are_the_embeddings_of_each_prefix(cell):
     torch.testing.assert_close(encoder.states(x, encoder.events(x)), encoder.states(x))
 
 
+def test_each_event_of_a_window_is_looked_up_once_and_in_float32():
+    """Windows may overlap: an event counts as often as views show it, also in the statistics of the normalisation."""
+    x, encoder = make.sequences([9, 0, 7]), make.encoder("gru").train()
+    views = x.slice(torch.tensor([0, 0, 2, 1]), torch.tensor([0, 3, 2, 0]), torch.tensor([6, 6, 5, 0]))
+    alone, seen = make.encoder("gru").train(), []
+    alone.events(views)
+    encoder.events.register_forward_hook(lambda module, given, out: seen.append((given[0], out)))
+    with torch.autocast("cpu", torch.bfloat16):
+        encoder(views)
+    [(packed, out)] = seen
+    assert sorted(packed.flat().tolist()) == sorted(views.flat().tolist())
+    assert (packed.longest, out.dtype) == (1, torch.float32)
+    torch.testing.assert_close(encoder.events.norm.running_mean, alone.events.norm.running_mean)
+    torch.testing.assert_close(encoder.events.norm.running_var, alone.events.norm.running_var)
+
+
 def test_layers_are_those_of_torch():
     x, encoder = make.sequences([6]), make.encoder("lstm", layers=2)
     whole = nn.LSTM(encoder.events.dim, encoder.dim, num_layers=2)

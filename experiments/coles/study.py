@@ -77,7 +77,7 @@ class Study:
         return {**found, "encoder": encoder, "fit": SMALL["fit"]}
 
     def run(self, arm: str, seed: int) -> Path:
-        """Return the run folder of an arm, trained on every entity but those of the test set."""
+        """Return the run folder of an arm, trained on the entities of `trained_on`."""
         folder, found = self.keep / f"{arm}-{seed}", self.tables(arm)
         done = folder.exists() and checkpoint.read_info(folder)["finished"]
         if not done:

@@ -32,7 +32,7 @@ from experiments.order.study import (
 SEED, SEEDS = 0, 3  # of the split; encoders
 DIM, COUNT, EPOCHS = 32, 8, 60  # width, pairs per entity and step, passes
 SCRATCH = 40  # passes over the labelled notes; the best of them is chosen on validation
-LINEAR = tuple((0.0, 10.0**power) for power in range(-2, 6))  # L2, and C
+LINEAR = tuple((False, 10.0**power) for power in range(-2, 6))  # L2, and C
 SCHEMES: dict[str, Callable[..., ev.Order]] = {
     "OCP": ev.ocp,
     "PCL": ev.pcl,

@@ -16,18 +16,18 @@ import pyarrow as pa
 import torch
 from scipy.stats import ttest_rel  # type: ignore[import-untyped]
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 import eventvec as ev
 from eventvec.evaluate.metrics import precision_at_recall
 from eventvec.schema import strings
+from eventvec.selection import liblinear
 from eventvec.views import restart_gap
 from experiments.tables import Row
 
 FRACTIONS, FOLDS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16), 5
-GRID = tuple((l1, 10.0**power) for l1 in (1.0, 0.0) for power in range(-3, 7))  # L1 or L2, and C
+GRID = tuple((l1, 10.0**power) for l1 in (True, False) for power in range(-3, 7))  # L1 or L2, and C
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Scores: TypeAlias = dict[tuple[str, float], Array]
@@ -154,12 +154,12 @@ def tuned(x: Any, found: Notes, train: Array, validation: Array, test: Array, gr
         train: `(m,)` notes, and so on.
         validation: notes.
         test: notes.
-        grid: `(l1_ratio, C)` each.
+        grid: whether the penalty is L1, and C, of each setting.
     """
     scores: list[tuple[float, float]] = []
     tested: list[Array] = []
     for l1, c in grid:
-        model = LogisticRegression(l1_ratio=l1, C=c, solver="liblinear", class_weight="balanced", random_state=0)
+        model = liblinear(c, l1=l1, class_weight="balanced")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a large C on few labels; validation decides
             model.fit(x[train], found.label[train])

@@ -238,7 +238,7 @@ def l1_to_count(first: Any, second: Any, label: Any, count: int = 50, within: in
     low, high = math.log(1e-6), math.log(1e6)
     while high - low > 1e-6:
         middle = (low + high) / 2
-        weights = _l1(math.exp(middle), seed).fit(change, label).coef_[0]
+        weights = liblinear(math.exp(middle), l1=True, seed=seed, max_iter=1000).fit(change, label).coef_[0]
         kept = np.flatnonzero(weights)
         found = Selected(kept, weights[kept], math.exp(middle))
         if abs(len(kept) - count) <= within:
@@ -248,6 +248,29 @@ def l1_to_count(first: Any, second: Any, label: Any, count: int = 50, within: in
         f"no penalty keeps {count} ± {within} features: around C = {found.C:.3g} their number jumps past it, to "
         f"{len(found.features)}; leave out features that are equal or never differ, or allow more with `within`"
     )
+
+
+def liblinear(C: float, *, l1: bool, seed: int = 0, **options: Any) -> Any:
+    """Return scikit-learn's logistic regression by liblinear, whichever way its version spells the penalty.
+
+    Version 1.8 has `l1_ratio` for it; before, the option was there and liblinear ignored it.
+
+    Args:
+        C: inverse strength of the penalty, which liblinear puts on the intercept too.
+        l1: whether the penalty is L1, which makes weights zero; else L2.
+        seed: of the order in which weights are visited.
+        options: others of scikit-learn's.
+
+    Example:
+        >>> x, y = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 1.1], [1.0, 1.1]]), [0, 1, 0, 1]
+        >>> liblinear(1.0, l1=True).fit(x, y).coef_.astype(bool), liblinear(1.0, l1=False).fit(x, y).coef_.astype(bool)
+        (array([[ True, False]]), array([[ True,  True]]))
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    old = inspect.signature(LogisticRegression).parameters["penalty"].default == "l2"
+    penalty = {"penalty": "l1" if l1 else "l2"} if old else {"l1_ratio": float(l1)}
+    return LogisticRegression(solver="liblinear", C=C, random_state=seed, **penalty, **options)
 
 
 def most_common(features: Any, count: int = 50) -> np.ndarray[Any, Any]:
@@ -319,15 +342,6 @@ def tfidf(texts: Sequence[str], share: float = 0.05) -> Any:
             f"no word occurs in {share:.0%} of {len(texts):,} texts; words have two letters or more: give texts that "
             "share some, or a smaller share"
         ) from error
-
-
-def _l1(C: float, seed: int) -> Any:
-    """Return scikit-learn's L1 logistic regression, which version 1.8 has renamed the option of."""
-    from sklearn.linear_model import LogisticRegression
-
-    old = inspect.signature(LogisticRegression).parameters["penalty"].default == "l2"
-    penalty: dict[str, Any] = {"penalty": "l1"} if old else {"l1_ratio": 1.0}
-    return LogisticRegression(solver="liblinear", C=C, random_state=seed, max_iter=1000, **penalty)
 
 
 def _enough(features: int, count: int) -> None:
