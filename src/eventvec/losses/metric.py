@@ -7,6 +7,8 @@ but for `binomial_deviance` and `histogram`. In CoLES, `z` has unit length, so t
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -22,8 +24,27 @@ def squared_distances(z: Tensor) -> Tensor:
         [[0.0, 25.0], [25.0, 0.0]]
     """
     square = z.square().sum(1)
-    with torch.autocast(z.device.type, enabled=False):  # a difference of products: bfloat16 would leave two digits
-        return (square[:, None] + square - 2 * z @ z.T).clamp(min=0)
+    product: Tensor = _Gram.apply(z)  # type: ignore[no-untyped-call]
+    return torch.add(square[:, None] + square, product, alpha=-2).clamp(min=0)
+
+
+class _Gram(torch.autograd.Function):
+    """z zᵀ, whose gradient is one product, where autograd, which sees two factors, takes two.
+
+    In full precision, whatever autocast wants: a difference of such products would be left with two digits.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        ctx.save_for_backward(z)
+        with torch.autocast(z.device.type, enabled=False):
+            return z @ z.T
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        z: Tensor = ctx.saved_tensors[0]
+        with torch.autocast(z.device.type, enabled=False):
+            return (gradient + gradient.T) @ z
 
 
 def contrastive(
