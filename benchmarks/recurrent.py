@@ -119,18 +119,18 @@ def grid(small: bool) -> list[Row]:
                     for kind in LENGTHS:
                         if hidden * n > 800 * 64:
                             continue  # `speed` has the largest
-                        rows.append(_cell(name, hidden, n, kind, count))
+                        rows.append(_cell(name, hidden, n, kind, count, 3 if small else 50))
     return rows
 
 
-def _cell(name: str, hidden: int, n: int, kind: str, count: int) -> Row:
+def _cell(name: str, hidden: int, n: int, kind: str, count: int, most: int) -> Row:
     row: Row = {"cell": name, "hidden": hidden, "rows": n, "events": kind, "threads": count}
     for learning in (True, False):
         case, what = Case(name, hidden, lengths(n, kind), learning), "training" if learning else "forward"
         works = {"torch": case.torch, "torch, medium": under("medium", case.torch), "scan": under("medium", case.scan)}
         with threads(count), workspace():
             few = alternate({"torch": case.torch}, 2)["torch"]
-            repeats = min(max(int(0.05 / min(few)), 3), 50)
+            repeats = min(max(int(0.05 / min(few)), 3), most)
             seconds = {key: median(taken) for key, taken in alternate(works, repeats).items()}
         row[what] = seconds["torch"] / seconds["scan"]
         row[f"{what}, medium"] = seconds["torch, medium"] / seconds["scan"]

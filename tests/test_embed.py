@@ -80,7 +80,7 @@ def test_bfloat16_is_near(data: ev.Dataset) -> None:
 
 def test_nothing_grows_with_the_events_but_what_is_read(data: ev.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scan of an upper layer reads a chunk of the lower one's states at a time: none is ever there whole."""
-    encoder, asked = ev.LSTM(ev.EventEncoder(data.schema), dim=192, layers=2), []
+    encoder, asked = ev.LSTM(ev.EventEncoder(data.schema), dim=128, layers=2), []
     monkeypatch.setattr("eventvec.encoders.cells.CHUNK", 64)
     monkeypatch.setattr("eventvec.encoders.scan.kernel_pays", lambda *_: False)
 
@@ -92,6 +92,6 @@ def test_nothing_grows_with_the_events_but_what_is_read(data: ev.Dataset, monkey
 
     with Asked():
         z = ev.embed(encoder, data)
-    assert data.sequences.total * encoder.dim > 100_000
+    assert data.sequences.total * encoder.dim > 64 * 4 * 128
     assert max(asked) <= max(weight.numel() for weight in encoder.parameters())
     assert torch.allclose(z, encoder.eval()(data.sequences), atol=1e-6)

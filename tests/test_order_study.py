@@ -13,7 +13,7 @@ from experiments.order import linear, reference, study, synthetic
 from experiments.order.picture import svg
 
 import eventvec as ev
-from eventvec.evaluate.metrics import precision_at_recall
+from eventvec.evaluate import precision_at_recall
 from eventvec.pairs import OrderPairs
 
 STEPS = [(w, v) for w in range(10) for v in range(10) if w != v]
@@ -108,8 +108,24 @@ def test_precision_at_recall_is_the_loop_over_groups() -> None:
             mine = (group == each) & (score >= threshold)
             precisions.append(truth[mine].mean() if mine.any() else float(not truth[group == each].any()))
         assert precision_at_recall(truth, score, group) == pytest.approx(np.mean(precisions))
-    with pytest.raises(ev.DataError, match="no positive"):
-        precision_at_recall(np.zeros(3), np.ones(3), np.zeros(3))
+    named = precision_at_recall(truth, score, np.array([f"entity {each}" for each in group]))
+    assert named == precision_at_recall(truth, score, group)
+
+
+@pytest.mark.parametrize(
+    ("truth", "score", "options", "kind", "message"),
+    [
+        ([0, 0, 0], [1, 2, 3], {}, ev.DataError, "no positive"),
+        ([0, 1, np.nan], [1, 2, 3], {}, ev.DataError, "1 of 3 rows have a label that is not 0 or 1"),
+        ([0, 1, 1], [1, 2, np.nan], {}, ev.DataError, "1 of 3 rows .* no score"),
+        ([0, 1], [1, 2, 3], {}, ev.DataError, "2 labels, 3 scores and 3 groups"),
+        ([0, 1, 1], [1, 2, 3], {"recall": 0}, ev.ConfigError, "recall is 0; it must be above 0"),
+        ([0, 1, 1], [1, 2, 3], {"recall": 80}, ev.ConfigError, "recall is 80; it must be above 0 and at most 1"),
+    ],
+)
+def test_what_has_no_precision_is_refused(truth, score, options, kind, message) -> None:
+    with pytest.raises(kind, match=message):
+        precision_at_recall(np.array(truth), np.array(score), np.zeros(3), **options)
 
 
 def table(entities: int = 60, seed: int = 0) -> ev.Dataset:
@@ -196,6 +212,9 @@ def test_settings_are_chosen_on_validation_and_scores_compared_fold_by_fold() ->
     every = [study.tuned(x, found, *parts, grid=[setting]) for setting in study.GRID]
     valid = [study.tuned(x, found, parts[0], parts[1], parts[1], grid=[setting]) for setting in study.GRID]
     best = np.array(valid).argmax(0)
+    negative = parts[0][found.label[parts[0]] == 0]
+    with pytest.raises(ev.DataError, match="the training notes all have the same label"):
+        study.tuned(x, found, negative, *parts[1:])
     assert study.tuned(x, found, *parts) == (every[best[0]][0], every[best[1]][1])
     scores = {("a", 1): np.array([[[0.8, 0.5]], [[0.9, 0.6]]]), ("b", 1): np.array([[[0.7, 0.5]], [[0.6, 0.7]]])}
     ours, other = study.compared("set", scores, "a")

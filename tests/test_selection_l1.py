@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.selection import l1_to_count, most_common, random_subsets, tfidf
+from eventvec.selection import l1_to_count, liblinear, most_common, random_subsets, tfidf
 
 
 def pairs(m: int = 600, d: int = 120, told: int = 12, seed: int = 0):
@@ -62,6 +62,19 @@ def test_numbers_that_make_no_sense_are_refused(said, kind, message):
     first, second, label = pairs()
     with pytest.raises(kind, match=message):
         l1_to_count(first, second, **{"label": label, **said})
+
+
+def test_missing_numbers_are_refused():
+    first, second, label = pairs()
+    second[3, 4] = np.nan
+    with pytest.raises(DataError, match="a feature is missing or infinite in some pair"):
+        l1_to_count(first, second, label)
+
+
+@pytest.mark.parametrize(("l1", "kept"), [(True, range(1, 60)), (False, [120])])
+def test_the_penalty_is_the_one_that_was_asked_for(l1, kept):
+    first, second, label = pairs()
+    assert np.count_nonzero(liblinear(0.02, l1=l1).fit(second - first, label).coef_) in kept
 
 
 def test_features_that_never_differ_cannot_be_kept():

@@ -247,9 +247,26 @@ def test_real_minilm_weights():
     grown, stable = ["the mass has grown", "new lesions were found"], ["no change", "the mass is stable"]
     words = ["today", "in the liver", "since the last scan", "as before", "in both lungs"]
     train, test = ([[f"{told} {word}"] for told in grown + stable for word in some] for some in (words[:3], words[3:]))
-    z, held = (embed(made, Dataset(pa.array(range(len(each))), rows(each), notes(1).schema)) for each in (train, test))
-    probe = LogisticRegression(solver="liblinear").fit(z, [1] * 6 + [0] * 6)
-    assert probe.score(held, [1] * 4 + [0] * 4) >= 0.75  # a frozen linear probe tells the topics apart
+
+    def probed() -> float:
+        """Return how well a linear layer on the frozen encoder tells the topics of other notes apart."""
+        z, held = (embed(made, Dataset(pa.array(range(len(e))), rows(e), notes(1).schema)) for e in (train, test))
+        return float(LogisticRegression(solver="liblinear").fit(z, [1] * 6 + [0] * 6).score(held, [1] * 4 + [0] * 4))
+
+    assert probed() >= 0.75
+    order = CrossOrder(made)
+    histories, others = (
+        rows([[f"{calm} {word}", f"{worse} {word}"] for calm in stable for worse in grown for word in some])
+        for some in (words[:3], words[3:])
+    )
+    optimizer = torch.optim.AdamW(order.parameters(), 1e-4)
+    for step in range(15):
+        optimizer.zero_grad()
+        order.loss(histories, rng(step)).backward()
+        optimizer.step()
+    views, label = order.eval().pairs(others, rng(99))
+    assert float(((order.logits(views) > 0) == (label == 1)).float().mean()) >= 0.75  # the order of other notes
+    assert probed() >= 0.75
     x = rows(train)
     found = attended(made, join(x, x[[*range(6, 12), *range(6)]]))
     assert {"grown", "stable", "mass"} <= set(found)

@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 import eventvec as ev
-from eventvec.evaluate.metrics import precision_at_recall
+from eventvec.evaluate import precision_at_recall
 from eventvec.schema import strings
 from eventvec.selection import liblinear
 from eventvec.views import restart_gap
@@ -85,6 +85,8 @@ def notes(data: ev.Dataset, label: str, length: int = 1, text: str | None = None
         label: that column.
         length: events in a note.
         text: the column whose texts are the features, instead of the numbers; then a note is one event.
+
+    Notes at one time stand in the order of their table, and `pairs` takes it for their true one.
     """
     bare = without(data, label)
     x, schema = bare.sequences, bare.schema
@@ -155,7 +157,13 @@ def tuned(x: Any, found: Notes, train: Array, validation: Array, test: Array, gr
         validation: notes.
         test: notes.
         grid: whether the penalty is L1, and C, of each setting.
+
+    Raises:
+        DataError: the notes of a part all have the same label.
     """
+    for part, rows in (("training", train), ("validation", validation), ("test", test)):
+        if len(np.unique(found.label[rows])) < 2:
+            raise ev.DataError(f"the {part} notes all have the same label; more entities are needed, or larger shares")
     scores: list[tuple[float, float]] = []
     tested: list[Array] = []
     for l1, c in grid:

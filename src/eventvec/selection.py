@@ -218,7 +218,7 @@ def l1_to_count(first: Any, second: Any, label: Any, count: int = 50, within: in
 
     Raises:
         ConfigError: `count` or `within` is out of range.
-        DataError: there are fewer features, one label only, or no penalty that keeps so many.
+        DataError: there are fewer features, one label only, a missing number, or no penalty that keeps so many.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -235,6 +235,8 @@ def l1_to_count(first: Any, second: Any, label: Any, count: int = 50, within: in
     if len(np.unique(label)) != 2:
         raise DataError("all pairs have the same label; a regression needs pairs of both")
     change, found = second - first, Selected(np.empty(0, np.int64), np.empty(0), 0.0)
+    if not np.isfinite(change.sum()):
+        raise DataError("a feature is missing or infinite in some pair; fill it, or add a feature that says so")
     low, high = math.log(1e-6), math.log(1e6)
     while high - low > 1e-6:
         middle = (low + high) / 2
@@ -262,9 +264,9 @@ def liblinear(C: float, *, l1: bool, seed: int = 0, **options: Any) -> Any:
         options: others of scikit-learn's.
 
     Example:
-        >>> x, y = np.array([[0.0, 1.0], [1.0, 1.0], [0.0, 1.1], [1.0, 1.1]]), [0, 1, 0, 1]
-        >>> liblinear(1.0, l1=True).fit(x, y).coef_.astype(bool), liblinear(1.0, l1=False).fit(x, y).coef_.astype(bool)
-        (array([[ True, False]]), array([[ True,  True]]))
+        >>> x, y = np.array([[0.0, 0.0], [4.0, 0.1], [0.0, 0.1], [4.0, 0.1]]), [0, 1, 0, 1]
+        >>> [(liblinear(1.0, l1=l1).fit(x, y).coef_ != 0).tolist() for l1 in (True, False)]
+        [[[True, False]], [[True, True]]]
     """
     from sklearn.linear_model import LogisticRegression
 

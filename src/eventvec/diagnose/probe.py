@@ -175,7 +175,7 @@ def _warnings(repeated: list[Repeatability], order: Irreversibility | None) -> l
         )
     if order.tied >= TIED:
         said.append(
-            f"{100 * order.tied:.0f} % of neighbouring events have the same time; their order is the table's, and the "
-            "order methods, whose windows count events, would learn it too if the table is sorted"
+            f"{100 * order.tied:.0f} % of neighbouring events have the same time; their order is the table's, and sop, "
+            "which cuts between events, would learn it if the table is sorted; windows of ocp keep them together"
         )
     return said

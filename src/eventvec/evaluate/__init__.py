@@ -20,7 +20,7 @@ Not here: tuning. A model's settings are the same for every set of features, so 
 from __future__ import annotations
 
 from eventvec.evaluate.labels import Joined, join_labels
-from eventvec.evaluate.metrics import METRICS, half_width, measure
+from eventvec.evaluate.metrics import METRICS, half_width, measure, precision_at_recall
 from eventvec.evaluate.models import LIGHTGBM, MODELS, Boosting, lightgbm_settings
 from eventvec.evaluate.paired import Paired, paired, relative
 from eventvec.evaluate.probe import evaluate
@@ -46,6 +46,7 @@ __all__ = [
     "paired",
     "paper_protocol",
     "paper_split",
+    "precision_at_recall",
     "relative",
     "render",
     "target",

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from eventvec.errors import DataError
+from eventvec.errors import ConfigError, DataError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Task: TypeAlias = Literal["binary", "multiclass", "numeric"]
@@ -61,18 +61,28 @@ def precision_at_recall(truth: Array, score: Array, group: Array, recall: float 
     Args:
         truth: `(n,)` 0 or 1.
         score: `(n,)` rises with the probability of 1.
-        group: `(n,)` codes from 0, as `group_codes` gives them: the entity of each row.
+        group: `(n,)` the entity of each row, by any keys.
         recall: share of the positives, in (0, 1].
 
     Raises:
-        DataError: there is no positive.
+        ConfigError: `recall` is out of range.
+        DataError: there is no positive, a label is not 0 or 1, a score is missing, or their numbers differ.
 
     Example:
         >>> truth, score = np.array([1, 0, 1, 0, 0]), np.array([0.9, 0.8, 0.7, 0.6, 0.1])
         >>> precision_at_recall(truth, score, np.array([0, 0, 1, 1, 2]))  # three retrieved: 1/2, 1/1, none needed
         0.833...
     """
-    positive = np.asarray(truth, bool)
+    truth, score = np.asarray(truth), np.asarray(score)
+    if not 0 < recall <= 1:
+        raise ConfigError(f"recall is {recall}; it must be above 0 and at most 1")
+    if not len(truth) == len(score) == len(group):
+        raise DataError(
+            f"there are {len(truth):,} labels, {len(score):,} scores and {len(group):,} groups; each row needs one"
+        )
+    if bad := int((~np.isin(truth, (0, 1)) | np.isnan(score)).sum()):
+        raise DataError(f"{bad:,} of {len(truth):,} rows have a label that is not 0 or 1, or no score; leave them out")
+    positive = truth == 1
     if not positive.any():
         raise DataError("there is no positive among the rows, so none can be retrieved; use larger or other parts")
     wanted = int(np.ceil(recall * positive.sum() - 1e-9))
