@@ -40,7 +40,10 @@ def test_a_loaded_run_gives_the_same_embeddings(run: tuple[Path, ev.Dataset, tor
     assert torch.equal(ev.embed(loaded.encoder, data), ev.embed(method.encoder, data))  # type: ignore[arg-type]
     assert loaded.schema == data.schema
     assert loaded.info["fingerprint"] == data.fingerprint
-    assert loaded.config["method"] == {"name": "order", "pairs": {"name": "order_pairs", "length": 3}}
+    assert loaded.config["method"] == {
+        "name": "order",
+        "pairs": {"name": "order_pairs", "length": 3, "skip": 0, "count": 1},
+    }
     assert not loaded.method.training
 
 

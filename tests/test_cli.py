@@ -185,7 +185,7 @@ def test_a_configuration_and_changes_to_it(folder: Path, tmp_path: Path) -> None
     )
     answer("fit", path, "--set", "method.length=5", "--out", tmp_path / "run", "--seed", 7)
     run = ev.load(tmp_path / "run")
-    assert (run.config["method"], run.info["seed"]) == ({"name": "ocp", "length": 5}, 7)
+    assert (run.config["method"], run.info["seed"]) == ({"name": "ocp", "length": 5, "skip": 0, "count": 1}, 7)
     assert run.encoder.events.time == ("gap", "hour")  # type: ignore[union-attr]
 
 

@@ -259,7 +259,7 @@ def test_what_a_transformer_refuses(wrong):
 
 
 def test_every_encoder_is_tested_here():
-    assert set(ENCODERS) == {*make.ENCODERS, "language"}  # which test_language.py tests
+    assert set(ENCODERS) == {*make.ENCODERS, "language", "text"}  # which test_language.py and test_text.py test
 
 
 @pytest.mark.parametrize("gradient", [True, False])
