@@ -17,7 +17,7 @@ TABLES = [
 ]  # fmt: skip
 COLES = [
     *("table1", "table2", "table6", "table7", "table8"),
-    *("figure2", "figure3", "figure4", "figure5", "figure6", "figure7"),
+    *("figure2", "figure3", "figure4", "figure5", "figure6", "figure7", "precision"),
 ]
 TABLES += [("coles", table) for table in COLES]
 PEER = ("coles", "peer")  # needs the environment that `make peer` makes

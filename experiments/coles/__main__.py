@@ -70,6 +70,11 @@ def table8(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]
     return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE8)
 
 
+def precision(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
+    """Whether training with products in bfloat16 changes what the embedding is worth (cross-validation)."""
+    return _compare(_study(dataset, keep, small), ("bfloat16", "coles"), _seeds(seeds), {})
+
+
 def figure2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """Few labels: embeddings, fine-tuning, supervised training at shares of each fold's labels (test set).
 
@@ -202,6 +207,7 @@ TABLES = {
     "table1": table1, "table2": table2, "table6": table6, "table7": table7, "table8": table8, "figure2": figure2,
     "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2, "figure7": figure7,
     "peer": peer,
+    "precision": precision,
 }  # fmt: skip
 
 if __name__ == "__main__":

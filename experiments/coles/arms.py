@@ -30,6 +30,7 @@ ARMS: Mapping[str, Table] = {
     "nt_xent": {"objective": {"name": "nt_xent"}},
     "vicreg": {"objective": {"name": "vicreg"}, "projection": 256},
     "barlow_twins": {"objective": {"name": "barlow_twins"}, "projection": 256},
+    "bfloat16": {"fit": {"precision": "bfloat16"}},
     "nsp": {"method": "nsp"},
     "sop": {"method": "sop"},
     "rtd": {"method": "rtd"},
@@ -73,7 +74,7 @@ def tables(config: Table, arm: str) -> Table:
         method["negatives"] = {"name": "hard_negatives", **config.get("negatives", {})}
     method |= {option: said[option] for option in ("objective", "projection") if option in said}
     method |= own.get("method", {})
-    return {"encoder": encoder, "method": method, "fit": {**config["fit"], **own.get("fit", {})}}
+    return {"encoder": encoder, "method": method, "fit": {**config["fit"], **said.get("fit", {}), **own.get("fit", {})}}
 
 
 def _views(config: Table, name: str, own: Table, plain: bool) -> Table:
