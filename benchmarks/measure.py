@@ -22,7 +22,7 @@ Row = dict[str, Any]
 Work = Callable[[], object]
 ROOT = Path(__file__).resolve().parent.parent
 MOST_MEMORY = """
-print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) / 1e6)
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024 / 1e9)
 """  # not ru_maxrss, which begins at what the process that started this one held
 
 

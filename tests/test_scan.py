@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from eventvec.encoders import cells, products, scan
 from eventvec.workspace import workspace
@@ -156,6 +157,44 @@ def test_what_a_caller_holds_is_never_used_again():
             torch.manual_seed(seed)
             sum(each.square().sum() for each in fast(module, pack, torch.randn_like(given[0]), *given[1:])).backward()
     torch.testing.assert_close(held, kept, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_recomputation_keeps_its_buffers(cell):
+    """What is saved anew for the backward outlives the graph that it was computed in."""
+    module, pack, *given = packed([4, 0, 7, 1, 2], cell)
+    wanted, found = [*given[: 2 if cell == "gru" else 3], *module.parameters()], []
+    with way("cells"), workspace():
+        for run in (fast, lambda *of: checkpoint(fast, *of, use_reentrant=False)) * 2:
+            fast(module, pack, *given)[0].sum().backward()  # leaves buffers behind
+            found.append(gradients(run(module, pack, *given), wanted))
+    torch.testing.assert_close(found[1:], [found[0]] * 3, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_a_step_may_follow_on_embedding_in_the_same_workspace(half, monkeypatch):
+    """A buffer that was made in inference mode could not be written to after it."""
+    monkeypatch.setattr(products, "SMALL", 0)
+    monkeypatch.setattr(products, "_onednn", lambda kind: True)
+    module, pack, *given = packed([1] * 400, "gru", kind=torch.float32)
+    with way("cells"), workspace(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with torch.inference_mode():
+            scan.ends([module], given[0], [begin(module, pack, *given[1:])], pack)
+        few = packed([4, 0, 7], "gru", kind=torch.float32)
+        gradients(fast(*few), [*few[0].parameters()])
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("by", ["cells", "kernel"])
+@pytest.mark.parametrize("small", [0, 1e6])
+def test_inputs_that_autocast_made_are_taken(small, by, gradient, monkeypatch):
+    """An event encoder may end in a product."""
+    monkeypatch.setattr(products, "SMALL", small)
+    module, pack, *given = packed([4, 0, 7, 1], "gru", kind=torch.float32)
+    with way(by), torch.autocast("cpu", torch.bfloat16), torch.set_grad_enabled(gradient):
+        found = fast(module, pack, given[0].bfloat16(), *given[1:])
+    assert {each.dtype for each in found} == {torch.float32}
+    torch.testing.assert_close(found, fast(module, pack, *given), rtol=0, atol=2e-2)
 
 
 @pytest.mark.parametrize("cell", CELLS)

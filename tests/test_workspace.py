@@ -37,6 +37,16 @@ def test_a_dropped_lease_gives_back_and_a_held_one_does_not() -> None:
         assert free() == [90, 90]
 
 
+def test_what_autograd_saved_is_given_back_only_after_the_backward() -> None:
+    with workspace.workspace():
+        lost, lease = Lease(saved=True), Lease(saved=True)
+        lost.take(LIKE, 80)
+        lease.take(LIKE, 8)
+        lease.saved = False
+        del lost, lease
+        assert free() == [9]
+
+
 def test_the_smallest_that_fits_is_taken_and_one_too_short_makes_room() -> None:
     with workspace.workspace():
         lease = Lease()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from eventvec.errors import DataError
+from eventvec.errors import ConfigError, DataError
 from eventvec.precision import Precision, products
 from eventvec.schema import Dataset
 
@@ -30,11 +30,13 @@ def embed(
     Args:
         encoder: `encoder(x) -> (n, dim)`.
         data: the rows.
-        events_per_batch: events in a batch; a longer row is a batch of its own.
-        precision: of products; bfloat16 is faster and differs by about 0.3 %.
+        events_per_batch: a batch has fewer before its last row is added; a row of as many is a batch of its own.
+        precision: of products; bfloat16 is faster and differs by about 0.3 %. A recurrent encoder's states are float32
+            in either, and so are its products where they are too small to gain from bfloat16.
         progress: called with rows done and rows in all after each batch.
 
     Raises:
+        ConfigError: `events_per_batch` is below 1, or the precision is not known.
         DataError: an embedding is not finite.
 
     Example:
@@ -45,10 +47,13 @@ def embed(
         >>> ev.embed(ev.GRU(ev.EventEncoder(data.schema), dim=4), data).shape
         torch.Size([2, 4])
     """
+    if events_per_batch < 1:
+        raise ConfigError(f"events_per_batch is {events_per_batch}; at least 1 is needed")
     device = next((p.device for p in encoder.parameters()), data.sequences.device)
     x = data.sequences.to(device)  # once: windows onto it cost nothing
     order = x.lengths.argsort(descending=True, stable=True)
-    batch = (x.lengths[order].cumsum(0) - 1).clamp(min=0) // events_per_batch
+    lengths = x.lengths[order]
+    batch = (lengths.cumsum(0) - lengths) // events_per_batch  # by where a row begins
     sizes = batch.unique_consecutive(return_counts=True)[1].tolist()
     out = torch.empty(len(x), int(encoder.dim))  # type: ignore[arg-type]
     training, done = encoder.training, 0

@@ -108,7 +108,8 @@ def fit(
         clip: largest norm of the gradient; longer ones are scaled to it.
         validation: share of usable entities held out, in [0, 0.5]; with fewer than 2 of them, none.
         patience: epochs without improvement before stopping.
-        precision: of products, `float32` or `bfloat16`.
+        precision: of products, `float32` or `bfloat16`, in which a recurrent encoder's states stay float32, and so do
+            its products where they are too small to gain.
         seed: of everything random.
         checkpoint_every: steps between checkpoints, with `out`.
         out: run folder to write; must be new, unless `resume`.

@@ -41,16 +41,19 @@ def workspace() -> Iterator[None]:
 class Lease:
     """Buffers of one step, which go back to the workspace when the lease is dropped.
 
-    Who holds the lease decides how long they are in use; a graph that is dropped without its backward gives them back
-    too. A lease made outside of a workspace gives fresh memory.
+    Who holds the lease decides how long they are in use. A lease made outside of a workspace gives fresh memory.
+
+    Args:
+        saved: whether autograd is given buffers to save. Then they go back only if `saved` is set to false again, after
+            the backward: recomputation (`torch.utils.checkpoint`) hands them to another graph than the dropped one.
 
     Example:
         >>> Lease().take(torch.empty(0, dtype=torch.float64), 2, 3).shape
         torch.Size([2, 3])
     """
 
-    def __init__(self) -> None:
-        self.free = _free.get()
+    def __init__(self, saved: bool = False) -> None:
+        self.free, self.saved = _free.get(), saved
         self.taken: list[Tensor] = []
 
     def take(self, like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
@@ -70,10 +73,11 @@ class Lease:
         else:
             if same:  # one that is too short makes room
                 del self.free[max(same, key=lambda i: self.free[i].numel())]  # type: ignore[index]
-            flat = like.new_empty(need + need // SPARE, dtype=dtype)
+            with torch.inference_mode(False):  # a later step may want gradients
+                flat = like.new_empty(need + need // SPARE, dtype=dtype)
         self.taken.append(flat)
         return flat[:need].view(shape)
 
     def __del__(self) -> None:
-        if self.free is not None:
+        if self.free is not None and not self.saved:
             self.free.extend(self.taken)

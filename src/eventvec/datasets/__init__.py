@@ -3,7 +3,7 @@
 ::
 
     bundled    flights out of New York, inside the package
-    shops      online_retail
+    shops      online_retail, completejourney
     medicine   physionet2012, nafld, pbc
     machines   cmapss, uci_hapt
     texts      debian_changelogs
@@ -12,8 +12,9 @@
     places     where files are looked for
 
 Nothing is downloaded: what does not lie inside the package is read from the folder that the variable EVENTVEC_DATA
-names. Of each set, `…_frames` gives the raw events and the labels, and the function without that ending the same events
-as read by `tables.read`. Labels have one row per entity, null where an entity has none, and start with the key column.
+names, `completejourney` from a package of data that is installed. Of each set, `…_frames` gives the raw events and the
+labels, and the function without that ending the same events as read by `tables.read`. Labels have one row per entity,
+null where an entity has none, and start with the key column.
 `…_moments` gives labels at several moments of each history; `histories` makes the rows that belong to them.
 """
 
@@ -52,7 +53,7 @@ from eventvec.datasets.published import (
     x5,
     x5_frames,
 )
-from eventvec.datasets.shops import online_retail, online_retail_frames
+from eventvec.datasets.shops import completejourney, completejourney_frames, online_retail, online_retail_frames
 from eventvec.datasets.texts import debian_changelogs, debian_changelogs_frames, plain_words
 
 __all__ = [
@@ -68,6 +69,8 @@ __all__ = [
     "cmapss",
     "cmapss_frames",
     "cmapss_moments",
+    "completejourney",
+    "completejourney_frames",
     "debian_changelogs",
     "debian_changelogs_frames",
     "flights",

@@ -279,7 +279,7 @@ class Scan(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:  # fmt: skip
         """Return states and ends, and keep what the backward needs."""
         ctx.set_materialize_grads(False)
-        total, d, lease = len(inputs), w_state.shape[1], Lease()
+        total, d, lease = len(inputs), w_state.shape[1], Lease(saved=True)
         gates = lease.take(bias, total, 4 * d)
         traces = [bias.new_empty(total, d) if every else lease.take(bias, total, d)]  # states are the caller's to keep
         traces += [lease.take(bias, total, d) for _ in start[1:]]
@@ -323,6 +323,7 @@ class Scan(torch.autograd.Function):
                 cell.back(gates[span], slopes, spare[:n], more, ends, chunk.sizes, product)
                 found.add(slice(chunk.at, chunk.at + wide), slopes[:wide], met[0][:wide])
         d_inputs, *d_weights = found.result()
+        ctx.lease.saved = False
         return None, None, None, d_inputs, None, *d_weights, *ends
 
 

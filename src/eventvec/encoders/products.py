@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from eventvec.encoders.pack import Pack
+from eventvec.precision import setting
 from eventvec.workspace import Lease
 
 SMALL = 1e6  # multiply-adds of a step's product, below which the default library is faster than oneDNN
@@ -52,8 +53,8 @@ def small(pack: Pack, d: int) -> bool:
 @contextmanager
 def quickest(pack: Pack, d: int) -> Iterator[None]:
     """Compute float32 products inside the block as is fastest for steps of this size: exactly, if they are small."""
-    before = torch.get_float32_matmul_precision()
-    if before == "highest" or not small(pack, d):
+    before = setting()
+    if before in (None, "highest") or not small(pack, d):
         yield
         return
     torch.set_float32_matmul_precision("highest")
@@ -64,7 +65,7 @@ def quickest(pack: Pack, d: int) -> Iterator[None]:
 
 
 def _onednn(kind: torch.dtype) -> bool:
-    return kind == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    return kind == torch.float32 and setting() not in (None, "highest")
 
 
 def _up(rows: int) -> int:

@@ -35,7 +35,7 @@ def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack:
 
     Args:
         stack: layers on top of one another, of one kind and one size of state; one direction, without projection.
-        inputs: `(total, input)` packed events.
+        inputs: `(total, input)` packed events, taken in the type of `starts`.
         starts: for each layer, `(n, d)` what each row's first event meets, in the order of `pack`: h, or h and c.
         pack: the layout.
 
@@ -45,6 +45,7 @@ def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack:
         >>> found.shape, torch.equal(found[2], last[0])
         (torch.Size([3, 4]), True)
     """
+    inputs = inputs.to(starts[0][0].dtype)  # autocast may have made them, not states
     if inputs.is_cuda or (learning := _learning(stack, inputs, starts)) or kernel_pays(stack[0], pack, learning):
         return _layers(stack, inputs, starts, pack, True)
     d = stack[0].hidden_size
@@ -63,6 +64,7 @@ def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: P
         >>> last[1].tolist()
         [0.0, 0.0, 0.0, 0.0]
     """
+    inputs = inputs.to(starts[0][0].dtype)  # autocast may have made them, not states
     if inputs.is_cuda or (learning := _learning(stack, inputs, starts)) or kernel_pays(stack[0], pack, learning):
         return _layers(stack, inputs, starts, pack, False)[1]
     d = stack[0].hidden_size
