@@ -15,7 +15,7 @@ from eventvec.diagnose import power_law, repeatability
 from eventvec.errors import ConfigError
 from eventvec.evaluate import Paired, paired, relative
 from experiments.coles import arms, published
-from experiments.coles.study import Study
+from experiments.coles.study import Study, unit
 from experiments.tables import Row, main
 
 FRACTIONS = (1.0, 0.25, 0.0625)
@@ -140,17 +140,20 @@ def figure5(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
 def peer(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """CoLES beside pytorch-lifestream's: the same events, size, epochs, slices and boosting (both splits)."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
-    ours = {seed: study.embedding("coles", seed) for seed in runs}
-    epochs = {seed: len(checkpoint.read_info(study.run("coles", seed))["history"]) for seed in runs}
-    theirs = [study.peer(seed, epochs[seed]) for seed in runs]
-    found = study.scores({"pytorch-lifestream": theirs, "coles": list(ours.values())})
+    ours = [study.raw("coles", seed) for seed in runs]
+    epochs = [len(checkpoint.read_info(study.run("coles", seed))["history"]) for seed in runs]
+    theirs = [study.peer(seed, each) for seed, each in zip(runs, epochs, strict=True)]
+    both = {"pytorch-lifestream": theirs, "coles": ours}
+    alike = {f"{name}, unit length": [unit(z) for z in each] for name, each in both.items()}
+    found = study.scores({**both, **alike})
     return [
         {
             **_row(study, name, None, found, split),
-            **_against("coles", found.scores("coles", split), found.scores(name, split)),
+            **_against("coles", found.scores(first, split), found.scores(name, split)),
         }
         for split in ("cv", "test")
-        for name in ("pytorch-lifestream", "coles")
+        for first, names in (("coles", both), ("coles, unit length", alike))
+        for name in names
     ]
 
 

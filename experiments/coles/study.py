@@ -109,7 +109,13 @@ class Study:
 
     def embedding(self, arm: str, seed: int) -> Array:
         """Return `(n, dim)` the embeddings of all entities; of arms that train on the unit sphere, of unit length."""
-        file = self.keep / f"{arm}-{seed}.npy"
+        z = self.raw(arm, seed)
+        alike = self.config["data"].get("normalize", True) and arm not in ("rtd", "cpc", "untrained")
+        return unit(z) if alike else z
+
+    def raw(self, arm: str, seed: int) -> Array:
+        """Return `(n, dim)` the embeddings of all entities as they leave the encoder."""
+        file = self.keep / f"{arm}-{seed}-raw.npy"
         if file.exists():
             return np.asarray(np.load(file))
         if arm == "untrained":
@@ -117,10 +123,7 @@ class Study:
             encoder = config.build_encoder(self.tables("coles")["encoder"], self.data.schema)
         else:
             encoder = checkpoint.load(self.run(arm, seed)).encoder
-        z = ev.embed(encoder.to(terminal.device("auto")), self.data)
-        if self.config["data"].get("normalize", True) and arm not in ("rtd", "cpc", "untrained"):
-            z = torch.nn.functional.normalize(z, dim=1)
-        return _save(file, z.numpy())
+        return _save(file, ev.embed(encoder.to(terminal.device("auto")), self.data).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
         """Return `(n, dim)` what pytorch-lifestream's CoLES learns of the same events in as many epochs.
@@ -227,6 +230,11 @@ class Study:
             features, self.split, fractions=fractions, boosting=lightgbm_settings(boosting) if boosting else None,
             num_threads=torch.get_num_threads(),
         )  # fmt: skip
+
+
+def unit(z: Array) -> Array:
+    """Return the rows at length 1."""
+    return z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
 
 
 def _with_label(data: ev.Dataset, rows: Array, y: Array, classes: int) -> ev.Dataset:
