@@ -120,7 +120,7 @@ def speed(encoder: Run, folder: Path, small: bool) -> list[Row]:
 
 def memory() -> float:
     """Return the most memory that this process has held so far, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def main() -> None:
