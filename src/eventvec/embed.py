@@ -18,7 +18,7 @@ def embed(
     encoder: nn.Module,
     data: Dataset,
     *,
-    events_per_batch: int = 65_536,
+    events_per_batch: int = 131_072,
     precision: Precision = "float32",
     progress: Progress | None = None,
 ) -> Tensor:
