@@ -19,7 +19,7 @@ from eventvec.tables.embeddings import MARK
 
 
 def predict(
-    method: nn.Module, data: Dataset, *, events_per_batch: int = 65_536, progress: Progress | None = None
+    method: nn.Module, data: Dataset, *, events_per_batch: int = 131_072, progress: Progress | None = None
 ) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the chance of each, `p_` before its name.
 
