@@ -18,9 +18,7 @@ from eventvec.schema import Categorical, Dataset, Numeric
 from eventvec.tables.embeddings import MARK
 
 
-def predict(
-    method: nn.Module, data: Dataset, *, events_per_batch: int = 131_072, progress: Progress | None = None
-) -> pa.Table:
+def predict(method: nn.Module, data: Dataset, *, progress: Progress | None = None) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the chance of each, `p_` before its name.
 
     The data needs no labels. For the raw logits, embed with the method's predictor: ``embed(method.predictor, data)``.
@@ -28,7 +26,6 @@ def predict(
     Args:
         method: trained on labels, as `Supervised` is: it has a `predictor` and says in `target` what it predicts.
         data: the entities, coded by the schema that the method was trained with.
-        events_per_batch: as for `embed`.
         progress: as for `embed`.
 
     Raises:
@@ -48,7 +45,7 @@ def predict(
     target = getattr(method, "target", None)
     if target is None:
         raise ConfigError(f"a {type(method).__name__} predicts no label; fit with method = supervised, or evaluate it")
-    out = embed(method.predictor, data, events_per_batch=events_per_batch, progress=progress)  # type: ignore[arg-type]
+    out = embed(method.predictor, data, progress=progress)  # type: ignore[arg-type]
     columns = {"prediction": pa.array(out.squeeze(1).numpy())} if isinstance(target, Numeric) else _classes(target, out)
     key = data.schema.key_out
     if key in columns:
