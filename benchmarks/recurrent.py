@@ -2,25 +2,29 @@
 
 torch's cell is given rows that are padded already, the scan events that are packed already; both begin from a given
 state and end with each row's last one. "medium" is the precision line inside which `fit` and `embed` work (float32
-through oneDNN where that agrees); torch's cell is measured without it, as it is, and with it.
+through oneDNN where that agrees); both are measured without it, as torch is, and with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import product
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, alternate, matmul, options, peak_flops, peak_memory, ratio, show, threads
-from eventvec.encoders import scan
+from eventvec.encoders import products, scan
 from eventvec.encoders.pack import Pack
 from eventvec.workspace import workspace
 
 INPUTS, ROWS, SHORTEST, LONGEST = 32, 320, 25, 200
-CELLS = {"gru": nn.GRU, "lstm": nn.LSTM}
+CELLS, LINES = {"gru": nn.GRU, "lstm": nn.LSTM}, ("highest", "medium")
 LENGTHS = {"1": (1, 1), "8": (8, 8), "25-200": (SHORTEST, LONGEST), "100": (100, 100)}
 
 
@@ -115,28 +119,78 @@ def grid(small: bool) -> list[Row]:
     rows: list[Row] = []
     for count in (1,) if small else (1, 2):
         for name in CELLS:
-            for hidden in (8,) if small else (8, 16, 32, 64, 128, 256, 800):
-                for n in (1, 4) if small else (1, 4, 16, 64, 320):
-                    for kind in LENGTHS:
-                        if hidden * n > 800 * 64:
-                            continue  # `speed` has the largest
-                        rows.append(_cell(name, hidden, n, kind, count, 3 if small else 50))
+            for hidden, n, kind in shapes(small):
+                rows.append({"cell": name, "hidden": hidden, "rows": n, "events": kind, "threads": count})
+                for learning in (False, True):
+                    case, what = Case(name, hidden, lengths(n, kind), learning), "training" if learning else "forward"
+                    works = {(by, line): under(line, getattr(case, by)) for line in LINES for by in ("torch", "scan")}
+                    with threads(count), workspace():
+                        seconds = alternate(works, rounds(case.torch, small))
+                    for line in LINES:
+                        rows[-1][f"{what}, {line}"] = ratio(seconds["torch", line], seconds["scan", line])[0]
+                        taken = scan.rectangles(case.cell, case.pack, learning, line)
+                        rows[-1][f"{what}, {line}, by"] = "torch's kernel" if taken else "cells"
+                    rows[-1][f"{what}, theirs highest, ours medium"] = ratio(
+                        seconds["torch", "highest"], seconds["scan", "medium"]
+                    )[0]
     return rows
 
 
-def _cell(name: str, hidden: int, n: int, kind: str, count: int, most: int) -> Row:
-    row: Row = {"cell": name, "hidden": hidden, "rows": n, "events": kind, "threads": count}
-    for learning in (True, False):
-        case, what = Case(name, hidden, lengths(n, kind), learning), "training" if learning else "forward"
-        works = {"torch": case.torch, "torch, medium": under("medium", case.torch), "scan": under("medium", case.scan)}
-        with threads(count), workspace():
-            few = alternate({"torch": case.torch}, 2)["torch"]
-            repeats = min(max(int(0.05 / min(few)), 3), most)
-            seconds = {key: median(taken) for key, taken in alternate(works, repeats).items()}
-        row[what] = seconds["torch"] / seconds["scan"]
-        row[f"{what}, medium"] = seconds["torch, medium"] / seconds["scan"]
-        row[f"{what} by"] = "torch's kernel" if scan.kernel_pays(case.cell, case.pack, learning) else "cells"
-    return row
+def shapes(small: bool) -> Iterator[tuple[int, int, str]]:
+    """Yield hidden size, rows and kind of lengths of each shape of the grid."""
+    for hidden in (8,) if small else (8, 16, 32, 64, 128, 256, 800):
+        for n in (1, 4) if small else (1, 4, 16, 64, 320):
+            for kind in LENGTHS:
+                if hidden * n <= 800 * 64:  # `speed` has the largest
+                    yield hidden, n, kind
+
+
+def rounds(work: Callable[[], None], small: bool) -> int:
+    """Return how often to repeat some work."""
+    few = min(alternate({"work": work}, 2)["work"])
+    return 3 if small else min(max(int(0.1 / few), 5), 100)
+
+
+def costs(small: bool) -> list[Row]:
+    """Return what `scan.COSTS` should say: microseconds of each way, fitted over the grid.
+
+    torch's kernel is timed on rows of equal length only; what it costs on others follows.
+    """
+    rows: list[Row] = []
+    ways = ("kernel", "highest"), ("kernel", "medium"), ("cells", "highest"), ("cells", "medium"), ("cells", "bfloat16")
+    for name, learning, (way, line) in product(CELLS, (False, True), ways):
+        half, sums, times = line == "bfloat16", [], []
+        for hidden, n, kind in shapes(small):
+            case = Case(name, hidden, lengths(n, kind), learning)
+            if kind == "25-200" if way == "kernel" else half and products.small(case.pack, hidden) and not small:
+                continue
+            with forced(way), threads(1), workspace():
+                work = under("medium" if half else line, case.scan, half)
+                seconds = alternate({"work": work}, rounds(work, small))["work"]
+            sizes, counts = (1, hidden, hidden * (hidden + INPUTS)), (1, len(case.pack.sizes), len(case.packed))
+            sums.append([count * size for count in counts for size in sizes])
+            times.append(1e6 * median(seconds))
+        told, measured = np.array(sums, float), np.array(times)
+        found, _ = nnls(told / measured[:, None], np.ones(len(measured)))  # least squares of relative errors
+        names = [f"{what}{of}" for what in ("call", "step", "event") for of in ("", ", number", ", weight")]
+        error = abs(told @ found / measured - 1)
+        rows.append({
+            "cell": name, "learning": learning, "way": way, "line": line,
+            **dict(zip(names, found.tolist(), strict=True)),
+            "median error": float(np.median(error)), "largest error": float(error.max()),
+        })  # fmt: skip
+    return rows
+
+
+@contextmanager
+def forced(way: str) -> Iterator[None]:
+    """Take torch's kernel, or our own cells, for everything inside the block."""
+    rule = scan.rectangles
+    scan.rectangles = lambda cell, pack, *_: pack.runs if way == "kernel" else None
+    try:
+        yield
+    finally:
+        scan.rectangles = rule
 
 
 def memory(small: bool) -> list[Row]:
@@ -157,7 +211,7 @@ def memory(small: bool) -> list[Row]:
 
 def main() -> None:
     """Run the benchmark that the command line asks for."""
-    tables = {"speed": speed, "grid": grid, "memory": memory}
+    tables = {"speed": speed, "grid": grid, "memory": memory, "costs": costs}
     parser = options(__doc__, "recurrent")
     parser.add_argument("--only", choices=list(tables), help="one of the tables; all, one after the other, otherwise")
     chosen = parser.parse_args()

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 from benchmarks import recurrent
+from benchmarks.recurrent import LINES
+
+from eventvec.encoders import scan
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,9 +28,13 @@ def test_both_ways_end_in_the_same_states_and_gradients(cell: str) -> None:
     assert case.work == 2 * len(case.packed) * (3 if cell == "gru" else 4) * 8 * (3 * 8 + 2 * recurrent.INPUTS)
 
 
-def test_it_runs_from_the_command_line() -> None:
-    command = [sys.executable, "-m", "benchmarks.recurrent", "--small", "--json", "--only", "grid"]
+@pytest.mark.parametrize("table", ["grid", "costs"])
+def test_it_runs_from_the_command_line(table: str) -> None:
+    command = [sys.executable, "-m", "benchmarks.recurrent", "--small", "--json", "--only", table]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     rows = json.loads(done.stdout)["rows"]
     assert {row["cell"] for row in rows} == {"gru", "lstm"}
-    assert all(row["training"] > 0 and row["forward"] > 0 for row in rows)
+    if table == "grid":
+        assert all(row[f"{what}, {line}"] > 0 for row in rows for what in ("training", "forward") for line in LINES)
+    else:
+        assert {(row["cell"], row["learning"], row["way"], row["line"]) for row in rows} == set(scan.COSTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +17,16 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-from eventvec.encoders import cells, products, scan
+from eventvec.encoders import layer, products, scan
 from eventvec.workspace import workspace
 
-CELLS, WAYS = ("gru", "lstm"), ("cells", "kernel", "rule")
+CELLS, WAYS = ("gru", "lstm"), ("cells", "kernel", "padded", "rule")
+
+
+@pytest.fixture(autouse=True)
+def every_buffer_comes_back(monkeypatch):
+    """Small ones too, so that sharing by mistake would show."""
+    monkeypatch.setattr("eventvec.workspace.LEAST", 0)
 
 
 def packed(lengths: list[int], cell: str, dim: int = 3, kind: torch.dtype = torch.float64, inputs: int = 2):
@@ -39,13 +46,19 @@ def fast(module: nn.GRU | nn.LSTM, pack: scan.Pack, values: Tensor, h: Tensor, c
 
 @contextmanager
 def way(name: str) -> Iterator[None]:
-    """Take one of the two ways on a CPU inside the block, `cells` or `kernel`, or what the rule says: `rule`."""
-    before = scan.kernel_pays
+    """Take one of the ways on a CPU inside the block: our cells, torch's kernel as it is or padded, or the rule's."""
+    before = scan.rectangles
+    ways = {
+        "cells": lambda *_: None,
+        "kernel": lambda cell, pack, *_: pack.runs,
+        "padded": lambda cell, pack, *_: pack.rectangles(1e9),
+        "rule": before,
+    }
     try:
-        scan.kernel_pays = before if name == "rule" else lambda *_: name == "kernel"
+        scan.rectangles = ways[name]
         yield
     finally:
-        scan.kernel_pays = before
+        scan.rectangles = before
 
 
 def begin(module: nn.GRU | nn.LSTM, pack: scan.Pack, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
@@ -75,7 +88,7 @@ def gradients(out: tuple[Tensor, ...], wanted: list[Tensor]) -> list[Tensor]:
 
 @pytest.mark.parametrize(("kind", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("by", ["cells", "kernel"])
+@pytest.mark.parametrize("by", ["cells", "kernel", "padded"])
 @pytest.mark.parametrize("lengths", [[4, 0, 7, 1, 2, 5, 3, 6], [5], [1], [0], [0, 0], [3, 3, 3], [2, 9, 2]], ids=str)
 def test_scan_equals_torch(lengths, by, cell, kind, tolerance):
     module, pack, *given = packed(lengths, cell, kind=kind)
@@ -94,7 +107,7 @@ def test_scan_equals_torch(lengths, by, cell, kind, tolerance):
 @pytest.mark.parametrize("cell", CELLS)
 def test_many_rows_over_many_chunks_equal_torch(cell, threads, precision, monkeypatch):
     """Products of steps are padded to few shapes, and those over chunks reach behind them: none of it is seen."""
-    monkeypatch.setattr(cells, "CHUNK", 100)
+    monkeypatch.setattr(layer, "CHUNK", 100)
     monkeypatch.setattr(products, "SMALL", 0)
     lengths = np.random.default_rng(0).integers(0, 9, 70).tolist()
     module, pack, *given = packed(lengths, cell, dim=24, kind=torch.float32, inputs=5)
@@ -159,6 +172,55 @@ def test_what_a_caller_holds_is_never_used_again():
     torch.testing.assert_close(held, kept, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_add_up_in_memory_of_their_own(cell, by):
+    module, pack, *given = packed([4, 0, 7], cell)
+    found = []
+    with way(by):
+        for _ in range(2):
+            sum(each.sum() for each in fast(module, pack, *given)).backward()
+            found.append([weight.grad.clone() for weight in module.parameters()])
+    torch.testing.assert_close(found[1], [2 * each for each in found[0]])
+    assert len({weight.grad.untyped_storage().data_ptr() for weight in module.parameters()}) == 4
+
+
+@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("value", [1e9, math.inf, math.nan])
+def test_a_row_knows_nothing_of_the_rows_beside_it(value, cell, by):
+    module, pack, values, *starts = packed([3, 9, 5], cell)
+    with way(by), torch.no_grad():
+        expected = fast(module, pack, values, *starts)
+        values[3:12] = value
+        found = fast(module, pack, values, *starts)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        torch.testing.assert_close(one[[0, 2]], other[[0, 2]], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("ways", list(itertools.product(["cells", "kernel", "padded"], repeat=2)), ids=str)
+def test_stacks_equal_torch_whatever_way_each_layer_takes(ways, cell, monkeypatch):
+    monkeypatch.setattr(layer, "BLOCK", 3)
+    monkeypatch.setattr(layer, "CHUNK", 8)
+    lengths = [4, 0, 7, 1, 2, 5, 12]
+    below, pack, values, *starts = packed(lengths, cell)
+    above = type(below)(3, 3).double()
+    taken = {"cells": None, "kernel": pack.runs, "padded": pack.rectangles(1e9)}
+    monkeypatch.setattr(scan, "rectangles", lambda module, *_: taken[ways[module is above]])
+    between, *ends = slow(below, lengths, values, *starts)
+    expected = slow(above, lengths, between, *starts)
+    first = [begin(module, pack, *starts) for module in (below, above)]
+    for learning in (True, False):
+        with torch.set_grad_enabled(learning):
+            states, found = scan.states([below, above], values[pack.events], first, pack)
+            only = scan.ends([below, above], values[pack.events], first, pack)
+        assert states.requires_grad == learning
+        torch.testing.assert_close((states[pack.places], *(end[pack.ranks] for end in found[1])), expected)
+        torch.testing.assert_close(only, found)
+        torch.testing.assert_close([end[pack.ranks] for end in found[0]], ends)
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_recomputation_keeps_its_buffers(cell):
     """What is saved anew for the backward outlives the graph that it was computed in."""
@@ -175,7 +237,7 @@ def test_recomputation_keeps_its_buffers(cell):
 def test_a_step_may_follow_on_embedding_in_the_same_workspace(half, monkeypatch):
     """A buffer that was made in inference mode could not be written to after it."""
     monkeypatch.setattr(products, "SMALL", 0)
-    monkeypatch.setattr(products, "_onednn", lambda kind: True)
+    monkeypatch.setattr(products, "setting", lambda: "medium")
     module, pack, *given = packed([1] * 400, "gru", kind=torch.float32)
     with way("cells"), workspace(), torch.autocast("cpu", torch.bfloat16, enabled=half):
         with torch.inference_mode():
@@ -220,6 +282,8 @@ def test_scan_equals_torch_on_any_lengths(lengths, cell, by):
 @pytest.mark.parametrize("cell", CELLS)
 def test_scan_of_no_rows(cell):
     module, pack, *given = packed([], cell)
+    with torch.no_grad():
+        assert [tuple(each.shape) for each in fast(module, pack, *given)] == [(0, 3)] * (2 if cell == "gru" else 3)
     out = fast(module, pack, *given)
     assert [tuple(each.shape) for each in out] == [(0, 3)] * (2 if cell == "gru" else 3)
     assert all(not bool(grad.any()) for grad in gradients(out, [*module.parameters()]))
@@ -285,10 +349,10 @@ def test_scan_without_gradients_gives_the_same_and_keeps_less(cell, monkeypatch)
                 self.cells = max(self.cells, math.prod(args[1]))
             return func(*args, **(kwargs or {}))
 
-    monkeypatch.setattr(cells, "CHUNK", 8)
+    monkeypatch.setattr(layer, "CHUNK", 8)
     module, pack, *given = packed([9, 0, 40, 3, 17], cell)
     first = begin(module, pack, *given[1:])
-    monkeypatch.setattr(scan, "kernel_pays", lambda *_: False)
+    monkeypatch.setattr(scan, "rectangles", lambda *_: None)
     with Largest() as kept:
         found, ends = scan.states([module], given[0][pack.events], [first], pack)
     for no_gradient in (torch.no_grad, torch.inference_mode):
@@ -297,15 +361,16 @@ def test_scan_without_gradients_gives_the_same_and_keeps_less(cell, monkeypatch)
         torch.testing.assert_close(again, ends, rtol=0, atol=0)
         with no_gradient(), Largest() as states:
             torch.testing.assert_close(scan.states([module], given[0][pack.events], [first], pack), (found, ends))
-        assert (kept.cells, dropped.cells, states.cells) == (69 * 4 * 3, 8 * 4 * 3, 69 * 3)
+        blocks = 3 if cell == "gru" else 4
+        assert (kept.cells, dropped.cells, states.cells) == ((69 + 4) * blocks * 3, 5 * blocks * 3, 69 * 3)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_rule_takes_each_way_where_it_is_meant_to(cell, monkeypatch):
-    """Few rows, short ones or small states go to torch; a batch of long ragged rows never does."""
+    """Few rows, short ones or small states go to torch; a batch of long ragged rows of a GRU never does."""
     taken, original = [], scan._kernel
     monkeypatch.setattr(scan, "_kernel", lambda *given: taken.append(1) or original(*given))
-    for lengths, dim, expected in (([1], 8, 1), ([2, 2, 2], 8, 1), (list(range(25, 200)), 64, 0)):
+    for lengths, dim, expected in (([1], 8, 1), ([2, 2, 2], 8, 1), (list(range(25, 200)), 64, int(cell == "lstm"))):
         taken.clear()
         module, pack, *given = packed(lengths, cell, dim=dim, kind=torch.float32)
         fast(module, pack, *given)
@@ -347,3 +412,46 @@ def test_a_pack_lays_events_step_after_step(lengths):
     assert pack.events.tolist() == [event for step in steps for event in step]
     assert pack.events[pack.places].tolist() == list(range(sum(lengths)))
     assert pack.sizes == [len(step) for step in steps]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.floats(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_rectangles_cover_all_events_at_the_least_cost(lengths, worth):
+    """Of all ways to cut the runs into neighbouring groups."""
+    pack = scan.Pack.of(torch.tensor(lengths, dtype=torch.int64))
+    found, costs = pack.rectangles(worth), [0.0]
+    for cuts in itertools.product([False, True], repeat=max(len(pack.runs) - 1, 0)):
+        groups = [[run] for run in pack.runs[:1]]
+        for cut, run in zip(cuts, pack.runs[1:], strict=True):
+            groups.append([run]) if cut else groups[-1].append(run)
+        costs.append(sum(worth + group[0][0] * sum(steps for _, steps in group) for group in groups))
+    assert sum(worth + rows * steps for rows, steps in found) == pytest.approx(min(costs[1:]))
+    sizes = [rows for rows, steps in found for _ in range(steps)]
+    assert len(sizes) == len(pack.sizes)
+    first = 0
+    for rows, steps in found:
+        event, empty = pack.rectangle(first, rows, steps)
+        for step in range(steps):
+            here = pack.sizes[first + step]
+            assert empty[step].tolist() == [row >= here for row in range(rows)]
+            assert event[step, :here].tolist() == list(range(pack.heads[first + step], pack.heads[first + step + 1]))
+            assert all(place in event[step, :here] for place in event[step])
+        first += steps
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_rows_in_blocks_and_rectangles_in_pieces_give_the_same(cell, monkeypatch):
+    lengths = np.random.default_rng(1).integers(0, 30, 40).tolist()
+    module, pack, *given = packed(lengths, cell, dim=8)
+    first = [begin(module, pack, *given[1:])]
+    expected = scan.states([module], given[0][pack.events], first, pack)[1]
+    monkeypatch.setattr(layer, "BLOCK", 7)
+    monkeypatch.setattr(layer, "CHUNK", 20)
+    monkeypatch.setattr(scan, "PIECE", 20)
+    for cost in (1e9, 0.0):
+        monkeypatch.setattr(scan, "_costs", lambda what, *_: [9 if "kernel" in what else cost, 0, 1])  # noqa: B023
+        with torch.no_grad():
+            parts = scan.rectangles(module, pack, False, "highest")
+            found = scan.ends([module], given[0][pack.events], first, pack)
+        assert (max(rows * steps for rows, steps in parts) <= 40) if cost else parts is None
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)

@@ -13,6 +13,12 @@ from eventvec.workspace import Lease
 LIKE = torch.empty(0)
 
 
+@pytest.fixture(autouse=True)
+def every_buffer_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones too, so that sharing by mistake would show."""
+    monkeypatch.setattr(workspace, "LEAST", 0)
+
+
 def free() -> list[int]:
     """Return the sizes of the buffers that lie in the workspace."""
     return sorted(flat.numel() for flat in workspace._free.get())
@@ -35,6 +41,14 @@ def test_a_dropped_lease_gives_back_and_a_held_one_does_not() -> None:
         assert Lease().take(LIKE, 8, 10).data_ptr() == places[0]
         del other
         assert free() == [90, 90]
+
+
+def test_a_small_buffer_is_not_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "LEAST", 10)
+    with workspace.workspace():
+        for size in (9, 10):
+            Lease().take(LIKE, size)
+        assert free() == [11]
 
 
 def test_what_autograd_saved_is_given_back_only_after_the_backward() -> None:

@@ -6,6 +6,7 @@ arithmetic that it is for. Only what never leaves a step lies here: nothing that
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 _free: ContextVar[list[Tensor] | None] = ContextVar("free", default=None)
+LEAST = 1 << 14  # numbers, below which a fresh buffer costs less than looking for one
 SPARE = 8  # a buffer is an eighth longer than asked for, as batches differ; memory that is not touched is not there
 
 
@@ -26,9 +28,9 @@ def workspace() -> Iterator[None]:
     Example:
         >>> with workspace():
         ...     lease = Lease()
-        ...     place = lease.take(torch.empty(0), 2, 3).data_ptr()
+        ...     place = lease.take(torch.empty(0), 200, 300).data_ptr()
         ...     del lease
-        ...     place == Lease().take(torch.empty(0), 6).data_ptr()
+        ...     place == Lease().take(torch.empty(0), 60_000).data_ptr()
         True
     """
     token = _free.set([])
@@ -64,9 +66,10 @@ class Lease:
             shape: of the buffer.
             dtype: of the numbers.
         """
-        if self.free is None:
+        need = math.prod(shape)
+        if self.free is None or need < LEAST:
             return like.new_empty(shape, dtype=dtype)
-        need, dtype = torch.Size(shape).numel(), dtype or like.dtype
+        dtype = dtype or like.dtype
         same = [i for i, flat in enumerate(self.free) if flat.dtype == dtype and flat.device == like.device]
         if fitting := [i for i in same if self.free[i].numel() >= need]:
             flat = self.free.pop(min(fitting, key=lambda i: self.free[i].numel()))  # type: ignore[index]

@@ -5,7 +5,7 @@ Step t touches the first `sizes[t]` rows only, which lie together. Nothing here 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, groupby
@@ -69,6 +69,58 @@ class Pack:
         """`(rows, steps)` of each run of steps with equally many rows; packed events of a run are a rectangle."""
         return [(size, len(list(steps))) for size, steps in groupby(self.sizes)]
 
+    def rectangles(self, worth: float) -> list[tuple[int, int]]:
+        """Return `(rows, steps)` that cover all events, as few and as full as pays.
+
+        Args:
+            worth: how many places without an event one rectangle less is worth.
+
+        Example:
+            >>> pack = Pack.of(torch.tensor([9, 8, 2, 2]))
+            >>> pack.rectangles(0), pack.rectangles(5), pack.rectangles(99)
+            ([(4, 2), (2, 6), (1, 1)], [(4, 2), (2, 7)], [(4, 9)])
+        """
+        ends = [0, *accumulate(steps for _, steps in self.runs)]
+        best, back, front = [0.0], [0], 0  # cheapest up to each run, the last rectangle's first run
+        lines: list[tuple[int, float]] = []  # what it costs to go on from a run, as a line over the step gone on to
+        begins: list[int] = []
+        for run, (rows, _) in enumerate(self.runs):
+            new = rows, best[run] - rows * ends[run]
+            while len(lines) - front > 1 and _above(lines[-1], lines[-2], new):
+                lines.pop()
+                begins.pop()
+            lines.append(new)
+            begins.append(run)
+            costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
+            while len(costs) > 1 and costs[0] >= costs[1]:
+                front += 1
+                costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
+            best.append(costs[0] + worth)
+            back.append(begins[front])
+        found, run = [], len(self.runs)
+        while run:
+            begin = back[run]
+            found.append((self.runs[begin][0], ends[run] - ends[begin]))
+            run = begin
+        return found[::-1]
+
+    def rectangle(self, first: int, rows: int, steps: int) -> tuple[Tensor, Tensor]:
+        """Return `(steps, rows)` twice: the packed event at each place, and whether there is none.
+
+        Args:
+            first: its first step.
+            rows: of the rectangle; the first step has as many.
+            steps: of the rectangle. A place without an event is given one of its step's.
+        """
+        last, heads = self._steps[:, first : first + steps]
+        row = torch.arange(rows)
+        return heads + row.minimum(last), row > last
+
+    @cached_property
+    def _steps(self) -> Tensor:
+        """`(2, steps, 1)` the last row of each step, and its first packed event."""
+        return torch.tensor([[size - 1 for size in self.sizes], self.heads[:-1]]).unsqueeze(2)
+
     @cached_property
     def heads(self) -> list[int]:
         """The first packed event of each step, and how many there are in all."""
@@ -101,22 +153,6 @@ class Pack:
         rank = torch.arange(total, device=device) - (sizes.cumsum(0) - sizes)[step]
         return starts[self.order][rank] + step
 
-    def chunks(self, most: int) -> Iterator[Chunk]:
-        """Yield all steps in chunks of so many events, or of one step where that has more.
-
-        Example:
-            >>> list(Pack.of(torch.tensor([3, 2, 1])).chunks(4))
-            [Chunk(first=0, at=0, end=3, sizes=[3]), Chunk(first=1, at=3, end=6, sizes=[2, 1])]
-        """
-        first = at = end = 0
-        for step, size in enumerate(self.sizes):
-            if end > at and end + size - at > most:
-                yield Chunk(first, at, end, self.sizes[first:step])
-                first, at = step, end
-            end += size
-        if end > at:
-            yield Chunk(first, at, end, self.sizes[first:])
-
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:
         """Return, for each step of a chunk, what its events met: the trace of the step before.
 
@@ -130,20 +166,28 @@ class Pack:
         met = [trace[head : head + size] for head, size in zip(heads, chunk.sizes, strict=True)]
         return [start[: chunk.sizes[0]], *met[1:]] if chunk.first == 0 else met
 
-    def last(self, trace: Tensor, before: Tensor, chunk: Chunk | None = None) -> Tensor:
-        """Return `(n, d)` what each row's last event left, or, of a chunk, its last event so far.
 
-        Args:
-            trace: `(total, d)` what each packed event left; of a chunk, its events'.
-            before: `(n, d)` what is true of rows without such an event.
-            chunk: which steps; all, if not given.
-        """
-        first, at = (chunk.first, chunk.at) if chunk else (0, 0)
-        sizes = chunk.sizes if chunk else self.sizes
-        if not sizes:
-            return before
-        active, device = sizes[0], trace.device
-        step = self.lengths[:active].clamp(max=first + len(sizes)) - 1
-        heads = torch.tensor(self.heads[first : first + len(sizes)], device=device) - at
-        ends = trace.index_select(0, heads[step - first] + torch.arange(active, device=device))
-        return ends if active == len(before) else torch.cat([ends, before[active:]])
+def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
+    """Yield all steps in chunks of so many events, or of one step where that has more.
+
+    Args:
+        sizes: rows of each step.
+        most: events.
+
+    Example:
+        >>> list(chunks([3, 2, 1], 4))
+        [Chunk(first=0, at=0, end=3, sizes=[3]), Chunk(first=1, at=3, end=6, sizes=[2, 1])]
+    """
+    first = at = end = 0
+    for step, size in enumerate(sizes):
+        if end > at and end + size - at > most:
+            yield Chunk(first, at, end, list(sizes[first:step]))
+            first, at = step, end
+        end += size
+    if end > at:
+        yield Chunk(first, at, end, list(sizes[first:]))
+
+
+def _above(line: tuple[int, float], steep: tuple[int, float], flat: tuple[int, float]) -> bool:
+    """Return whether a line, of slope between two others', is nowhere below both."""
+    return (flat[1] - steep[1]) * (steep[0] - line[0]) <= (line[1] - steep[1]) * (steep[0] - flat[0])

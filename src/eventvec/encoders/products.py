@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -12,26 +12,25 @@ from eventvec.encoders.pack import Pack
 from eventvec.precision import setting
 from eventvec.workspace import Lease
 
-SMALL = 1e6  # multiply-adds of a step's product, below which the default library is faster than oneDNN
+SMALL = 7e5  # multiply-adds of a step's product, below which the default library is faster than oneDNN
 
 
 class Product:
-    """Products of states, or of their gradients, with one weight, in the type that products are computed in.
+    """Adds products of gradients with one weight, in the type that products are computed in.
 
     oneDNN writes new code for every shape and keeps the code of 1,024 of them; for a small product the writing takes
     ten times the product. So what goes through oneDNN gets its rows rounded up, to rows that lie behind and whose
     results are not used.
     """
 
-    def __init__(self, weight: Tensor, like: Tensor, kind: torch.dtype, rows: int, lease: Lease) -> None:
-        self.weight, self.out = weight.to(kind), None
-        self.rounded = None if kind == like.dtype else lease.take(like, _up(rows), len(weight), dtype=kind).zero_()
-        if self.rounded is not None or _onednn(like.dtype):
-            self.out = lease.take(like, _up(rows), weight.shape[1], dtype=kind)
-
-    def rows(self, rows: int) -> int:
-        """Return how many rows a product of so many takes, where that many can be read."""
-        return rows if self.out is None or self.rounded is not None else _up(rows)
+    def __init__(self, weight: Tensor, kind: torch.dtype, rows: int, lease: Lease) -> None:
+        self.weight, self.out, self.rounded = weight.to(kind), None, None
+        up, few = rounding(kind, weight.dtype)
+        self.up = up if kind == weight.dtype else int
+        if few:
+            self.out = lease.take(weight, up(rows), weight.shape[1], dtype=kind)
+        if kind != weight.dtype:
+            self.rounded = lease.take(weight, up(rows), len(weight), dtype=kind).zero_()
 
     def add(self, out: Tensor, values: Tensor, beta: int = 1) -> None:
         """Add the product with some values, of which the last rows may be too many, to `beta` times what is there."""
@@ -45,27 +44,47 @@ class Product:
         out.add_(product) if beta else out.copy_(product)
 
 
-def small(pack: Pack, d: int) -> bool:
-    """Return whether the products of an average step are small."""
-    return 3 * d * d * pack.heads[-1] < SMALL * len(pack.sizes)
+def rounding(kind: torch.dtype, states: torch.dtype) -> tuple[Callable[[int], int], bool]:
+    """Return how many rows a product is given for so many that are wanted, and whether that may be more.
+
+    Args:
+        kind: of the product.
+        states: their type.
+    """
+    few = kind != states or (kind == torch.float32 and setting() not in (None, "highest"))
+    return (_up if few else int), few
+
+
+def small(pack: Pack, d: int, least: float | None = None) -> bool:
+    """Return whether the products of an average step are small, of fewer multiply-adds than `SMALL` or so many."""
+    return 3 * d * d * pack.heads[-1] < (SMALL if least is None else least) * len(pack.sizes)
 
 
 @contextmanager
-def quickest(pack: Pack, d: int) -> Iterator[None]:
-    """Compute float32 products inside the block as is fastest for steps of this size: exactly, if they are small."""
+def quickest(pack: Pack, d: int, least: float | None = None) -> Iterator[None]:
+    """Compute float32 products inside the block as is fastest for steps of this size: exactly, if they are small.
+
+    Autocast, which would round states, is off inside.
+
+    Args:
+        pack: the layout.
+        d: size of the state.
+        least: of the multiply-adds of a step's product, for oneDNN to be used; `SMALL`, if not given.
+    """
     before = setting()
-    if before in (None, "highest") or not small(pack, d):
-        yield
-        return
-    torch.set_float32_matmul_precision("highest")
+    changed = before not in (None, "highest") and small(pack, d, least)
+    casting = torch.is_autocast_enabled("cpu")
     try:
+        if changed:
+            torch.set_float32_matmul_precision("highest")
+        if casting:
+            torch.set_autocast_enabled("cpu", False)
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
-
-
-def _onednn(kind: torch.dtype) -> bool:
-    return kind == torch.float32 and setting() not in (None, "highest")
+        if changed:
+            torch.set_float32_matmul_precision(before)  # type: ignore[arg-type]
+        if casting:
+            torch.set_autocast_enabled("cpu", True)
 
 
 def _up(rows: int) -> int:
