@@ -26,9 +26,9 @@ BLOCK = 512  # rows that go forward together where nothing is kept, so that thei
 Weights = tuple[Cell, Tensor, Tensor, Tensor, Tensor]
 
 
-def _reach(few: bool, events: int, most: int) -> int:
+def _reach(few: bool, events: int, chunk: int, most: int) -> int:
     """Return how many events a product over a chunk takes, where `most` can be read, so that there are few shapes."""
-    return min(max(events, CHUNK), most) if few else events
+    return min(max(events, chunk), most) if few else events
 
 
 class Layer:
@@ -103,7 +103,7 @@ class Layer:
 
     def alone(self, inputs: Tensor, sizes: list[int], kept: list[Tensor]) -> Iterator[Tensor]:
         """Return, for each step, what its input alone says; in what is kept, or until the next chunk."""
-        reach = _reach(self.few, sum(sizes), len(inputs))
+        reach = _reach(self.few, sum(sizes), CHUNK, len(inputs))
         weight, bias = self.own
         out = (kept[1] if kept else self.spare)[:reach]
         if weight.dtype != bias.dtype:
@@ -193,13 +193,15 @@ class Scan(torch.autograd.Function):
         cell, pack, kind, parts, lease = ctx.cell, ctx.pack, ctx.kind, ctx.cell.parts, Lease()
         inputs, w_input, w_state, *rest = ctx.saved_tensors
         start, traces, kept = rest[:parts], rest[parts : 2 * parts], rest[2 * parts :]
-        d, work = w_state.shape[1], list(chunks(pack.sizes, CHUNK))
+        d = w_state.shape[1]
+        most = max(CHUNK, 4 * d)  # so that adding a product to a weight's gradient is little of the product
+        work = list(chunks(pack.sizes, most))
         ends = [torch.zeros_like(s) if g is None else g.clone() for s, g in zip(start, given, strict=True)]
         with quickest(pack, d):
             product = Product(w_state, kind, pack.active, lease)
             found = Gradients(cell, w_input, w_state, inputs, kind, ctx.needs_input_grad[3])
             few, longest = product.out is not None, max((chunk.end - chunk.at for chunk in work), default=0)
-            rows = _reach(few, longest, len(inputs))
+            rows = _reach(few, longest, most, len(inputs))
             slopes, spare, *met = (lease.take(w_state, rows, size) for size in (4 * d, d, *[d] * parts))
             met[0].zero_()  # what lies behind a chunk is multiplied by 0, which needs a number
             for chunk in reversed(work):
@@ -207,7 +209,7 @@ class Scan(torch.autograd.Function):
                 now, ours = [trace[span] for trace in traces], [each[:n] for each in met]
                 for trace, begin, out in zip(traces, start, ours, strict=True):
                     torch.cat(pack.before(trace, begin, chunk), out=out)
-                wide, gates = _reach(few, n, len(inputs) - chunk.at), [each[span] for each in kept]
+                wide, gates = _reach(few, n, most, len(inputs) - chunk.at), [each[span] for each in kept]
                 slopes[n:] = 0
                 cell.slopes(gates, ours, now, slopes[:n], spare[:n])
                 more = None if d_states is None else d_states[span]

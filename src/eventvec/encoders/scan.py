@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from eventvec.encoders import cells, layer, products
+from eventvec.encoders.layer import BLOCK
 from eventvec.encoders.pack import Pack
 from eventvec.encoders.products import quickest
 from eventvec.precision import setting
@@ -43,7 +44,8 @@ COSTS = {  # µs of a call, a step and an event: each constant, for a number of 
     ("lstm", True, "cells", "bfloat16"): ((338, 0, 0.00932), (72.5, 0, 4.70e-4), (0.235, 0.00767, 6.20e-5)),
 }
 SMALL = 2e6  # as `products.SMALL`, for torch's kernel
-PLACES, PLACE = 75, 0.03  # µs that it takes to lay events into rectangles with places to spare, and for each place
+PLACES, PLACE = 50, 0.03  # µs that it takes to fill a rectangle with places to spare, and each of its places
+WIDE = 4096  # rows from which on what torch's kernel makes for all of them at once no longer stays in the caches
 PIECE = 16_384  # events that torch's kernel is given at a time where nothing is kept
 HOLD = 1e4  # what an event that is none says to an LSTM's gates, so that c stays what it is to the last bit
 Cell = nn.GRU | nn.LSTM
@@ -105,14 +107,17 @@ def rectangles(cell: Cell, pack: Pack, learning: bool, line: str) -> list[tuple[
     call, step, event = _costs((kind, learning, "kernel", "medium" if line == "bfloat16" else line), d, m)
     our_call, our_step, our_event = _costs((kind, learning, "cells", line), d, m)
     most = our_call + steps * our_step + total * our_event - steps * step
-    if pack.active == 1 and not learning:
-        most = math.inf  # nothing of ours is faster for one row
+    if not learning and (pack.active == 1 or (steps == 1 and total <= BLOCK)):
+        most = math.inf  # nothing of ours is faster for one row, or for one step of few
+    elif not learning and pack.active > WIDE:
+        return None
     if call + total * event > most:
         return None
     found, least = pack.runs, len(pack.runs) * call + total * event
     if len(found) > 1:
-        wide = pack.rectangles(call / (event + PLACE))
-        cost = len(wide) * call + sum(rows * count for rows, count in wide) * (event + PLACE) + PLACES
+        more, each = call + PLACES, event + PLACE
+        wide = pack.rectangles(more / each)
+        cost = len(wide) * more + sum(rows * count for rows, count in wide) * each
         found, least = (wide, cost) if cost < least else (found, least)
     if least > most:
         return None
