@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, repeat
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from eventvec.encoders.products import Product
 
-if TYPE_CHECKING:
-    from eventvec.encoders.layer import Layer
+Steps = Iterator[Tensor]  # of each step on its own, first step first
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # gradient · y · (1 - y)
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # gradient · (1 - y²)
@@ -43,21 +41,32 @@ class GRU:
         return [weight, w_input[2 * d :] * 2, b_input[2 * d :] * 2]
 
     @staticmethod
-    def run(layer: Layer, inputs: Tensor, sizes: list[int], kept: list[Tensor], traces: list[Tensor]) -> None:
-        """Go over the steps of one chunk: see `Layer.run`."""
-        d, (state,) = layer.d, layer.states
-        out, cut = (kept[0], apart) if kept else (layer.out, upon)
-        rz, (r, z, hidden) = out[:, : 2 * d], out.chunk(3, 1)
-        blocks = [cut(each, sizes) for each in (rz, r, z, hidden)]
-        steps = zip(layer.products(inputs, sizes, kept), *blocks, layer.alone(inputs, sizes, kept), strict=True)
-        below, states, traced = out.new_full((), -1), upon(state, sizes), _traced(traces, sizes)
-        for (_, rz, r, z, hidden, n), h, trace in zip(steps, states, traced, strict=True):
+    def gates(out: Tensor) -> list[Tensor]:
+        """Return what `run` takes of the places where products are written to."""
+        return [out[:, : 2 * out.shape[1] // 3], *out.chunk(3, 1)]
+
+    @staticmethod
+    def run(
+        products: Steps, gates: list[Steps], alone: Steps, states: list[Steps], traces: Iterator[tuple[Tensor, ...]],
+        below: Tensor,
+    ) -> None:  # fmt: skip
+        """Go over the steps of one chunk.
+
+        Args:
+            products: writes a step's product when asked for it.
+            gates: each step's places, as `gates` has them.
+            alone: `(rows, d)` what the input alone says to n.
+            states: `(rows, d)` each, to change.
+            traces: where states are written to as well, if anywhere.
+            below: -1.
+        """
+        for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, alone, *states, traces, strict=True):
             rz.sigmoid_()
             n.addcmul_(r, hidden, value=2).sigmoid_()
             torch.add(below, n, alpha=2, out=n)
             torch.lerp(n, h, z, out=h)
-            if trace:
-                trace[0].copy_(h)
+            for place in trace:
+                place.copy_(h)
 
     @staticmethod
     def slopes(kept: list[Tensor], met: list[Tensor], traces: list[Tensor], slopes: Tensor, spare: Tensor) -> None:
@@ -100,21 +109,24 @@ class LSTM:
         return [weight]
 
     @staticmethod
-    def run(layer: Layer, inputs: Tensor, sizes: list[int], kept: list[Tensor], traces: list[Tensor]) -> None:
-        """As `GRU.run`."""
-        out, cut = (kept[0], apart) if kept else (layer.out, upon)
-        blocks = [cut(each, sizes) for each in (out, *out.chunk(4, 1))]
-        states = [upon(state, sizes) for state in layer.states]
-        steps = zip(layer.products(inputs, sizes, kept), *blocks, *states, strict=True)
-        below = out.new_full((), -1)
-        for (_, added, i, f, g, o, h, c), trace in zip(steps, _traced(traces, sizes), strict=True):
+    def gates(out: Tensor) -> list[Tensor]:
+        """As `GRU.gates`."""
+        return [out, *out.chunk(4, 1)]
+
+    @staticmethod
+    def run(
+        products: Steps, gates: list[Steps], alone: Steps, states: list[Steps], traces: Iterator[tuple[Tensor, ...]],
+        below: Tensor,
+    ) -> None:  # fmt: skip
+        """As `GRU.run`; the input alone says nothing."""
+        for _, added, i, f, g, o, h, c, trace in zip(products, *gates, *states, traces, strict=True):
             added.sigmoid_()
             torch.add(below, g, alpha=2, out=g)
             c.mul_(f).addcmul_(i, g)
             torch.add(c, c, out=h).sigmoid_()
             torch.add(below, h, alpha=2, out=h).mul_(o)
-            for part, state in zip(trace, (h, c), strict=False):
-                part.copy_(state)
+            for place, state in zip(trace, (h, c), strict=False):
+                place.copy_(state)
 
     @staticmethod
     def slopes(kept: list[Tensor], met: list[Tensor], traces: list[Tensor], slopes: Tensor, spare: Tensor) -> None:
@@ -168,11 +180,6 @@ def apart(block: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
 def _reversed(sizes: Sequence[int], *blocks: Tensor) -> list[Iterator[Tensor]]:
     """Return for every block its rows of each step, last step first."""
     return [reversed(block.split_with_sizes(sizes)) for block in blocks]
-
-
-def _traced(traces: list[Tensor], sizes: Sequence[int]) -> Iterator[tuple[Tensor, ...]]:
-    """Yield for each step where its states are to be written; nowhere, if there are no traces."""
-    return zip(*(apart(trace, sizes) for trace in traces), strict=True) if traces else repeat((), len(sizes))
 
 
 def _widened(slopes: Tensor, sizes: list[int], w: Product) -> Iterator[Tensor]:

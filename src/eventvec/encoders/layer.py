@@ -59,6 +59,7 @@ class Layer:
         self.states += [lease.take(like, rows, self.d) for _ in range(self.cell.parts - 1)]
         self.out = lease.take(like, rows, self.cell.blocks * self.d)
         self.rounded = lease.take(like, *self.out.shape, dtype=kind) if half else None
+        self.below = like.new_full((), -1)
         self.spare = lease.take(like, max(rows, CHUNK) if own else 0, self.d)
 
     def begin(self, start: Sequence[Tensor]) -> None:
@@ -81,13 +82,20 @@ class Layer:
             kept: where gates are written to, for the chunk and behind it; what lies behind may be overwritten.
             traces: where states are written to, for the chunk and behind it.
         """
-        self.cell.run(self, inputs, sizes, kept or [], traces or [])
+        out, cut = (kept[0], apart) if kept else (self.out, upon)
+        gates = [cut(each, sizes) for each in self.cell.gates(out)]
+        states = [upon(state, sizes) for state in self.states]
+        places = zip(*(apart(trace, sizes) for trace in traces), strict=True) if traces else repeat((), len(sizes))
+        alone = self._alone(inputs, sizes, kept) if self.own else iter(())
+        self.cell.run(self._products(inputs, sizes, kept), gates, alone, states, places, self.below)
 
-    def products(self, inputs: Tensor, sizes: list[int], kept: list[Tensor]) -> Iterator[None]:
+    def _products(self, inputs: Tensor, sizes: list[int], kept: list[Tensor] | None) -> Iterator[Tensor]:
         """Put h and x of each step beside one another, and write their product: to what is kept, or to `out`."""
         rows = [self.up(size) for size in sizes]
-        outs = (kept[0][at : at + n] for at, n in zip(accumulate(sizes, initial=0), rows, strict=False))
-        blocks = upon(self.wide, rows), (outs if kept else upon(self.out, rows)), upon(self.value, sizes)
+        outs = upon(self.out, rows)
+        if kept:
+            outs = (kept[0][at : at + n] for at, n in zip(accumulate(sizes, initial=0), rows, strict=False))
+        blocks = upon(self.wide, rows), outs, upon(self.value, sizes)
         halves: Iterator[Any] = repeat(None, len(sizes))
         if self.rounded is not None:
             halves = zip(upon(self.met, sizes), upon(self.states[0], sizes), upon(self.rounded, rows), strict=True)
@@ -99,9 +107,9 @@ class Layer:
                 met, h, rounded = half
                 met.copy_(h)
                 out.copy_(torch.mm(wide, self.weight, out=rounded))
-            yield
+            yield out
 
-    def alone(self, inputs: Tensor, sizes: list[int], kept: list[Tensor]) -> Iterator[Tensor]:
+    def _alone(self, inputs: Tensor, sizes: list[int], kept: list[Tensor] | None) -> Iterator[Tensor]:
         """Return, for each step, what its input alone says; in what is kept, or until the next chunk."""
         reach = _reach(self.few, sum(sizes), CHUNK, len(inputs))
         weight, bias = self.own
