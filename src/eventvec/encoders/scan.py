@@ -46,6 +46,7 @@ COSTS = {  # µs of a call, a step and an event: each constant, for a number of 
 SMALL = 2e6  # as `products.SMALL`, for torch's kernel
 PLACES, PLACE = 50, 0.03  # µs that it takes to fill a rectangle with places to spare, and each of its places
 WIDE = 4096  # rows from which on what torch's kernel makes for all of them at once no longer stays in the caches
+LARGE = 1 << 20  # numbers of all states from which on, beyond what was fitted, torch's kernel is rarely faster
 PIECE = 16_384  # events that torch's kernel is given at a time where nothing is kept
 HOLD = 1e4  # what an event that is none says to an LSTM's gates, so that c stays what it is to the last bit
 Cell = nn.GRU | nn.LSTM
@@ -107,10 +108,11 @@ def rectangles(cell: Cell, pack: Pack, learning: bool, line: str) -> list[tuple[
     call, step, event = _costs((kind, learning, "kernel", "medium" if line == "bfloat16" else line), d, m)
     our_call, our_step, our_event = _costs((kind, learning, "cells", line), d, m)
     most = our_call + steps * our_step + total * our_event - steps * step
+    far = total * d > LARGE and (kind == "gru" or learning or (line != "highest" and d >= 128))
+    if far or (not learning and pack.active > WIDE):
+        return None
     if not learning and (pack.active == 1 or (steps == 1 and total <= BLOCK)):
         most = math.inf  # nothing of ours is faster for one row, or for one step of few
-    elif not learning and pack.active > WIDE:
-        return None
     if call + total * event > most:
         return None
     found, least = pack.runs, len(pack.runs) * call + total * event
