@@ -26,6 +26,12 @@ BLOCK = 512  # rows that go forward together where nothing is kept, so that thei
 Weights = tuple[Cell, Tensor, Tensor, Tensor, Tensor]
 
 
+def _reach(events: int, chunk: int, most: int, few: bool) -> int:
+    """Return how many events a product over a chunk takes, where `most` can be read, so that there are few shapes."""
+    unit = chunk // 8 if few else 1
+    return min(-(-events // unit) * unit, most)
+
+
 class Layer:
     """One layer on its way forward: its weights, and the states of some rows.
 
@@ -41,11 +47,11 @@ class Layer:
         (self.d, m), like = (w_state.shape[1], w_input.shape[1]), w_state
         joined, *own = self.cell.joined(*weights[1:])
         self.own = [each.to(kind) for each in own[:1]] + own[1:]  # of what the input alone says, if it is apart
-        (self.up, few), half = rounding(kind, like.dtype), kind != like.dtype
+        (self.up, self.few), half = rounding(kind, like.dtype), kind != like.dtype
         if half:  # what rounding takes from the biases
             joined = torch.cat([joined, joined[:, -1:] - joined[:, -1:].to(kind)], 1)
         self.weight = joined.to(kind).T
-        if few or rows == 1:  # with rows on end oneDNN is faster, and the default library for one row
+        if self.few or rows == 1:  # with rows on end oneDNN is faster, and the default library for one row
             self.weight = self.weight.contiguous()
         rows = self.up(rows)
         self.wide = lease.take(like, rows, joined.shape[1], dtype=kind).fill_(1)  # of each row h, x and 1
@@ -55,7 +61,7 @@ class Layer:
         self.out = lease.take(like, rows, self.cell.blocks * self.d)
         self.rounded = lease.take(like, *self.out.shape, dtype=kind) if half else None
         self.below = like.new_full((), -1)
-        self.spare = lease.take(like, self.up(max(rows, CHUNK)) if own else 0, self.d)
+        self.spare = lease.take(like, rows + CHUNK if own else 0, self.d)
 
     def begin(self, start: Sequence[Tensor]) -> None:
         """Set the states, `(rows, d)` each, before the first step."""
@@ -106,7 +112,7 @@ class Layer:
 
     def _alone(self, inputs: Tensor, sizes: list[int], kept: list[Tensor] | None) -> Iterator[Tensor]:
         """Return, for each step, what its input alone says; in what is kept, or until the next chunk."""
-        reach = min(self.up(sum(sizes)), len(inputs))  # what lies behind is not used
+        reach = _reach(sum(sizes), CHUNK, len(inputs), self.few)
         weight, bias = self.own
         out = (kept[1] if kept else self.spare)[:reach]
         if weight.dtype != bias.dtype:
@@ -203,8 +209,8 @@ class Scan(torch.autograd.Function):
         with quickest(pack, d):
             product = Product(w_state, kind, pack.active, lease)
             found = Gradients(cell, w_input, w_state, inputs, kind, ctx.needs_input_grad[3])
-            (up, _), longest = rounding(kind, w_state.dtype), max((chunk.end - chunk.at for chunk in work), default=0)
-            rows = min(up(longest), len(inputs))
+            few, longest = product.out is not None, max((chunk.end - chunk.at for chunk in work), default=0)
+            rows = _reach(longest, most, len(inputs), few)
             slopes, spare, *met = (lease.take(w_state, rows, size) for size in (4 * d, d, *[d] * parts))
             met[0].zero_()  # what lies behind a chunk is multiplied by 0, which needs a number
             for chunk in reversed(work):
@@ -212,7 +218,7 @@ class Scan(torch.autograd.Function):
                 now, ours = [trace[span] for trace in traces], [each[:n] for each in met]
                 for trace, begin, out in zip(traces, start, ours, strict=True):
                     torch.cat(pack.before(trace, begin, chunk), out=out)
-                wide, gates = min(up(n), len(inputs) - chunk.at), [each[span] for each in kept]
+                wide, gates = _reach(n, most, len(inputs) - chunk.at, few), [each[span] for each in kept]
                 slopes[n:wide] = 0
                 cell.slopes(gates, ours, now, slopes[:n], spare[:n])
                 more = None if d_states is None else d_states[span]
@@ -243,7 +249,7 @@ def run(
         return list(starts)
     blocks = 1 if out is not None else max(-(-n // BLOCK), 1)
     rows, found = -(-n // blocks), []
-    most = 2 * max(rows, CHUNK)  # a chunk's events, and room behind them
+    most = rows + CHUNK  # a chunk's events, and room behind them
     buffer = inputs.new_empty(most, inputs.shape[1]) if blocks > 1 else inputs
     between = [[inputs.new_empty(most, d)] for _ in stack[1:]]  # what one layer leaves to the next
     with quickest(pack, d):
