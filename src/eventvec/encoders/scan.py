@@ -108,7 +108,8 @@ def rectangles(cell: Cell, pack: Pack, learning: bool, line: str) -> list[tuple[
     call, step, event = _costs((kind, learning, "kernel", "medium" if line == "bfloat16" else line), d, m)
     our_call, our_step, our_event = _costs((kind, learning, "cells", line), d, m)
     most = our_call + steps * our_step + total * our_event - steps * step
-    far = total * d > LARGE and (kind == "gru" or learning or (line != "highest" and d >= 128))
+    uneven = len(pack.runs) > 1 and (learning or (line != "highest" and d >= 128))
+    far = total * d > LARGE and (kind == "gru" or uneven)
     if far or (not learning and pack.active > WIDE):
         return None
     if not learning and (pack.active == 1 or (steps == 1 and total <= BLOCK)):
