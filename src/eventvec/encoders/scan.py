@@ -90,7 +90,8 @@ def rectangles(cell: Cell, pack: Pack, learning: bool, line: str) -> list[tuple[
     """Return the `(rows, steps)` that torch's kernel is best called with, on a CPU; none where `cells` are faster.
 
     A rectangle may be wider than some of its steps: what a call costs is weighed against what places without an event
-    cost. What either way costs is taken to be as `COSTS` says, which `benchmarks.recurrent --only costs` measures.
+    cost. What either way costs is taken to be as `COSTS` says, which `benchmarks.recurrent --only costs` measures; for
+    one row, one step, and more than was fitted, plain bounds decide.
 
     Args:
         cell: a layer.
