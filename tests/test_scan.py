@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from eventvec.encoders import layer, products, scan
+from eventvec.precision import onednn_agrees
 from eventvec.workspace import workspace
 
 CELLS, WAYS = ("gru", "lstm"), ("cells", "kernel", "padded", "rule")
@@ -107,6 +108,8 @@ def test_scan_equals_torch(lengths, by, cell, kind, tolerance):
 @pytest.mark.parametrize("cell", CELLS)
 def test_many_rows_over_many_chunks_equal_torch(cell, threads, precision, monkeypatch):
     """Products of steps are padded to few shapes, and those over chunks reach behind them: none of it is seen."""
+    if precision == "medium" and not onednn_agrees():
+        pytest.skip("this CPU computes float32 products of precision `medium` in bfloat16")
     monkeypatch.setattr(layer, "CHUNK", 100)
     monkeypatch.setattr(products, "SMALL", 0)
     lengths = np.random.default_rng(0).integers(0, 9, 70).tolist()

@@ -158,7 +158,7 @@ def _logits(design: Tensor, counts: Tensor, C: float) -> Tensor:
         hessian = C * ((total * p * (1 - p)) @ squares).view(-1, rank, rank)
         hessian.diagonal(dim1=1, dim2=2).add_(1)
         step = torch.cholesky_solve(gradient[..., None], torch.linalg.cholesky(hessian)).squeeze(-1)
-        if float((gradient * step).sum(1).max()) < CLOSE:
+        if float((gradient * step).sum(1).max()) < CLOSE * max(C, 1):  # the objective's own rounding grows with C
             return logits
         logits, new = objective(w - step)
         while bool((worse := new > value + 1e-12 * value).any()):
