@@ -19,9 +19,9 @@ from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, alternate, matmul, options, peak_flops, peak_memory, ratio, show, threads
-from eventvec.encoders import products, scan
-from eventvec.encoders.pack import Pack
-from eventvec.workspace import workspace
+from eventvec.scan import products, routing
+from eventvec.scan.buffers import workspace
+from eventvec.scan.pack import Pack
 
 INPUTS, ROWS, SHORTEST, LONGEST = 32, 320, 25, 200
 CELLS, LINES = {"gru": nn.GRU, "lstm": nn.LSTM}, ("highest", "medium")
@@ -58,7 +58,7 @@ class Case:
 
     def scan(self) -> None:
         """Go over packed events."""
-        self._finish(lambda: scan.ends([self.cell], self.packed, [self.start], self.pack)[0][0])
+        self._finish(lambda: routing.ends([self.cell], self.packed, [self.start], self.pack)[0][0])
 
     def _finish(self, run: Callable[[], Tensor]) -> None:
         with torch.set_grad_enabled(self.learning):
@@ -128,7 +128,7 @@ def grid(small: bool) -> list[Row]:
                         seconds = alternate(works, rounds(case.torch, small))
                     for line in LINES:
                         rows[-1][f"{what}, {line}"] = ratio(seconds["torch", line], seconds["scan", line])[0]
-                        taken = scan.rectangles(case.cell, case.pack, learning, line)
+                        taken = routing.rectangles(case.cell, case.pack, learning, line)
                         rows[-1][f"{what}, {line}, by"] = "torch's kernel" if taken else "cells"
                     rows[-1][f"{what}, theirs highest, ours medium"] = ratio(
                         seconds["torch", "highest"], seconds["scan", "medium"]
@@ -152,7 +152,7 @@ def rounds(work: Callable[[], None], small: bool) -> int:
 
 
 def costs(small: bool) -> list[Row]:
-    """Return what `scan.COSTS` should say: microseconds of each way, fitted over the grid.
+    """Return what `routing.COSTS` should say: microseconds of each way, fitted over the grid.
 
     torch's kernel is timed on rows of equal length only; what it costs on others follows.
     """
@@ -185,12 +185,12 @@ def costs(small: bool) -> list[Row]:
 @contextmanager
 def forced(way: str) -> Iterator[None]:
     """Take torch's kernel, or our own cells, for everything inside the block."""
-    rule = scan.rectangles
-    scan.rectangles = lambda cell, pack, *_: pack.runs if way == "kernel" else None
+    rule = routing.rectangles
+    routing.rectangles = lambda cell, pack, *_: pack.runs if way == "kernel" else None
     try:
         yield
     finally:
-        scan.rectangles = rule
+        routing.rectangles = rule
 
 
 def memory(small: bool) -> list[Row]:
@@ -200,7 +200,7 @@ def memory(small: bool) -> list[Row]:
         for learning in (True, False):
             for by in ("torch", "scan"):
                 code = (
-                    "from benchmarks import recurrent as r; from eventvec.workspace import workspace\n"
+                    "from benchmarks import recurrent as r; from eventvec.scan.buffers import workspace\n"
                     f"case = r.Case('gru', {hidden}, r.lengths({20 if small else ROWS}, '25-200'), {learning})\n"
                     f"with workspace():\n    for _ in range(2): case.{by}()"
                 )

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from eventvec.checkpoint import versions
 from eventvec.errors import EventvecError
-from eventvec.train import Record
+from eventvec.training.loop import Record
 
 Row = dict[str, Any]
 Experiment = Callable[..., list[Row]]

@@ -11,8 +11,10 @@ from torch import nn
 import backbones
 import make
 from eventvec.encoders import GRU, EventEncoder, TextEncoder
+from eventvec.encoders.points import Numbers, Pairs
 from eventvec.encoders.segments import Segmented
-from eventvec.encoders.sets import Numbers, Pairs, SetEncoder
+from eventvec.encoders.sets import SetEncoder
+from eventvec.losses.objectives import VICReg
 from eventvec.methods import (
     CPC,
     RTD,
@@ -33,11 +35,10 @@ from eventvec.methods import (
     pcl,
     sop,
 )
-from eventvec.objectives import VICReg
-from eventvec.pairs import OrderPairs
-from eventvec.schema import text_column
 from eventvec.sequences import Sequences
+from eventvec.texts import text_column
 from eventvec.views import Altered, RandomSlices, ShuffledParts
+from eventvec.views.pairs import OrderPairs
 
 LENGTHS = [6, 0, 9, 2, 7, 1, 3, 4, 12]
 """Rows that are long enough for every case, rows that are just so, and rows that are not."""

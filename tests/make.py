@@ -6,16 +6,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.encoders import (
-    GRU,
-    LSTM,
-    EventEncoder,
-    PaperTransformer,
-    SetEncoder,
-    TemporalConvolution,
-    Transformer,
-)
-from eventvec.schema import Categorical, Dataset, Numeric, Schema, Vector
+from eventvec.dataset import Dataset
+from eventvec.encoders import GRU, LSTM, EventEncoder, PaperTransformer, SetEncoder, TemporalConvolution, Transformer
+from eventvec.schema import Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Sequences
 
 ALL_TIMES = ("gap", "hour", "weekday", "yearday")

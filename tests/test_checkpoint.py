@@ -14,9 +14,10 @@ import torch
 
 import backbones
 import eventvec as ev
-from eventvec import processes
-from eventvec.encoders.sets import Numbers, Pairs, SetEncoder
+from eventvec.encoders.points import Numbers, Pairs
+from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP
+from eventvec.views import processes
 
 
 @pytest.fixture(scope="module")

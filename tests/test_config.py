@@ -25,11 +25,11 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.errors import ConfigError
+from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, CReSP, Order
-from eventvec.negatives import HardNegatives
-from eventvec.pairs import BiasedOrderPairs
 from eventvec.sequences import Sequences
 from eventvec.views import VIEWS, RandomSlices, RejectionSlices, Views
+from eventvec.views.pairs import BiasedOrderPairs
 
 SMALL = {"name": "gru", "dim": 8}
 

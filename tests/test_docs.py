@@ -56,8 +56,8 @@ def unknown(words: list[str], command: Any) -> list[str]:
 
 
 def rooms(document: str) -> list[str]:
-    """Return the files and folders in the first column of the table whose first heading is `room`."""
-    table = re.search(r"^\| room .*\n\|[ |:-]+\n((?:\|.*(?:\n|$))+)", document, flags=re.MULTILINE)
+    """Return the files and folders in the first column of the table whose first heading is `module`."""
+    table = re.search(r"^\| module .*\n\|[ |:-]+\n((?:\|.*(?:\n|$))+)", document, flags=re.MULTILINE)
     cells = [line.split("|")[1] for line in table[1].splitlines()] if table else []
     return [name for cell in cells for name in re.findall(r"`([\w.]+/?)`", cell)]
 
@@ -119,9 +119,8 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
 
 
 def test_the_table_of_rooms_is_read() -> None:
-    document = (
-        "| room | holds |\n| --- | --- |\n| `errors.py` `files.py` | `words` |\n| `methods/` | one |\n\n| `no.py` | |\n"
-    )
+    rows = ["| module | holds |", "| --- | --- |", "| `errors.py` `files.py` | `words` |", "| `methods/` | one |"]
+    document = "\n".join([*rows, "", "| `no.py` | |", ""])
     assert rooms(document) == ["errors.py", "files.py", "methods/"]
     assert rooms("| noun | is |\n| --- | --- |\n| `x.py` | |\n") == []
 

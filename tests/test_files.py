@@ -160,10 +160,10 @@ def test_what_was_set_device_by_device_is_left_alone():
     """torch itself refuses to say one precision then."""
     code = """
 import torch
-from eventvec.encoders import products, scan
+from eventvec.scan import products, pack
 from eventvec.precision import products as precise
 torch.backends.cuda.matmul.fp32_precision = "tf32"
-with precise("float32", torch.device("cpu")), products.quickest(scan.Pack.of(torch.tensor([3])), 8):
+with precise("float32", torch.device("cpu")), products.quickest(pack.Pack.of(torch.tensor([3])), 8):
     assert torch.backends.mkldnn.matmul.fp32_precision == "none"
 assert torch.backends.cuda.matmul.fp32_precision == "tf32"
 """

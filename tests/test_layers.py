@@ -15,16 +15,22 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
-    ("errors", "distributed", "files"),
-    ("sequences",),
-    ("schema", "views", "processes", "losses", "negatives", "precision", "workspace"),
-    ("pairs", "selection", "objectives"),
-    ("encoders", "features"),
+    ("errors",),
+    ("files", "sequences"),
+    ("schema", "texts"),
+    ("dataset", "precision"),
+    ("views",),
+    ("losses", "scan"),
+    ("encoders",),
     ("methods",),
-    ("train", "optimizer", "validation", "embed", "config", "checkpoint"),
-    ("tables", "states", "memory", "update", "evaluate", "search", "diagnose", "report"),
-    ("datasets", "sklearn"),
-    ("demo", "terminal", "doctor", ""),  # the package itself: what it shows, only the command line may use
+    ("config", "embedding", "tables"),
+    ("checkpoint", "prediction"),
+    ("training",),
+    ("updating", "evaluation"),
+    ("reporting",),
+    ("diagnosis",),
+    ("datasets",),
+    ("",),  # the package itself: what it shows, only the command line may use
     ("cli",),
     ("__main__",),
 )
@@ -158,7 +164,7 @@ def package(folder: Path, **files: str) -> Path:
         ({"__init__": "from eventvec.cli import main", "cli": "import eventvec"}, ["eventvec itself imports cli"]),
         ({"cellar": ""}, ["cellar is in no rank"]),
         ({"losses": "from eventvec.schema import Schema", "schema": ""}, []),
-        ({"encoders__in__gru": "from eventvec.train import fit", "train": ""}, ["encoders.gru imports train"]),
+        ({"encoders__in__gru": "from eventvec.training import fit", "training": ""}, ["encoders.gru imports training"]),
     ],
 )
 def test_an_import_against_the_order_is_found(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
@@ -166,14 +172,14 @@ def test_an_import_against_the_order_is_found(tmp_path: Path, files: dict[str, s
 
 
 def test_a_ring_is_found(tmp_path: Path) -> None:
-    ring = {"train": "from eventvec.embed import embed", "embed": "from eventvec.train import fit"}
-    assert set(cycle(package(tmp_path / "modules", **ring))) == {"train", "embed"}
+    ring = {"training": "from eventvec.embedding import embed", "embedding": "from eventvec.training import fit"}
+    assert set(cycle(package(tmp_path / "modules", **ring))) == {"training", "embedding"}
     rooms = {
-        "evaluate__in__a": "from eventvec import search",
-        "search": "from eventvec.evaluate import b",
-        "evaluate__in__b": "",
+        "evaluation__in__a": "from eventvec import reporting",
+        "reporting": "from eventvec.evaluation import b",
+        "evaluation__in__b": "",
     }
-    assert set(cycle(package(tmp_path / "rooms", **rooms))) == {"evaluate", "search"}
+    assert set(cycle(package(tmp_path / "rooms", **rooms))) == {"evaluation", "reporting"}
 
 
 def test_an_eager_import_is_found() -> None:

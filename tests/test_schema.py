@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from eventvec import schema as schema_module
+from eventvec import dataset as dataset_module
+from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError
-from eventvec.schema import Categorical, Dataset, Numeric, Schema, Vector
+from eventvec.schema import Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Sequences
 from eventvec.tables import Fitting, read
 
@@ -56,9 +57,15 @@ def test_a_vector_is_scaled_number_by_number():
 
 def test_a_schema_survives_json():
     schema = Schema(
-        "card", "at", "timestamp", "Europe/Paris", (Categorical("shop", ("b", "ä")),), (Numeric("x", False, 0.1, 3.0),),
-        Numeric("gap", mean=1 / 3), "id",
-    )  # fmt: skip
+        "card",
+        "at",
+        "timestamp",
+        time_zone="Europe/Paris",
+        categorical=(Categorical("shop", ("b", "ä")),),
+        numeric=(Numeric("x", False, 0.1, 3.0),),
+        gap=Numeric("gap", mean=1 / 3),
+        key_as="id",
+    )
     assert Schema.from_json(schema.to_json()) == schema
     assert (schema.clock, schema.key_out) == (True, "id")
 
@@ -154,10 +161,10 @@ def test_the_fingerprint_is_the_same_however_events_lie(monkeypatch: pytest.Monk
     schema = dataset().schema
     keys = pa.array([f"k{i}" for i in range(n)])
     tight = windows.take(windows.flat(), lengths)
-    chunks = schema_module._chunks
+    chunks = dataset_module._chunks
     prints = {Dataset(keys, tight, schema).fingerprint}
     for size in (1, 7, 10**6):
-        monkeypatch.setattr(schema_module, "_chunks", lambda x, column, size=size: chunks(x, column, size))
+        monkeypatch.setattr(dataset_module, "_chunks", lambda x, column, size=size: chunks(x, column, size))
         prints.add(Dataset(keys, windows, schema).fingerprint)
     assert len(prints) == 1
 

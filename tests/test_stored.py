@@ -15,7 +15,7 @@ import torch
 
 import eventvec as ev
 from eventvec.methods import METHODS
-from eventvec.schema import text_column
+from eventvec.texts import text_column
 
 STORED = Path(__file__).parent / "stored"
 RUNS = sorted(path.parent.name for path in STORED.glob("*/run.json") if path.parent.name != "killed")

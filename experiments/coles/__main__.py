@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from eventvec import checkpoint
-from eventvec.diagnose import power_law, repeatability
+from eventvec.diagnosis import power_law, repeatability
 from eventvec.errors import ConfigError
-from eventvec.evaluate import Paired, paired, relative
 from experiments.coles import arms, published
 from experiments.coles.study import Study, unit
+from experiments.paired import Paired, paired, relative
 from experiments.tables import Row, main
 
 FRACTIONS = (1.0, 0.25, 0.0625)

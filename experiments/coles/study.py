@@ -20,16 +20,19 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import checkpoint, config, datasets, terminal
+from eventvec import checkpoint, config, datasets
+from eventvec.cli import terminal
+from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError
-from eventvec.evaluate import PaperResult, PaperSplit, join_labels, lightgbm_settings, paper_protocol, paper_split
-from eventvec.evaluate.protocol import Trainer
-from eventvec.features import aggregates
+from eventvec.evaluation import join_labels
+from eventvec.evaluation.models import lightgbm_settings
 from eventvec.methods import Supervised
-from eventvec.report import map2d
+from eventvec.reporting import map2d
 from eventvec.schema import FIRST, Categorical
 from eventvec.views import VIEWS
+from experiments import data as private
 from experiments.coles import arms
+from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol, paper_split
 from experiments.tables import Row, told
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -52,7 +55,7 @@ class Study:
         """Return the study of a data set that has a configuration."""
         chosen = arms.read(name)
         about = {"sets": None, "group": None, **chosen["data"]}
-        load = getattr(datasets, about["name"])
+        load = getattr(private if hasattr(private, about["name"]) else datasets, about["name"])
         data, labels = load(about["sets"]) if about["sets"] else load()
         label, group = about["label"], about["group"]
         labels = labels.drop_nulls(label)
@@ -163,7 +166,7 @@ class Study:
 
     def aggregates(self) -> Array:
         """Return `(n, k)` the paper's hand-made features."""
-        return aggregates(self.data)[0]
+        return aggregate_features(self.data)[0]
 
     def trainer(self, arm: str | None, seed: int) -> Trainer:
         """Return what learns a fold's labels: a trained arm's encoder, tuned; without an arm, a new one, from scratch.

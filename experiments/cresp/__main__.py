@@ -14,10 +14,11 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 import eventvec as ev
-from eventvec.encoders.sets import Images, Pairs, SetEncoder
+from eventvec.encoders.points import Images, Pairs
+from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, TargetedCReSP, fclr
-from eventvec.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from eventvec.views import hold_out
+from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from experiments.tables import Row, main, told
 
 SEED = 0

@@ -14,9 +14,10 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 import eventvec as ev
-from eventvec import datasets, losses
+from eventvec import losses
 from eventvec.encoders import TemporalConvolution
 from eventvec.methods import ExpCLR
+from experiments import data as datasets
 from experiments.tables import Row, main, told
 
 SEED, EPOCHS, BATCH, LR = 0, 12, 64, 0.005

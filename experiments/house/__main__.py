@@ -8,9 +8,10 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import eventvec as ev
-from eventvec import config, datasets
-from eventvec.evaluate import Evaluation, evaluate, half_width, join_labels
-from eventvec.features import aggregates
+from eventvec import config
+from eventvec.encoders.aggregates import aggregate_features
+from eventvec.evaluation import Evaluation, evaluate, half_width, join_labels
+from experiments import data as datasets
 from experiments.tables import Row, main, told
 
 SEED = 0
@@ -77,7 +78,7 @@ def _worth(data: ev.Dataset, labels: pl.DataFrame, label: str, settings: config.
     ev.fit(method, data, seed=SEED, progress=told, **tables["fit"])
     z = ev.embed(method.encoder, data).numpy()
     joined = join_labels(data.keys, data.schema.key, labels, label)
-    features = {"embedding": z[joined.positions], "aggregates": aggregates(data)[0][joined.positions]}
+    features = {"embedding": z[joined.positions], "aggregates": aggregate_features(data)[0][joined.positions]}
     models = ["logistic_regression"] if small else ["lightgbm", "logistic_regression", "knn"]
     return evaluate(features, joined.labels, label=label, models=models)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.diagnose import irreversibility
+from eventvec.diagnosis import irreversibility
 from experiments.order import embeddings, linear, real, synthetic
 from experiments.order.study import FRACTIONS, Scores, compared, labelled, notes, without
 from experiments.tables import Row, main

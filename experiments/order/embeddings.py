@@ -12,7 +12,7 @@ import torch
 
 import eventvec as ev
 from eventvec.schema import FIRST, Categorical
-from eventvec.train import Record
+from eventvec.training.loop import Record
 from experiments.order.real import STUDIES
 from experiments.order.study import (
     FOLDS,

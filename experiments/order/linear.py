@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.pairs import OrderPairs
-from eventvec.selection import l1_to_count, most_common, random_subsets, tfidf
+from eventvec.views.pairs import OrderPairs
 from experiments.order.real import STUDIES
+from experiments.order.selection import l1_to_count, most_common, random_subsets, tfidf
 from experiments.order.study import FOLDS, Array, Notes, Scores, folds, labelled, notes, of, pairs, tuned
 
 SEED = 0

@@ -9,7 +9,7 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec import datasets
+from experiments import data as datasets
 
 
 @dataclass(frozen=True, eq=False)

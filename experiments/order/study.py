@@ -20,10 +20,10 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 import eventvec as ev
-from eventvec.evaluate import precision_at_recall
-from eventvec.schema import strings
-from eventvec.selection import liblinear
+from eventvec.evaluation import precision_at_recall
+from eventvec.texts import strings
 from eventvec.views import restart_gap
+from experiments.order.selection import liblinear
 from experiments.tables import Row
 
 FRACTIONS, FOLDS = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16), 5

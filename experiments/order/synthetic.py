@@ -12,10 +12,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from eventvec.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
-from eventvec.selection import Subsets, exhaustive
 from eventvec.sequences import Sequences
+from eventvec.views.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
 from experiments.order.reference import ALL, ANALYTIC, BY_ERROR, BY_LOSS, POPULATION, SIZES
+from experiments.order.selection import Subsets, exhaustive
 from experiments.tables import Row
 
 SEED, REPEATS, LENGTH = 0, 100, 10

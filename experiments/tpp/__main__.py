@@ -15,9 +15,9 @@ from sklearn.model_selection import train_test_split
 import eventvec as ev
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import DataError
-from eventvec.evaluate.retrieval import Retrieval, retrieval
+from eventvec.evaluation.retrieval import Retrieval, retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.train import Record
+from eventvec.training.loop import Record
 from experiments.tables import Row, main
 from experiments.tpp.descriptions import describe
 

@@ -6,8 +6,9 @@ ask what they are worth with `evaluate`. See the README for the command line.
 
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
-from eventvec.diagnose import diagnose
-from eventvec.embed import embed
+from eventvec.dataset import Dataset
+from eventvec.diagnosis import diagnose
+from eventvec.embedding import embed
 from eventvec.encoders import (
     ENCODERS,
     GRU,
@@ -22,7 +23,8 @@ from eventvec.encoders import (
     Transformer,
 )
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
-from eventvec.evaluate import evaluate, join_labels
+from eventvec.evaluation import evaluate, join_labels
+from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import (
     CPC,
     METHODS,
@@ -46,15 +48,15 @@ from eventvec.methods import (
     pcl,
     sop,
 )
-from eventvec.negatives import HardNegatives
-from eventvec.pairs import BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
-from eventvec.schema import Dataset, Schema
+from eventvec.prediction import predict
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.states import forget
-from eventvec.tables import Fitting, attach, predict, read, read_embeddings, until, write
-from eventvec.train import Result, fit
-from eventvec.update import update
+from eventvec.tables import Fitting, attach, read, read_embeddings, until, write
+from eventvec.training.loop import Result, fit
+from eventvec.updating.batches import update
+from eventvec.updating.store import forget
 from eventvec.views import RandomSlices, RejectionSlices, as_of
+from eventvec.views.pairs import BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
 
 __all__ = [
     "CPC",

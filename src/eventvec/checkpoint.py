@@ -24,10 +24,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from eventvec.config import Table, build_method
-from eventvec.encoders.sets import Prediction
+from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import whole
-from eventvec.schema import Dataset, Schema
+from eventvec.methods.cresp_targeted import Prediction
+from eventvec.schema import Schema
 
 FORMAT = 1
 """Version of the run folder; a newer one is refused."""

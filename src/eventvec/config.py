@@ -18,17 +18,17 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
+from eventvec.encoders.points import Images, Numbers, Pairs
 from eventvec.encoders.segments import Segmented
-from eventvec.encoders.sets import Images, Numbers, Pairs
 from eventvec.errors import ConfigError, nearest
+from eventvec.losses.negatives import NEGATIVES
+from eventvec.losses.objectives import OBJECTIVES
 from eventvec.methods import METHODS, Order, SlicePairs
-from eventvec.negatives import NEGATIVES
-from eventvec.objectives import OBJECTIVES
-from eventvec.pairs import PAIRS
-from eventvec.processes import PROCESSES
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.views import VIEWS, moments
+from eventvec.views.pairs import PAIRS
+from eventvec.views.processes import PROCESSES
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
@@ -192,7 +192,7 @@ def build_encoder(table: Table, schema: Schema) -> nn.Module:
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> build_encoder({"name": "gru", "dim": 16, "events": {"time": []}}, schema).dim
         16
     """
@@ -206,7 +206,7 @@ def build_method(config: Table, schema: Schema) -> nn.Module:
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> config = {"method": {"name": "ocp", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
         >>> build_method(config, schema).pairs
         OrderPairs(length=3, skip=0, within=None, count=1)
@@ -223,7 +223,7 @@ def describe(method: nn.Module) -> Table:
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> config = {"method": {"name": "pcl", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
         >>> describe(build_method(config, schema))["method"]
         {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3, 'skip': 0, 'count': 1}}

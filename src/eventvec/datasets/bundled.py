@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from eventvec.datasets.places import Frames, Labelled
+from eventvec.datasets.folders import Frames, Labelled
 from eventvec.tables import read
 
 

@@ -37,7 +37,7 @@ class TemporalConvolution(nn.Module):
         >>> import torch
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (), (Numeric("v", log=False),), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v", log=False),))
         >>> encoder = TemporalConvolution(EventEncoder(schema, time=()), dim=16)
         >>> x = Sequences({"v": torch.randn(128)}, torch.tensor([0, 64]), torch.tensor([128, 0]))
         >>> encoder(x).shape, encoder.field

@@ -36,7 +36,7 @@ class EventEncoder(nn.Module):
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> x = Sequences({"code": torch.tensor([2, 3, 0]), "gap": torch.tensor([float("nan"), 1.0, 2.0])},
         ...               torch.tensor([0]), torch.tensor([3]))
         >>> events = EventEncoder(schema)

@@ -6,12 +6,9 @@ Weights come from a local folder or an installed package, never from the network
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import math
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -20,9 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from eventvec.dataset import static_values
+from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
-from eventvec.schema import Schema, static_values, strings
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences
+from eventvec.texts import strings
 
 Pooling = Literal["mean", "max", "last"]
 Hidden = Literal["all", "time", "time_and_type"]
@@ -31,8 +31,6 @@ ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "a
 """Projections of attention that get an adapter: as Llama and its kin call them, then as BERT does."""
 TIME = -1
 """Where a row of tokens has a temporal vector."""
-BLOCK = 16_384
-"""Tokens, padding included, that the backbone reads at once when no gradient is asked for."""
 
 
 class LanguageEncoder(nn.Module):
@@ -289,58 +287,6 @@ def pool(states: Tensor, chosen: Tensor, how: Pooling) -> Tensor:
         return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
     last = (chosen * torch.arange(1, chosen.shape[1] + 1, device=chosen.device)).argmax(1)
     return (states * inside)[torch.arange(len(last), device=last.device), last]
-
-
-def backbone_folder(backbone: str) -> Path:
-    """Return the folder of a backbone, wherever it is among the three places."""
-    places = [Path(backbone)]
-    if os.environ.get("EVENTVEC_MODELS"):
-        places.append(Path(os.environ["EVENTVEC_MODELS"]) / backbone)
-    if backbone.isidentifier() and (package := importlib.util.find_spec(backbone)):  # found, not imported
-        for root in package.submodule_search_locations or ():
-            places += [Path(root), Path(root) / "model"]
-    for place in places:
-        if (place / "config.json").is_file():
-            return place
-    raise ConfigError(
-        f"backbone {backbone!r} is neither a folder with a config.json, nor one in the folder that EVENTVEC_MODELS "
-        "names, nor an installed package that brings a model"
-    )
-
-
-def pretrained(folder: Path) -> tuple[Any, Any]:
-    """Return model and tokenizer, in float32, from local files only."""
-    transformers = need("transformers", "text")
-    given = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with _quietly(transformers.utils.logging):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given).backend_tokenizer
-            model, found = transformers.AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **given
-            )
-    except (OSError, ValueError, AttributeError) as error:
-        raise ConfigError(f"backbone {str(folder)!r} cannot be read: {str(error).splitlines()[0]}") from error
-    absent = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
-    if absent:
-        raise ConfigError(f"backbone {str(folder)!r} lacks {len(absent)} of its weights, {absent[0]} among them")
-    if hasattr(model, "pooler"):
-        model.pooler = None  # BERT's own head on its first token: not a hidden state that is pooled here
-    model.config.use_cache = False
-    return model, tokenizer
-
-
-@contextmanager
-def _quietly(logging: Any) -> Iterator[None]:
-    """Keep the progress bar and the report of unused heads off the terminal, inside the block only."""
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()
 
 
 def _train_part(model: nn.Module, lora: int) -> None:

@@ -7,9 +7,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders import scan
-from eventvec.encoders.pack import Pack
 from eventvec.errors import ConfigError, nearest
+from eventvec.scan import routing
+from eventvec.scan.pack import Pack
 from eventvec.sequences import Sequences
 
 
@@ -31,7 +31,7 @@ class Recurrent(nn.Module):
     Example:
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> encoder = Recurrent(EventEncoder(schema, time=()), "lstm", dim=8)
         >>> x = Sequences({"code": torch.tensor([2, 3, 2])}, torch.tensor([0]), torch.tensor([3]))
         >>> rows = torch.tensor([0])
@@ -71,7 +71,7 @@ class Recurrent(nn.Module):
         """
         pack = Pack.of(x.lengths)
         given = self.start.expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
-        ends = scan.ends(self._stack(), self._look_up(x, pack), self._starts(given), pack)
+        ends = routing.ends(self._stack(), self._look_up(x, pack), self._starts(given), pack)
         return torch.cat([part for end in ends for part in end], 1).index_select(0, pack.ranks)
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
@@ -83,7 +83,7 @@ class Recurrent(nn.Module):
         """
         pack = Pack.of(x.lengths)
         packed = self._look_up(x, pack) if events is None else events.index_select(0, pack.events)
-        found = scan.states(self._stack(), packed, self._starts(self.start.expand(len(x), -1)), pack)[0]
+        found = routing.states(self._stack(), packed, self._starts(self.start.expand(len(x), -1)), pack)[0]
         return found.index_select(0, pack.places)
 
     def read(self, state: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ class Recurrent(nn.Module):
         at = pack.positions(x.starts)
         return self.events(Sequences(x.columns, at, torch.ones_like(at)))  # type: ignore[no-any-return]
 
-    def _stack(self) -> list[scan.Cell]:
+    def _stack(self) -> list[routing.Cell]:
         return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]
 
     def _starts(self, given: Tensor) -> list[tuple[Tensor, ...]]:
@@ -110,7 +110,7 @@ def GRU(events: nn.Module, dim: int = 256, layers: int = 1) -> Recurrent:
     Example:
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> GRU(EventEncoder(schema), dim=8).dim
         8
     """
@@ -123,7 +123,7 @@ def LSTM(events: nn.Module, dim: int = 256, layers: int = 1) -> Recurrent:
     Example:
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> LSTM(EventEncoder(schema), dim=8).dim
         8
     """

@@ -21,7 +21,7 @@ class Segmented(nn.Module):
     Example:
         >>> from eventvec import EventEncoder, join
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> x = Sequences({"code": torch.tensor([2])}, torch.tensor([0]), torch.tensor([1]))
         >>> first, second = Segmented(EventEncoder(schema, time=()))(join(x, x))
         >>> bool((first == second).all())

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.language import BLOCK, backbone_folder, pretrained
+from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained
 from eventvec.errors import ConfigError, DataError, nearest, need
-from eventvec.schema import strings
 from eventvec.sequences import Sequences
+from eventvec.texts import strings
 
 SPACE = 32
 """The byte between two texts."""

@@ -35,7 +35,7 @@ class Transformer(nn.Module):
     Example:
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> encoder = Transformer(EventEncoder(schema, time=()), dim=16, heads=2)
         >>> x = Sequences({"code": torch.tensor([2, 3, 2])}, torch.tensor([0, 3]), torch.tensor([3, 0]))
         >>> encoder(x).shape
@@ -106,7 +106,7 @@ class PaperTransformer(nn.Module):
     Example:
         >>> from eventvec.encoders.events import EventEncoder
         >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> encoder = PaperTransformer(EventEncoder(schema, time=()), dim=16, width=16).eval()
         >>> x = Sequences({"code": torch.tensor([2, 3, 3, 2])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
         >>> bool(torch.allclose(encoder(x)[0], encoder(x)[1], atol=1e-6))  # a then b, b then a

@@ -4,16 +4,9 @@
 in a batch, `redundancy` those without negatives, `graded` those on how alike rows are asked to be.
 """
 
-from eventvec.losses.graded import Normalization, expclr, feature_similarity, pair_loss, quadratic
-from eventvec.losses.metric import (
-    binomial_deviance,
-    contrastive,
-    histogram,
-    margin_loss,
-    squared_distances,
-    triplet,
-)
+from eventvec.losses.distances import binomial_deviance, contrastive, histogram, margin_loss, squared_distances, triplet
 from eventvec.losses.redundancy import barlow_twins, vicreg
+from eventvec.losses.similarity import Normalization, expclr, feature_similarity, pair_loss, quadratic
 from eventvec.losses.softmax import info_nce, multiple_negatives, nt_xent
 
 __all__ = [

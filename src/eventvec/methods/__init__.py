@@ -10,9 +10,8 @@ from eventvec.methods.cresp_targeted import TargetedCReSP
 from eventvec.methods.cross_order import CrossOrder
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.masked_language import MaskedLanguage
-from eventvec.methods.order import Order
+from eventvec.methods.order_contrastive import Order, entity_contrastive, ocp, ocp_biased, pcl
 from eventvec.methods.rtd import RTD
-from eventvec.methods.schemes import entity_contrastive, ocp, ocp_biased, pcl
 from eventvec.methods.siamese import Siamese
 from eventvec.methods.slice_pairs import SlicePairs, nsp, sop
 from eventvec.methods.supervised import Supervised

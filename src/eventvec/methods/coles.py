@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from eventvec import losses
 from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
-from eventvec.negatives import HardNegatives, PairNegatives
+from eventvec.losses.negatives import HardNegatives, PairNegatives
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
 
@@ -30,9 +30,9 @@ class CoLES(nn.Module):
         ConfigError: the margin is out of range, or a single view of a row is drawn.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import EventEncoder, GRU, Schema
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = CoLES(GRU(EventEncoder(schema, time=()), dim=8), RandomSlices(shortest=2, longest=5))
         >>> x = Sequences({"code": torch.tensor([2, 2, 2, 2, 3, 3, 3, 3])}, torch.tensor([0, 4]), torch.tensor([4, 4]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0

@@ -35,9 +35,9 @@ class CPC(nn.Module):
         ConfigError: a number is below 1, or the encoder has no states or sees what comes later.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import EventEncoder, GRU, Schema
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = CPC(GRU(EventEncoder(schema, time=()), dim=8), horizons=2, negatives=3)
         >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
         >>> 0.5 < method.loss(x, torch.Generator().manual_seed(0)).item() < 2.5  # log 4 = 1.39 by chance

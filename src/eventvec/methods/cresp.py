@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.sets import SetEncoder, complete, projection_head
+from eventvec.encoders.heads import projection_head
+from eventvec.encoders.sets import SetEncoder, complete
 from eventvec.errors import ConfigError
-from eventvec.processes import Sinusoids, Snooker
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts
+from eventvec.views.processes import Sinusoids, Snooker
 
 
 class CReSP(nn.Module):
@@ -28,8 +29,9 @@ class CReSP(nn.Module):
         ConfigError: there are fewer than two views per row, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders.sets import Pairs, SetEncoder
-        >>> from eventvec.processes import sinusoids
+        >>> from eventvec.encoders.points import Pairs
+        >>> from eventvec.encoders.sets import SetEncoder
+        >>> from eventvec.views.processes import sinusoids
         >>> method = CReSP(SetEncoder(Pairs(), dim=16), Sinusoids(count=2, length=5))
         >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
         True
@@ -76,7 +78,8 @@ def fclr(
         ConfigError: the encoder is not a `SetEncoder` without attention.
 
     Example:
-        >>> from eventvec.encoders.sets import Pairs, SetEncoder
+        >>> from eventvec.encoders.points import Pairs
+        >>> from eventvec.encoders.sets import SetEncoder
         >>> fclr(SetEncoder(Pairs(), dim=16, layers=0)).encoder.layers
         0
     """

@@ -6,11 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.sets import Pairs, Prediction, complete, mlp, projection_head
-from eventvec.errors import ConfigError
-from eventvec.processes import Sinusoids, Snooker
+from eventvec.encoders.heads import mlp, projection_head
+from eventvec.encoders.points import Pairs
+from eventvec.encoders.sets import complete
+from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts, hold_out
+from eventvec.views.processes import Sinusoids, Snooker
 
 
 class TargetedCReSP(nn.Module):
@@ -32,8 +34,9 @@ class TargetedCReSP(nn.Module):
         ConfigError: the encoder is not over `Pairs`, a row has more than one view, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders.sets import Numbers, SetEncoder
-        >>> from eventvec.processes import sinusoids
+        >>> from eventvec.encoders.points import Numbers
+        >>> from eventvec.encoders.sets import SetEncoder
+        >>> from eventvec.views.processes import sinusoids
         >>> method = TargetedCReSP(SetEncoder(Pairs(Numbers(1, width=8)), dim=16), Sinusoids(count=1, length=10))
         >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
         True
@@ -79,3 +82,38 @@ class TargetedCReSP(nn.Module):
         """Return `(n,)` bool: rows of which a context and a target can be drawn."""
         usable = self.views.usable(data)
         return usable & complete(self.encoder, data) if isinstance(self.views, ShuffledParts) else usable
+
+
+class Prediction(nn.Module):
+    """What a set predicts at `static["x*"]`: `h(c, x*)`, an encoder of rows that `hold_out` made.
+
+    Args:
+        encoder: a `SetEncoder` over `Pairs`, which gives the context representation c and the covariate net.
+        head: the target head h, `(n, encoder.dim + covariate.dim) -> (n, dim)`.
+        dim: size of what the head gives.
+
+    Example:
+        >>> from eventvec.encoders.sets import SetEncoder
+        >>> encoder, head = SetEncoder(Pairs(), dim=8), mlp(9, 4)
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
+        ...               {"x*": torch.tensor([0.5])})
+        >>> Prediction(encoder, head, dim=4)(x).shape
+        torch.Size([1, 4])
+    """
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, dim: int) -> None:
+        super().__init__()
+        self.encoder, self.head, self.dim = encoder, head, dim
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one prediction per row.
+
+        Raises:
+            DataError: the rows do not say where to predict.
+        """
+        pairs = self.encoder.events
+        assert isinstance(pairs, Pairs)
+        if "x*" not in x.static:
+            raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
+        out: Tensor = self.head(torch.cat([self.encoder(x), pairs.covariate(x.static["x*"])], 1))
+        return out.float()

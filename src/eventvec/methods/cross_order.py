@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
-from eventvec.pairs import OrderPairs, Windowed
 from eventvec.sequences import Sequences, join
+from eventvec.views.pairs import OrderPairs, Windowed
 
 
 class CrossOrder(nn.Module):
@@ -29,10 +29,10 @@ class CrossOrder(nn.Module):
         ConfigError: the encoder does not read the column `segment`.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import EventEncoder, GRU, Schema
         >>> from eventvec.encoders.segments import Segmented
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = CrossOrder(GRU(Segmented(EventEncoder(schema, time=())), dim=8), OrderPairs(length=2))
         >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
         >>> 0.3 < method.loss(x, torch.Generator().manual_seed(0)).item() < 1.5

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
+from eventvec.dataset import static_values
 from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
-from eventvec.schema import Numeric, Schema, Vector, static_values
+from eventvec.schema import Numeric, Schema, Vector
 from eventvec.sequences import Sequences
 
 
@@ -36,8 +37,8 @@ class ExpCLR(nn.Module):
         ConfigError: a feature is not a number or vector, none is named, or a number is out of range.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder
-        >>> schema = Schema("id", "t", "integer", None, (), (Numeric("v"),), Numeric("gap"), static=(Numeric("speed"),))
+        >>> from eventvec import EventEncoder, GRU
+        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(Numeric("speed"),))
         >>> method = ExpCLR(GRU(EventEncoder(schema, time=()), dim=4), schema, ["speed"])
         >>> speed = torch.tensor([1.0, 2.0, float("nan")])
         >>> x = Sequences({"v": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), {"speed": speed})

@@ -30,9 +30,9 @@ class RTD(nn.Module):
         ConfigError: the share is out of range, or the encoder has no states.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import EventEncoder, GRU, Schema
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = RTD(GRU(EventEncoder(schema, time=()), dim=8))
         >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.heads import expander
 from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
-from eventvec.objectives import Contrastive, Objective
+from eventvec.losses.objectives import Contrastive, Objective
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
 
@@ -30,10 +31,10 @@ class Siamese(nn.Module):
         ConfigError: the projection is below 1, or a single view of a row is drawn.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema, schema
-        >>> from eventvec.objectives import Triplet
+        >>> from eventvec import EventEncoder, GRU, Schema, schema
+        >>> from eventvec.losses.objectives import Triplet
         >>> gap = schema.Numeric("gap")
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), gap)), dim=8)
+        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer", gap=gap)), dim=8)
         >>> method = Siamese(encoder, RandomSlices(shortest=2, longest=5), Triplet(margin=2.0))
         >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
@@ -66,16 +67,3 @@ class Siamese(nn.Module):
     def usable(self, data: Sequences) -> Tensor:
         """Return `(n,)` bool: rows of which more than one view exists."""
         return self.views.usable(data) & complete(self.encoder, data)
-
-
-def expander(dim: int, out: int) -> nn.Sequential:
-    """Return linear, batch norm, ReLU, linear; the statistics are those of the batch in evaluation too.
-
-    Relations: `sets.projection_head` ends in a normalisation, which would do half of what VICReg asks for.
-
-    Example:
-        >>> expander(8, 4)(torch.rand(3, 8)).shape
-        torch.Size([3, 4])
-    """
-    norm = nn.BatchNorm1d(out, track_running_stats=False)
-    return nn.Sequential(nn.Linear(dim, out, bias=False), norm, nn.ReLU(), nn.Linear(out, out, bias=False))

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
-from eventvec.pairs import NextPairs, SwappedPairs
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices
+from eventvec.views.pairs import NextPairs, SwappedPairs
 
 
 class SlicePairs(nn.Module):
@@ -31,9 +31,9 @@ class SlicePairs(nn.Module):
         ConfigError: the width is below 1, or the share is out of range.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema
+        >>> from eventvec import EventEncoder, GRU, Schema
         >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", None, (Categorical("code", ("a", "b")),), (), Numeric("gap"))
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> encoder = GRU(EventEncoder(schema, time=()), dim=8)
         >>> method = SlicePairs(encoder, SwappedPairs(RandomSlices(2, 2, 4)), hidden=16)
         >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
@@ -72,8 +72,8 @@ def nsp(encoder: nn.Module, views: RandomSlices = RandomSlices()) -> SlicePairs:
     """Return next sequence prediction: a pair with label 0 has another slice's second part.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema, schema
-        >>> nsp(GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), schema.Numeric("gap"))))).pairs
+        >>> from eventvec import EventEncoder, GRU, Schema, schema
+        >>> nsp(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
         NextPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, NextPairs(views))
@@ -83,8 +83,8 @@ def sop(encoder: nn.Module, views: RandomSlices = RandomSlices()) -> SlicePairs:
     """Return sequence order prediction: a pair with label 0 has its parts swapped.
 
     Example:
-        >>> from eventvec import GRU, EventEncoder, Schema, schema
-        >>> sop(GRU(EventEncoder(Schema("id", "t", "integer", None, (), (), schema.Numeric("gap"))))).pairs
+        >>> from eventvec import EventEncoder, GRU, Schema, schema
+        >>> sop(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
         SwappedPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, SwappedPairs(views))

@@ -10,14 +10,16 @@ What is *not* here: what columns mean once they are read (`schema`), and anythin
     embeddings  the embeddings file                           predictions  what a classifier says, as a table
 """
 
-from eventvec.tables.cuts import describe, read_table, until
+from eventvec.tables.cutoffs import until
 from eventvec.tables.embeddings import Embeddings, held_out, none_later, read_embeddings, same_entities, write
 from eventvec.tables.events import open_cutoffs, open_events
 from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
-from eventvec.tables.predictions import predict, write_predictions
+from eventvec.tables.predictions import write_predictions
 from eventvec.tables.reading import read
+from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
+from eventvec.tables.summary import describe
 
 __all__ = [
     "Embeddings",
@@ -31,7 +33,6 @@ __all__ = [
     "none_later",
     "open_cutoffs",
     "open_events",
-    "predict",
     "read",
     "read_embeddings",
     "read_table",

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
+from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import whole
-from eventvec.schema import Dataset, Schema
+from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array, found
 from eventvec.tables.keys import align, holdout_mask

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
+from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
-from eventvec.schema import Dataset, Schema
-from eventvec.tables.cuts import read_table
+from eventvec.schema import Schema
 from eventvec.tables.fields import Fitting
 from eventvec.tables.reading import read
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, read_table
 from eventvec.tables.statics import StaticKind, attach
 
 

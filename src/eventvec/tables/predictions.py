@@ -9,48 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from torch import Tensor, nn
 
-from eventvec.embed import Progress, embed
-from eventvec.errors import ConfigError
 from eventvec.files import whole
-from eventvec.schema import Categorical, Dataset, Numeric
 from eventvec.tables.embeddings import MARK
-
-
-def predict(method: nn.Module, data: Dataset, *, progress: Progress | None = None) -> pa.Table:
-    """Return one row per entity: its key, `prediction`, and for classes the chance of each, `p_` before its name.
-
-    The data needs no labels. For the raw logits, embed with the method's predictor: ``embed(method.predictor, data)``.
-
-    Args:
-        method: trained on labels, as `Supervised` is: it has a `predictor` and says in `target` what it predicts.
-        data: the entities, coded by the schema that the method was trained with.
-        progress: as for `embed`.
-
-    Raises:
-        ConfigError: the method predicts no label, or the key is called like a column of the result.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
-        >>> people = pl.DataFrame({"id": [1, 2], "age": [20.0, 60.0]})
-        >>> data = ev.read(events, key="id", time="t", numeric=["v"], static=people, static_columns={"age": "numeric"})
-        >>> from eventvec.methods import Supervised
-        >>> method = Supervised(ev.GRU(ev.EventEncoder(data.schema), dim=4), data.schema, "age")
-        >>> predict(method, data).column_names
-        ['id', 'prediction']
-    """
-    target = getattr(method, "target", None)
-    if target is None:
-        raise ConfigError(f"a {type(method).__name__} predicts no label; fit with method = supervised, or evaluate it")
-    out = embed(method.predictor, data, progress=progress)  # type: ignore[arg-type]
-    columns = {"prediction": pa.array(out.squeeze(1).numpy())} if isinstance(target, Numeric) else _classes(target, out)
-    key = data.schema.key_out
-    if key in columns:
-        raise ConfigError(f"the key is called {key!r}, like a column of predictions; give it another name: --key-as")
-    return pa.table({key: data.keys, **columns})
 
 
 def write_predictions(path: str | Path, table: pa.Table, metadata: Mapping[str, Any] | None = None) -> None:
@@ -71,10 +32,3 @@ def write_predictions(path: str | Path, table: pa.Table, metadata: Mapping[str, 
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
         pq.write_table(table.replace_schema_metadata({MARK: json.dumps(dict(metadata or {}))}), draft)
-
-
-def _classes(target: Categorical, logits: Tensor) -> dict[str, pa.Array]:
-    chances = logits.softmax(1)
-    said = pa.array(target.values, pa.string()).take(pa.array(chances.argmax(1).numpy()))
-    each = zip(target.values, chances.T, strict=True)
-    return {"prediction": said, **{f"p_{value}": pa.array(chance.numpy()) for value, chance in each}}

@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.schema import Categorical, Dataset, Numeric, Schema
+from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, request, times
-from eventvec.tables.cuts import cut_note, left_out, own_times
+from eventvec.tables.cutoffs import cut_note, left_out, own_times
 from eventvec.tables.fields import Array, Coded, Fitting, found, pick
-from eventvec.tables.order import by_key_and_time
+from eventvec.tables.sorting import by_key_and_time
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.tables.statics import StaticKind, attach, attach_known
 
@@ -173,7 +174,7 @@ def _rows(
         raise DataError(f"column {wanted.time!r} has {missing}; every event needs a time")
     if schema is not None:
         moment = times.same_kind(wanted.time, moment, schema)
-    frame = Schema(wanted.key, wanted.time, moment.kind, moment.zone, (), (), Numeric("gap"))
+    frame = Schema(wanted.key, wanted.time, moment.kind, time_zone=moment.zone)
     rows = _arrange(ranks, moment, frame.clock, notes)
     return frame, rows, distinct
 

@@ -239,3 +239,26 @@ def _unreadable(file: Path) -> DataError:
         f"{file} cannot be read as CSV; accepted: UTF-8 text, one line of column names, "
         "commas between the fields, as many fields in every line"
     )
+
+
+def read_table(source: Tabular, columns: list[str] | None = None) -> pl.DataFrame:
+    """Return a table of labels, features or times, from any source that `read` takes.
+
+    Args:
+        source: a path, or an object with the Arrow stream protocol.
+        columns: the columns to read, None for all. Dictionaries of text become text.
+
+    Raises:
+        DataError: there is no such table or column.
+
+    Example:
+        >>> read_table({"card": [1]})
+        Traceback (most recent call last):
+        eventvec.errors.DataError: dict is no table; accepted: ...
+        >>> read_table(pa.table({"card": [1], "churn": [True]}), ["churn"]).rows()
+        [(True,)]
+    """
+    opened = open_source(source)
+    opened.need(columns or ())
+    frame = pl.DataFrame(opened.load(list(opened.types) if columns is None else columns))
+    return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

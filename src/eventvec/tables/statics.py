@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, nearest
-from eventvec.schema import MISSING, Categorical, Dataset, Numeric, Static, Text, Vector, text_column
+from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
 from eventvec.tables import fields
 from eventvec.tables.fields import FEW, Array, Coded, Fitting, found
 from eventvec.tables.keys import align
 from eventvec.tables.sources import Source, Tabular, open_source
+from eventvec.texts import text_column
 
 StaticKind: TypeAlias = Literal["categorical", "numeric", "text", "vector"]
 KINDS = get_args(StaticKind)

@@ -82,7 +82,7 @@ def instant(schema: Schema, value: Instant) -> int | float:
 
     Example:
         >>> from eventvec.schema import Numeric
-        >>> schema = Schema("card", "at", "date", None, (), (), Numeric("gap"))
+        >>> schema = Schema("card", "at", "date")
         >>> instant(schema, "1970-01-03") / DAY
         2.0
     """
@@ -127,7 +127,7 @@ def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
 
     Example:
         >>> from eventvec.schema import Numeric
-        >>> schema = Schema("card", "at", "date", None, (), (), Numeric("gap"))
+        >>> schema = Schema("card", "at", "date")
         >>> to_arrow(schema, np.array([DAY, 0]), np.array([False, True])).to_pylist()
         [datetime.date(1970, 1, 2), None]
     """

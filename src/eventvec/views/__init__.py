@@ -10,17 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventvec.views.cuts import as_of, hold_out, restart_gap
+from eventvec.views.distinct_times import during, moments
 from eventvec.views.draws import at_least, integers
-from eventvec.views.moments import during, moments
-from eventvec.views.samples import (
-    Altered,
-    DisjointSamples,
-    RandomSamples,
-    ShuffledParts,
-    Views,
-    of_every_row,
-    several,
-)
+from eventvec.views.samples import Altered, DisjointSamples, RandomSamples, ShuffledParts, Views, of_every_row, several
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 VIEWS: Mapping[str, Callable[..., Any]] = {

@@ -1,0 +1,145 @@
+"""The data set at the border: rows of events with the key of each row and the meaning of the columns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
+
+from eventvec.errors import DataError
+from eventvec.schema import Categorical, Schema
+from eventvec.sequences import Rows, Sequences, Values
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One row per entity: its own key beside its events. What scikit-learn calls when it asks for length and rows.
+
+    Args:
+        keys: `n` keys, in the type that the table had.
+        sequences: `n` rows.
+        schema: what the columns mean.
+        notes: sentences about what was left out or counted when the table was read.
+
+    Example:
+        >>> from eventvec.schema import Numeric
+        >>> x = Sequences({"time": torch.tensor([1, 2, 5])}, torch.tensor([0, 2]), torch.tensor([2, 1]))
+        >>> data = Dataset(pa.array(["a", "b"]), x, Schema("card", "day", "integer"))
+        >>> data[[1]].keys.to_pylist(), data[[1], ...].sequences.values("time").tolist()
+        (['b'], [5])
+    """
+
+    keys: pa.Array
+    sequences: Sequences
+    schema: Schema
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """`(n,)`."""
+        return (len(self),)
+
+    def __getitem__(self, rows: Rows | np.ndarray[Any, Any] | tuple[Any, ...]) -> Dataset:
+        """Return the named rows with their keys; `data[rows, ...]` is the same.
+
+        Args:
+            rows: positions, a boolean mask or a slice; one position gives a data set of one row.
+
+        Raises:
+            IndexError: a position is outside the rows, or a mask has another length.
+        """
+        index = rows[0] if isinstance(rows, tuple) else rows
+        if not isinstance(index, slice):
+            index = index.cpu() if isinstance(index, Tensor) else torch.from_numpy(np.array(index))
+            index = index if index.numel() else index.long()  # an empty list arrives as floats
+        positions = torch.arange(len(self))[index].reshape(-1)
+        keys = self.keys.take(pa.array(positions.numpy()))
+        return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)])
+
+    def __repr__(self) -> str:
+        fields = len(self.schema.categorical) + len(self.schema.numeric)
+        return f"Dataset({len(self):,} entities, {self.sequences.total:,} events, {fields} fields)"
+
+    def to(self, device: torch.device | str) -> Dataset:
+        """Return the same rows with their events on a device."""
+        return replace(self, sequences=self.sequences.to(device))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hex digest of keys, windows, columns and static values: equal for equal data, whatever file or row order
+        they came from."""
+        x, digest = self.sequences.to("cpu"), hashlib.blake2b(digest_size=16)
+        vocabularies = {field.name: field.values for field in self.schema.categorical}
+        words = [field for field in self.schema.static if isinstance(field, Categorical) and field.name in x.static]
+        digest.update(repr((len(self), vocabularies, *words)).encode())
+        for part in (*_key_bytes(self.keys), *_content(x)):
+            digest.update(part)
+        return digest.hexdigest()
+
+
+def static_values(x: Sequences, name: str) -> Values:
+    """Return `(n, ...)` a static column, or nested rows, of rows from which a method needs it.
+
+    Raises:
+        DataError: the rows do not have it.
+
+    Example:
+        >>> static_values(Sequences({}, torch.zeros(1).long(), torch.zeros(1).long()), "churn")
+        Traceback (most recent call last):
+        eventvec.errors.DataError: the data has no static column 'churn'; give a table with it: read(..., static=) ...
+    """
+    if name not in x.static:
+        raise DataError(f"the data has no static column {name!r}; give a table with it: read(..., static=) (--static)")
+    return x.static[name]
+
+
+def _key_bytes(keys: pa.Array) -> list[Any]:
+    """Return what keys consist of, without that in which two types of equal keys differ: width, offsets, layout."""
+    if isinstance(keys.type, pa.BaseExtensionType):
+        keys = keys.storage
+    if pa.types.is_integer(keys.type):
+        keys = keys.cast(pa.large_string())
+    plain = keys.cast(pa.large_binary())
+    return [pc.binary_length(plain).to_numpy().data, b"".join(plain.to_pylist())]
+
+
+def _content(x: Sequences) -> Iterator[Any]:
+    """Yield the windows' lengths, and each column and static value with its name and type, nested ones likewise."""
+    yield np.ascontiguousarray(x.lengths.numpy()).data
+    for name, column in sorted(x.columns.items()):
+        if isinstance(column, Tensor):
+            yield repr((name, column.dtype)).encode()
+            yield from (np.ascontiguousarray(values.numpy()).data for values in _chunks(x, column))
+        else:
+            yield repr((name, "nested")).encode()
+            yield from _content(column[x.flat()])
+    for name, values in sorted(x.static.items()):
+        if isinstance(values, Tensor):
+            yield repr(("static", name, values.dtype, *values.shape[1:])).encode()
+            yield np.ascontiguousarray(values.numpy()).data
+        else:
+            yield repr(("static", name)).encode()
+            yield from _content(values)
+
+
+def _chunks(x: Sequences, column: Tensor, events: int = 2**20) -> Iterator[Tensor]:
+    """Yield a column's values row after row, about `events` at a time, so that no second copy of it is ever whole."""
+    ends = x.lengths.cumsum(0)
+    if torch.equal(x.starts, ends - x.lengths):
+        yield column[: x.total]
+        return
+    block = ends.div(events, rounding_mode="floor")
+    for rows in torch.split(torch.arange(len(x)), torch.unique_consecutive(block, return_counts=True)[1].tolist()):
+        part = x[rows]
+        yield column[part.flat()]

@@ -1,0 +1,131 @@
+"""Losses on how alike two rows are asked to be, in degrees (ExpCLR, Nonnenmacher et al. 2022); all are means."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from eventvec.losses.distances import squared_distances
+
+Normalization: TypeAlias = Literal["none", "row_mean"]
+
+
+def feature_similarity(features: Tensor) -> Tensor:
+    """Return `(n, n)` how alike the expert features of each two rows are: 1 for equal ones, 0 for the farthest.
+
+    ``s_ij = (1 - ‖f_i - f_j‖ / max_kl ‖f_k - f_l‖)²`` (Nonnenmacher et al. 2022). Where all rows are equal, it is 1.
+
+    Args:
+        features: `(n, d)`, each column on a scale that makes distances mean something.
+
+    Example:
+        >>> feature_similarity(torch.tensor([[0.0], [1.0], [4.0]])).tolist()
+        [[1.0, 0.5625, 0.0], [0.5625, 1.0, 0.0625], [0.0, 0.0625, 1.0]]
+    """
+    distance = _distances(features)
+    return (1 - distance / distance.max().clamp(min=1e-12)).square()
+
+
+def pair_loss(z: Tensor, similarity: Tensor, *, margin: float = 1.0) -> Tensor:
+    """Return the pair loss over graded similarities, its mean over all ordered pairs of rows: a scalar.
+
+    ``s_ij D_ij² + (1 - s_ij) max(0, m² - D_ij²)`` with Euclidean distance D (Nonnenmacher et al. 2022). Of labels,
+    s is 1 where two are equal and 0 elsewhere; of expert features, `feature_similarity`.
+
+    Relations: `contrastive` has its hinge on the distance, this one on its square, and knows no degrees; `quadratic`
+    has the same optimum for graded similarities and a continuous derivative.
+
+    Args:
+        z: `(n, d)` embeddings.
+        similarity: `(n, n)`, each in [0, 1].
+        margin: distance from which a dissimilar pair costs nothing.
+
+    Example:
+        >>> z, label = torch.tensor([[0.0], [2.0], [3.0]]), torch.tensor([0, 0, 1])
+        >>> same = (label[:, None] == label).float()
+        >>> round(pair_loss(z, same, margin=2.0).item() * 9, 4)  # twice: 2² together, 2² - 1² apart
+        14.0
+    """
+    squared = squared_distances(z)
+    return (similarity * squared + (1 - similarity) * (margin**2 - squared).clamp(min=0)).mean()
+
+
+def quadratic(
+    z: Tensor,
+    similarity: Tensor,
+    *,
+    delta: float | Literal["auto"] = 1.0,
+    normalize: Normalization = "row_mean",
+) -> Tensor:
+    """Return the mean squared difference of distances and what similarities ask for: a scalar.
+
+    ``1/N² Σ_ij ((1 - s_ij)Δ - D_ij)²`` over all ordered pairs, ``i = j`` included (Nonnenmacher et al. 2022, L_quad).
+
+    Relations: `expclr` gives more weight to the pairs that are farthest off, and becomes this at high temperatures.
+
+    Args:
+        z: `(n, d)` embeddings.
+        similarity: `(n, n)`, each in [0, 1]; 1 on the diagonal.
+        delta: distance Δ of a pair of similarity 0; `auto` takes ``1 / mean(1 - s)``, so that the distances asked for
+            are 1 on average, as distances divided by their row's mean are.
+        normalize: `row_mean` divides distances by the mean of their row, which makes the loss independent of the
+            scale of `z` (Kim et al. 2021); `none` takes them as they are.
+
+    Example:
+        >>> z = torch.tensor([[0.0], [1.0], [4.0]])
+        >>> round(quadratic(z, torch.eye(3), normalize="none").item() * 9, 4)  # 2 · (0² + 3² + 2²)
+        26.0
+    """
+    return _errors(z, similarity, delta, normalize).mean()
+
+
+def expclr(
+    z: Tensor,
+    similarity: Tensor,
+    *,
+    delta: float | Literal["auto"] = 1.0,
+    temperature: float = 1.0,
+    normalize: Normalization = "row_mean",
+) -> Tensor:
+    """Return the ExpCLR loss, in which pairs weigh the more the farther their distance is off: a scalar.
+
+    ``τ log(1/N² Σ_ij exp(((1 - s_ij)Δ - D_ij)² / τ))`` over all ordered pairs, ``i = j`` included (Nonnenmacher et
+    al. 2022). The gradient weighs pairs by a softmax of their errors, an implicit choice of hard negatives.
+
+    Relations: τ → ∞ gives `quadratic`, τ → 0 the error of the worst pair.
+
+    Args:
+        z: `(n, d)` embeddings.
+        similarity: `(n, n)`, each in [0, 1]; 1 on the diagonal.
+        delta: as in `quadratic`.
+        temperature: τ, above 0; infinity is `quadratic` itself.
+        normalize: as in `quadratic`.
+
+    Example:
+        >>> z = torch.tensor([[0.0], [1.0]])
+        >>> loss = expclr(z, torch.eye(2), delta=3.0, normalize="none")  # errors 0, 4, 4, 0
+        >>> round(loss.item(), 4), round(math.log((2 * math.exp(4) + 2) / 4), 4)
+        (3.325, 3.325)
+    """
+    errors = _errors(z, similarity, delta, normalize)
+    if math.isinf(temperature):
+        return errors.mean()
+    return temperature * (torch.logsumexp(errors.flatten() / temperature, 0) - math.log(errors.numel()))
+
+
+def _errors(z: Tensor, similarity: Tensor, delta: float | Literal["auto"], normalize: Normalization) -> Tensor:
+    """Return `(n, n)` squared differences of the distances that similarities ask for and those that there are."""
+    distance = _distances(z)
+    if normalize == "row_mean":
+        distance = distance / distance.mean(1, keepdim=True).clamp(min=1e-12)
+    wanted = 1 - similarity
+    wanted = wanted / wanted.mean().clamp(min=1e-12) if delta == "auto" else wanted * delta
+    return (wanted - distance).square()
+
+
+def _distances(z: Tensor) -> Tensor:
+    """Return `(n, n)` Euclidean distances, without the product that costs digits; where 0, so is the gradient."""
+    return torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")

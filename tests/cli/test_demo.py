@@ -1,0 +1,128 @@
+"""The demonstration, whole but small: every fifth aircraft, one epoch, one model."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from eventvec import checkpoint
+from eventvec.cli import demo
+from eventvec.datasets import flights, flights_frames
+from eventvec.errors import ConfigError
+from eventvec.tables import read_embeddings
+
+FIFTH = slice(0, None, 5)
+
+
+@dataclass
+class Small:
+    result: demo.Demo
+    told: str
+    page: str
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    told, out = io.StringIO(), tmp_path_factory.mktemp("demo") / "new" / "folder"
+    result = demo._run(out, FIFTH, ("knn",), 1, 0, Console(file=told, width=100))
+    return Small(result, told.getvalue(), result.page.read_text())
+
+
+def test_files_are_there_and_their_owner_only_reads_them(small: Small) -> None:
+    folder = small.result.page.parent
+    assert {path.name for path in folder.iterdir()} == {"run", "embeddings.parquet", "report.html"}
+    for path in [folder, *folder.rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_each_aircraft_has_an_embedding_of_the_saved_run(small: Small) -> None:
+    data, _ = flights()
+    z, run = read_embeddings(small.result.embeddings), checkpoint.load(small.result.run)
+    assert z.keys.to_pylist() == data[FIFTH].keys.to_pylist()
+    assert z.values.shape == (809, 128)
+    assert np.isfinite(z.values).all()
+    assert z.metadata["run"] == run.id
+    assert z.metadata["fingerprint"] == run.info["fingerprint"] == data[FIFTH].fingerprint
+    assert run.config["encoder"]["dim"] == 128
+
+
+def test_questions_are_asked_of_aircraft_with_enough_flights(small: Small) -> None:
+    asked = flights()[1][FIFTH].filter(pl.col("flights") >= 10)
+    built, seats, engine = small.result.evaluations
+    assert built.n == asked["built_2002"].count()
+    assert seats.n == asked["seats"].count()
+    assert engine.n == asked.filter(pl.col("engine").is_in(["Turbo-fan", "Turbo-jet"])).height
+    assert [e.task for e in small.result.evaluations] == ["binary", "numeric", "binary"]
+    assert engine.notes[1].startswith("Classes of fewer than 50 aircraft are left out: Reciprocating (")
+    for e in small.result.evaluations:
+        assert e.notes[0] == f"Asked of the {len(asked)} aircraft with 10 flights or more."
+        found = {(r.features, r.fraction) for r in e.results}
+        assert found == {(f, share) for f in ("embedding", "aggregates", "both") for share in (1.0, 0.05)}
+
+
+def test_the_nearest_are_those_of_a_slow_loop(small: Small) -> None:
+    z = read_embeddings(small.result.embeddings)
+    events = flights_frames()[0].filter(pl.col("tailnum").is_in(z.keys.to_pylist()))
+    miles: dict[str, int] = {}
+    routes: dict[str, dict[str, int]] = {}
+    for plane, far, cancelled, origin, dest in events.select(
+        "tailnum", "distance", "cancelled", "origin", "dest"
+    ).iter_rows():
+        miles[plane] = miles.get(plane, 0) + (0 if cancelled else far)
+        counts = routes.setdefault(plane, {})
+        counts[f"{origin}–{dest}"] = counts.get(f"{origin}–{dest}", 0) + 1
+    asked = z.keys.to_pylist().index(max(miles, key=lambda plane: miles[plane]))
+    far_away = [float(np.linalg.norm(row - z.values[asked])) for row in z.values]
+    nearest = sorted(range(len(z)), key=lambda i: (i != asked, far_away[i], i))[:11]
+    rows = small.result.neighbours.rows
+    assert [row[0] for row in rows] == [z.keys[i].as_py() for i in nearest]
+    assert [row[1] for row in rows] == pytest.approx([far_away[i] for i in nearest], abs=0.006)
+    for plane, _, _, shown, *_ in rows:
+        best = sorted(routes[plane].items(), key=lambda item: (-item[1], item[0]))[:3]
+        assert shown == ", ".join(f"{route} ({count})" for route, count in best)
+
+
+def test_the_page_tells_what_was_found(small: Small) -> None:
+    first = small.result.neighbours.rows[0]
+    for text in (*demo.QUESTIONS.values(), first[0], first[3], "American Airlines", "The map", "809"):
+        assert text in small.page
+    assert "<script src" not in small.page
+    assert "<link" not in small.page
+
+
+def test_each_step_is_announced_and_no_bar_is_drawn_off_a_terminal(small: Small) -> None:
+    lines = [line for line in small.told.splitlines() if "/6  " in line]
+    assert [line.split("  ")[0] for line in lines] == [f"{i}/6" for i in range(1, 7)]
+    assert [line.split("  ")[1] for line in lines] == list(small.result.seconds)
+    assert not set(small.told) & set("━\r\x1b")
+
+
+def test_the_answer_is_plain_json(small: Small) -> None:
+    answer = json.loads(json.dumps(small.result.to_dict(), allow_nan=False))
+    assert [e["label"] for e in answer["evaluations"]] == list(demo.QUESTIONS.values())
+    assert answer["neighbours"][0]["aircraft"] == small.result.neighbours.rows[0][0]
+    assert Path(answer["page"]).is_file()
+
+
+def test_a_folder_with_something_in_it_is_refused(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not empty; name a new folder with --out"):
+        demo.run(small.result.page.parent)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="--out"):
+        demo.run(tmp_path / "file")
+
+
+def test_small_classes_are_left_out_and_counted() -> None:
+    column = pl.Series("engine", ["a"] * 60 + ["b"] * 50 + ["c"] * 49 + ["d"] * 2 + [None] * 3)
+    labels, notes = demo._labels(column)
+    assert labels.tolist() == ["a"] * 60 + ["b"] * 50 + [None] * 54
+    assert notes == ["Classes of fewer than 50 aircraft are left out: c (49), d (2)."]
+    assert demo._labels(column.head(110))[1] == []

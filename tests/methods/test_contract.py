@@ -1,0 +1,227 @@
+"""What every method keeps to, and what each one's loss is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import cases
+import make
+from eventvec import losses
+from eventvec.config import build_method, describe
+from eventvec.losses.negatives import HardNegatives
+from eventvec.methods import METHODS, CoLES, Order
+from eventvec.sequences import Sequences
+from eventvec.views import RandomSlices, RejectionSlices
+from eventvec.views.pairs import OrderPairs
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def case(name: str) -> tuple[nn.Module, Sequences]:
+    """Return the method under a name, in training, and the rows that it can use."""
+    assert name in cases.CASES, f"METHODS has {name!r}, tests/cases.py has not: add a method and a batch for it"
+    method, batch = cases.CASES[name]()
+    return method.train(), batch[method.usable(batch)]
+
+
+# The contract
+
+
+def test_every_method_has_a_case():
+    assert set(cases.CASES) == set(METHODS)
+
+
+def test_a_method_without_a_case_is_refused():
+    with pytest.raises(AssertionError, match="METHODS has 'newcomer'"):
+        case("newcomer")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_has_an_encoder_of_one_vector_per_row(name):
+    method, batch = case(name)
+    assert method.encoder(batch).shape == (len(batch), method.encoder.dim)
+    assert dict(method.named_modules())["encoder"] is method.encoder
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_loss_is_a_finite_number_with_a_gradient_for_every_weight(name):
+    method, batch = case(name)
+    loss = method.loss(batch, rng())
+    assert loss.shape == ()
+    assert loss.dtype == torch.float32
+    assert loss.item() > 0
+    loss.backward()
+    for weight, values in method.named_parameters():
+        assert values.grad is not None, weight
+        assert bool(values.grad.isfinite().all()), weight
+        assert bool(values.grad.any()), f"{weight} gets no gradient"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_calling_a_method_is_its_loss(name):
+    method, batch = case(name)
+    assert torch.equal(method.eval()(batch, rng(3)), method.loss(batch, rng(3)))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_loss_is_drawn_from_the_generator_that_is_given(name):
+    method, batch = case(name)
+    method.eval()
+    first, again, other = (method.loss(batch, rng(seed)) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert torch.equal(first, other) == (name in cases.DRAW_NOTHING)
+    before = torch.get_rng_state()
+    method.loss(batch, rng())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_usable_names_the_rows_that_the_loss_can_take(name):
+    method, batch = cases.CASES[name]()
+    usable = method.usable(batch)
+    assert usable.shape == (len(batch),)
+    assert usable.dtype == torch.bool
+    assert 2 <= int(usable.sum()) < len(batch)
+    shortest = batch[batch.lengths == batch.lengths[usable].min()]
+    assert method.usable(shortest).all()
+    for seed in range(20):
+        assert bool(method.loss(shortest[[0, 0]], rng(seed)).isfinite())
+    assert method.usable(batch[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_rows_are_enough(name):
+    method, batch = case(name)
+    for seed in range(5):
+        method.zero_grad()
+        method.loss(batch[:2], rng(seed)).backward()
+        assert all(bool(weight.grad.isfinite().all()) for weight in method.parameters())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_description_builds_a_method_of_the_same_shape(name):
+    method, _ = case(name)
+    table = describe(method)
+    again = build_method(json.loads(json.dumps(table)), make.schema())  # plain values only: it goes to a file
+    assert type(again) is type(method)
+    assert describe(again) == table
+    shapes = {key: values.shape for key, values in method.state_dict().items()}
+    assert {key: values.shape for key, values in again.state_dict().items()} == shapes
+    again.load_state_dict(method.state_dict())
+    batch = case(name)[1]
+    assert torch.equal(again.eval().loss(batch, rng()), method.eval().loss(batch, rng()))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_batch_is_left_as_it_was(name):
+    method, batch = case(name)
+    before = {key: values.clone() for key, values in batch.columns.items() if isinstance(values, Tensor)}
+    names, starts, lengths = list(batch.columns), batch.starts.clone(), batch.lengths.clone()
+    method.loss(batch, rng()).backward()
+    assert list(batch.columns) == names
+    assert all(torch.equal(batch.columns[key].nan_to_num(-1), before[key].nan_to_num(-1)) for key in before)
+    assert torch.equal(batch.starts, starts)
+    assert torch.equal(batch.lengths, lengths)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_events_of_no_row_do_not_count(name):
+    method, batch = case(name)
+    method.eval()
+    assert torch.equal(method.loss(batch, rng()), method.loss(make.elsewhere(batch), rng()))
+
+
+# CoLES
+
+
+@pytest.mark.parametrize("views", [RandomSlices(4, 2, 5), RejectionSlices(6, 2, 5)])
+def test_coles_is_the_contrastive_loss_of_unit_vectors(views):
+    batch, encoder = make.sequences([9, 5, 8, 6]), make.encoder("gru")
+    method = CoLES(encoder, views, margin=0.8, negatives=HardNegatives(2))
+    cut, source = views(batch, rng())
+    z = encoder(cut).detach()
+    unit = z / z.square().sum(1, keepdim=True).sqrt()
+    expected = losses.contrastive(unit, source, margin=0.8, negatives=HardNegatives(2))
+    torch.testing.assert_close(method.loss(batch, rng()), expected)
+    assert torch.equal(method.usable(batch), views.usable(batch))
+
+
+@pytest.mark.parametrize("name", make.ENCODERS)
+def test_coles_takes_a_batch_of_which_no_slice_is_kept(name):
+    method = CoLES(make.encoder(name), RejectionSlices(2, shortest=30, longest=31)).train()
+    batch = make.sequences([31])
+    assert len(method.views(batch, rng(1))[0]) == 0
+    loss = method.loss(batch, rng(1))
+    loss.backward()
+    assert loss.item() == 0
+
+
+# Order and its kin
+
+
+class Amount(nn.Module):
+    """An encoder of two numbers: the sum of the row's amounts, and its first."""
+
+    dim = 2
+
+    def forward(self, x: Sequences) -> Tensor:
+        amount = x.pad(x.values("amount"))
+        return torch.stack([amount.sum(1), amount[:, 0]], 1)
+
+
+def test_order_asks_a_linear_classifier_about_both_windows():
+    method = Order(Amount(), OrderPairs(2))
+    x = Sequences({"amount": torch.tensor([1.0, 2.0, 5.0, 3.0])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
+    features = torch.tensor([3.0, 1.0, 8.0, 5.0, -5.0, -4.0, 5.0, 4.0])  # g, g', g - g', |g - g'|
+    weight, bias = method.classifier.weight[0], method.classifier.bias[0]
+    torch.testing.assert_close(method.logits(x), (features @ weight + bias)[None])
+
+
+def test_order_is_the_mean_cross_entropy_of_one_pair_per_row():
+    method, batch = case("pcl")
+    method.eval()
+    views, label = method.pairs(batch, rng())
+    chance = method.logits(views).sigmoid()
+    expected = -torch.where(label == 1, chance, 1 - chance).log().mean()
+    torch.testing.assert_close(method.loss(batch, rng()), expected)
+    torch.testing.assert_close(F.binary_cross_entropy(chance, label), expected)
+
+
+# They learn what they are for
+
+
+def train(method: nn.Module, x: Sequences, steps: int) -> nn.Module:
+    optimizer, generator = torch.optim.Adam(method.parameters(), 0.02), rng()
+    for _ in range(steps):
+        optimizer.zero_grad()
+        method.loss(x, generator).backward()
+        optimizer.step()
+    return method.eval()
+
+
+def test_ocp_learns_which_window_comes_first():
+    x = make.sequences([8] * 40)
+    rising = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), (2 + x.steps() // 2).int())
+    x = Sequences({**x.columns, "code": rising}, x.starts, x.lengths)
+    method = train(case("ocp")[0], x, 60)
+    views, label = method.pairs(x, rng(9))
+    found = method.logits(views) > 0
+    assert float((found == (label == 1)).float().mean()) > 0.95
+
+
+def test_coles_brings_slices_of_one_entity_together():
+    x = make.sequences([8] * 24)
+    own = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), (2 + x.rows() % 4).int())
+    x = Sequences({**x.columns, "code": own}, x.starts, x.lengths)[:4]
+    method = train(case("coles")[0], x, 40)
+    views, source = method.views(x, rng(9))
+    squared = losses.squared_distances(F.normalize(method.encoder(views).detach(), dim=1))
+    same = source[:, None] == source
+    assert float(squared[same].max()) < float(squared[~same].min())

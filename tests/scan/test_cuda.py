@@ -1,0 +1,109 @@
+"""On a GPU: the same numbers as on the CPU, and runs that resume. Skipped where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+
+import eventvec as ev
+import make
+from eventvec.scan import routing
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+LENGTHS = [3, 0, 17, 1, 30, 30, 8]
+
+
+@pytest.fixture(autouse=True)
+def exact() -> Any:
+    """cuDNN may use TensorFloat-32 by default, which is no float32."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_recurrent_states_and_gradients_equal_those_of_the_cpu(cell: str, layers: int) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        encoder = make.encoder(cell, dim=16, layers=layers).to(device)
+        x = make.sequences(LENGTHS).to(device)
+        initial = torch.randn(7, encoder.start.numel(), generator=torch.Generator().manual_seed(3)).to(device)
+        initial.requires_grad_()
+        state = encoder.state(x, initial)
+        (state.square().sum() + encoder.states(x).square().sum()).backward()
+        grads = [p.grad for p in encoder.parameters() if p.grad is not None]
+        found.append([state, encoder.states(x), encoder(x), initial.grad, *grads])
+    for cpu, cuda in zip(*found, strict=True):
+        assert torch.allclose(cpu, cuda.cpu(), atol=2e-5, rtol=1e-4)
+
+
+def test_a_stored_state_continues_exactly() -> None:
+    encoder = make.encoder("lstm", dim=16, layers=2).to("cuda").eval()
+    x = make.sequences(LENGTHS).to("cuda")
+    rows, half = torch.arange(7, device="cuda"), x.lengths // 2
+    first = x.slice(rows, torch.zeros_like(half), half)
+    rest = x.slice(rows, half, x.lengths - half)
+    state = encoder.state(rest, encoder.state(first))
+    assert torch.allclose(encoder.read(state), encoder(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(ev.METHODS))
+def test_methods_train_there_and_embed_as_on_the_cpu(name: str) -> None:
+    from cases import CASES
+
+    method, batch = CASES[name]()
+    method = method.to("cuda")
+    data = ev.Dataset(pa.array(range(len(batch))), batch, make.schema())
+    result = ev.fit(method, data, epochs=3, batch_size=2)
+    assert result.steps >= 3
+    there = ev.embed(method.encoder, data)
+    assert torch.allclose(there, ev.embed(method.encoder.cpu(), data), atol=1e-4)
+
+
+def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def kill(record: dict[str, Any]) -> None:
+        if record["step"] == 5 and record["validation"] is None:
+            raise Killed
+
+    def method() -> ev.CoLES:
+        torch.manual_seed(0)
+        return ev.CoLES(make.encoder("gru", dim=16), ev.RandomSlices(shortest=5, longest=20)).to("cuda")
+
+    data, settings = make.dataset([40] * 32), {"epochs": 4, "batch_size": 8, "checkpoint_every": 2}
+    whole, cut = method(), method()
+    ev.fit(whole, data, **settings)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        ev.fit(method(), data, out=tmp_path / "run", progress=kill, **settings)  # type: ignore[arg-type]
+    ev.fit(cut, data, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
+    for one, other in zip(whole.parameters(), cut.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_bfloat16_and_views_on_the_device() -> None:
+    data = make.dataset([40] * 32).to("cuda")
+    rng = torch.Generator("cuda").manual_seed(0)
+    views, source = ev.RandomSlices(shortest=5, longest=20)(data.sequences, rng)
+    assert views.device.type == source.device.type == "cuda"
+    result = ev.fit(
+        ev.CoLES(make.encoder("gru", dim=16), ev.RandomSlices(shortest=5, longest=20)).to("cuda"),
+        data, epochs=2, batch_size=8, precision="bfloat16",
+    )  # fmt: skip
+    assert result.history[-1]["loss"] > 0
+
+
+def test_scan_and_cudnn_agree_on_an_all_empty_batch() -> None:
+    pack = routing.Pack.of(torch.zeros(3, dtype=torch.long, device="cuda"))
+    cell = torch.nn.GRU(4, 5).cuda()
+    start = torch.randn(3, 5, device="cuda")
+    states, [(last,)] = routing.states([cell], torch.zeros(0, 4, device="cuda"), [(start,)], pack)
+    assert states.shape == (0, 5)
+    assert torch.equal(last, start)
