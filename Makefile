@@ -12,11 +12,12 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 NEEDED := pyproject.toml constraints.txt
 PEER := .venv-peer
+OLDEST := .venv-oldest
 # A full installation serves the demo too; it is made only once.
 DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint wheel check slow peer clean
+.PHONY: help venv demo test lint wheel check slow oldest peer clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -41,6 +42,9 @@ check: lint test wheel  ## what the continuous integration runs
 
 slow: $(VENV)/.dev  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -p no:cacheprovider
 
 peer: $(PEER)/.done  ## make .venv-peer with pytorch-lifestream, for python -m benchmarks.peer
 
@@ -72,4 +76,12 @@ $(PEER)/.done: constraints.txt benchmarks/peer/requirements.txt
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) -r benchmarks/peer/requirements.txt
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) --no-deps --no-binary pytorch-lifestream pytorch-lifestream==0.7.0
+	@touch $@
+
+# torch first, as above; the tools for tests are those of development.
+$(OLDEST)/.done: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	@echo "installing the oldest versions into $(OLDEST), some minutes where torch has to be downloaded"
+	$(subst -c constraints.txt,-c constraints-oldest.txt,$(subst $(BIN),$(OLDEST)/bin,$(INSTALL))) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	$(subst -c constraints.txt,-c constraints-oldest.txt,$(subst $(BIN),$(OLDEST)/bin,$(INSTALL))) -e '.[demo,text,test]'
 	@touch $@

@@ -1,1 +1,1 @@
-"""Speed and memory, outside the package: `python -m benchmarks.NAME [--small] [--json]` measures one thing."""
+"""Benchmarks of speed and memory, outside the package: `python -m benchmarks.NAME [--small] [--json]` runs one."""

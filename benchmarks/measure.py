@@ -1,4 +1,4 @@
-"""What all benchmarks share: works that take turns, what the machine can do, memory of fresh processes, tables."""
+"""Timing in turns, peak speed of the machine, memory of fresh processes, and tables: shared by all benchmarks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from statistics import median
 from typing import Any, Literal
 
 import torch
-from experiments.tables import provenance
+from experiments.command_line import provenance
 from rich.console import Console
 from rich.table import Table
 
 Row = dict[str, Any]
-Work = Callable[[], object]
+Function = Callable[[], object]
 ROOT = Path(__file__).resolve().parent.parent
-MOST_MEMORY = """
+PRINT_PEAK_MEMORY = """
 print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024 / 1e9)
-"""  # not ru_maxrss, which begins at what the process that started this one held
+"""  # ru_maxrss would begin at the memory of the parent process
 
 
 def options(doc: str | None, name: str) -> argparse.ArgumentParser:
@@ -34,37 +34,37 @@ def options(doc: str | None, name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def timed(work: Work) -> float:
-    """Return the seconds that some work takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+def timed(function: Function) -> float:
+    """Return the seconds that a function takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
-def alternate(works: Mapping[str, Work], repeats: int) -> dict[str, list[float]]:
-    """Return the seconds of each work, all of them run in turn, A B A B, after one round that is not counted.
+def alternate(functions: Mapping[str, Function], repeats: int) -> dict[str, list[float]]:
+    """Return the seconds of each function, called in turn (A B A B) after one round that is not counted.
 
-    A shared machine's speed moves by half and more: only works that were timed next to one another can be compared,
-    round by round (`ratio`).
+    The speed of a shared machine varies by half and more, so only neighbouring times are compared, round by round; see
+    `ratio`.
     """
-    for work in works.values():
-        work()
-    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for function in functions.values():
+        function()
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
-        for name, work in works.items():
-            seconds[name].append(timed(work))
+        for name, function in functions.items():
+            seconds[name].append(timed(function))
     return seconds
 
 
 def ratio(slow: list[float], fast: list[float]) -> tuple[float, float, float]:
-    """Return how many times faster the second was, as `(median, least, most)` over the rounds."""
-    rounds = [one / other for one, other in zip(slow, fast, strict=True)]
+    """Return the ratio of the first seconds to the second ones, as `(median, least, most)` over the rounds."""
+    rounds = [first / second for first, second in zip(slow, fast, strict=True)]
     return median(rounds), min(rounds), max(rounds)
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Give torch so many threads inside the block."""
+    """Set torch's number of threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -74,8 +74,8 @@ def threads(count: int) -> Iterator[None]:
 
 
 @contextmanager
-def matmul(precision: Literal["highest", "medium"]) -> Iterator[None]:
-    """Set torch's float32 matmul precision inside the block: `medium` is oneDNN's float32, `highest` the default."""
+def float32_precision(precision: Literal["highest", "medium"]) -> Iterator[None]:
+    """Set torch's float32 matmul precision inside the block; `medium` uses oneDNN, `highest` is the default."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
@@ -85,38 +85,39 @@ def matmul(precision: Literal["highest", "medium"]) -> Iterator[None]:
 
 
 def peak_flops(kind: Literal["float32", "float32, medium", "bfloat16"], count: int) -> float:
-    """Return the GFLOP/s of a large matrix product on so many threads, the best of several.
+    """Return the GFLOP/s of a large matrix product, the best of several.
 
     Args:
-        kind: of the product; `float32, medium` is float32 through oneDNN.
-        count: threads.
+        kind: precision of the product; `float32, medium` is float32 through oneDNN.
+        count: number of threads.
     """
     n = 2048
     a = torch.randn(n, n, dtype=torch.bfloat16 if kind == "bfloat16" else torch.float32)
     out = torch.empty_like(a)
-    with threads(count), matmul("medium" if kind == "float32, medium" else "highest"):
+    with threads(count), float32_precision("medium" if kind == "float32, medium" else "highest"):
         torch.mm(a, a, out=out)
         return 2 * n**3 / min(timed(lambda: torch.mm(a, a, out=out)) for _ in range(9)) / 1e9
 
 
 def peak_memory(code: str, python: str = sys.executable) -> float:
-    """Return the most memory, in GB, that a fresh process holds while it runs this code, interpreter included.
+    """Return the peak memory, in GB, of a fresh process that runs this code, including the interpreter.
 
     Args:
-        code: Python; may import from `benchmarks` and `experiments`. What it prints is not read.
-        python: the interpreter, so that a peer can run in an environment of its own.
+        code: Python code, which may import from `benchmarks` and `experiments`. Its output is ignored.
+        python: the interpreter, which may belong to another environment.
 
     Raises:
-        RuntimeError: the process failed; with what it said.
+        RuntimeError: If the process fails; the message contains its standard error.
     """
-    done = subprocess.run([python, "-c", code + MOST_MEMORY], cwd=ROOT, capture_output=True, text=True, check=False)
+    command = [python, "-c", code + PRINT_PEAK_MEMORY]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"measuring memory failed with exit code {done.returncode}: {done.stderr.strip()}")
     return float(done.stdout.split()[-1])
 
 
 def show(title: str, rows: list[Row], about: Row, as_json: bool) -> None:
-    """Print rows of one table, all with the same names, with commit, machine and versions; or as JSON."""
+    """Print the rows of one table, which have the same columns, with commit, machine and versions; or print JSON."""
     about = {**provenance(), **about}
     if as_json:
         print(json.dumps({"rows": rows, "about": about}))

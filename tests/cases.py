@@ -1,4 +1,4 @@
-"""One small method and a batch for it, under each name of `METHODS`: what the contract test is run on."""
+"""A small method and a batch for it for each name of `METHODS`; the contract test runs on these."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import nn
 import backbones
 import make
 from eventvec.encoders import GRU, EventEncoder, TextEncoder
-from eventvec.encoders.points import Numbers, Pairs
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
-from eventvec.losses.objectives import VICReg
+from eventvec.losses import VICReg
 from eventvec.methods import (
     CPC,
     RTD,
@@ -37,11 +37,10 @@ from eventvec.methods import (
 )
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
-from eventvec.views import Altered, RandomSlices, ShuffledParts
-from eventvec.views.pairs import OrderPairs
+from eventvec.views import Altered, OrderPairs, RandomSlices, ShuffledParts
 
 LENGTHS = [6, 0, 9, 2, 7, 1, 3, 4, 12]
-"""Rows that are long enough for every case, rows that are just so, and rows that are not."""
+"""Lengths of rows: some are long enough for every case, some just long enough for one, some too short."""
 
 
 def coles() -> tuple[nn.Module, Sequences]:
@@ -55,54 +54,54 @@ def siamese() -> tuple[nn.Module, Sequences]:
         return Siamese(make.encoder("gru"), views, VICReg(), projection=6), batch()
 
 
-def pairs(make_method: Callable[..., nn.Module]) -> tuple[nn.Module, Sequences]:
+def windows(build: Callable[..., nn.Module]) -> tuple[nn.Module, Sequences]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return make_method(make.encoder("gru"), length=2), batch()
+        return build(make.encoder("gru"), length=2), batch()
 
 
-def crossed() -> tuple[nn.Module, Sequences]:
+def cross_order() -> tuple[nn.Module, Sequences]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return CrossOrder(GRU(Segmented(EventEncoder(make.schema())), dim=8), OrderPairs(2)), batch()
 
 
-def masked() -> tuple[nn.Module, Sequences]:
+def masked_language() -> tuple[nn.Module, Sequences]:
     rows = batch()
-    told = text_column(pa.array([f"event {i}" for i in range(len(rows.columns["time"]))]))
+    notes = text_column(pa.array([f"event {i}" for i in range(len(rows.columns["time"]))]))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         method = MaskedLanguage(TextEncoder(backbones.folder("bert"), "note"))
-    return method, Sequences({**rows.columns, "note": told}, rows.starts, rows.lengths, rows.static)
+    return method, Sequences({**rows.columns, "note": notes}, rows.starts, rows.lengths, rows.static)
 
 
-def slices(make_method: Callable[..., nn.Module]) -> tuple[nn.Module, Sequences]:
+def slices(build: Callable[..., nn.Module]) -> tuple[nn.Module, Sequences]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return make_method(make.encoder("gru"), RandomSlices(count=3, shortest=3, longest=5)), batch()
+        return build(make.encoder("gru"), RandomSlices(count=3, shortest=3, longest=5)), batch()
 
 
-def on_states(make_method: Callable[..., nn.Module], **said: object) -> tuple[nn.Module, Sequences]:
+def states(build: Callable[..., nn.Module], **options: object) -> tuple[nn.Module, Sequences]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return make_method(make.encoder("lstm"), **said), batch()
+        return build(make.encoder("lstm"), **options), batch()
 
 
-def cresp(make_method: Callable[..., nn.Module], count: int, layers: int) -> tuple[nn.Module, Sequences]:
+def cresp(build: Callable[..., nn.Module], count: int, layers: int) -> tuple[nn.Module, Sequences]:
     rows = batch()
     x, y = (torch.randn(rows.columns["time"].shape, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        encoder = SetEncoder(Pairs(Numbers(1, 6)), dim=8, layers=layers, heads=2, pair="gated")
-        method = make_method(encoder, ShuffledParts(count), projection=6)
+        encoder = SetEncoder(PointEncoder(Numbers(1, 6)), dim=8, layers=layers, heads=2, pair="gated")
+        method = build(encoder, ShuffledParts(count), projection=6)
     return method, Sequences({**rows.columns, "x": x, "y": y}, rows.starts, rows.lengths, rows.static)
 
 
-def tpp() -> tuple[nn.Module, Sequences]:
+def tpp_embedding() -> tuple[nn.Module, Sequences]:
     rows = batch()
-    told = text_column(pa.array([f"history {i}" * (i != 4) for i in range(len(LENGTHS))]))
+    notes = text_column(pa.array([f"history {i}" * (i != 4) for i in range(len(LENGTHS))]))
     method = TPPEmbedding(backbones.encoder(make.schema(), lora=2, unit=1e8), "note")
-    return method, Sequences(rows.columns, rows.starts, rows.lengths, {**rows.static, "note": told})
+    return method, Sequences(rows.columns, rows.starts, rows.lengths, {**rows.static, "note": notes})
 
 
 def expclr() -> tuple[nn.Module, Sequences]:
@@ -120,25 +119,25 @@ def batch() -> Sequences:
 
 
 DRAW_NOTHING = ("expclr", "supervised", "tpp_embedding")
-"""Methods whose loss takes whole rows and draws nothing."""
+"""Methods whose loss reads whole rows and draws nothing."""
 
 CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
     "coles": coles,
-    "cpc": lambda: on_states(CPC, horizons=3, negatives=4),
+    "cpc": lambda: states(CPC, horizons=3, negatives=4),
     "cresp": lambda: cresp(TargetedCReSP, count=1, layers=1),
     "cresp_untargeted": lambda: cresp(CReSP, count=2, layers=1),
-    "cross_order": crossed,
-    "entity_contrastive": lambda: pairs(entity_contrastive),
+    "cross_order": cross_order,
+    "entity_contrastive": lambda: windows(entity_contrastive),
     "expclr": expclr,
     "fclr": lambda: cresp(fclr, count=2, layers=0),
-    "masked_language": masked,
+    "masked_language": masked_language,
     "nsp": lambda: slices(nsp),
-    "ocp": lambda: pairs(ocp),
-    "ocp_biased": lambda: pairs(ocp_biased),
-    "pcl": lambda: pairs(pcl),
-    "rtd": lambda: on_states(RTD, share=0.4),
+    "ocp": lambda: windows(ocp),
+    "ocp_biased": lambda: windows(ocp_biased),
+    "pcl": lambda: windows(pcl),
+    "rtd": lambda: states(RTD, share=0.4),
     "siamese": siamese,
     "sop": lambda: slices(sop),
     "supervised": supervised,
-    "tpp_embedding": tpp,
+    "tpp_embedding": tpp_embedding,
 }

@@ -1,4 +1,4 @@
-"""Schemas, rows and data sets made by hand, for tests that need some."""
+"""Builders of small schemas, rows, data sets and encoders for tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def schema(codes: int = 4, kind: str = "timestamp") -> Schema:
 
 
 def sequences(lengths: list[int], seed: int = 0, spare: int = 2) -> Sequences:
-    """Return rows of these lengths, in a random order of the columns, with `spare` events of no row before each."""
+    """Return rows of these lengths, in random order in the columns, with `spare` unused events before each row."""
     rng = np.random.default_rng(seed)
     sizes = torch.tensor(lengths, dtype=torch.int64)
     total = int(sizes.sum()) + spare * (len(lengths) + 1)
@@ -56,7 +56,7 @@ def sequences(lengths: list[int], seed: int = 0, spare: int = 2) -> Sequences:
 
 
 def static(n: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Return values of the schema's static columns, in some rows missing or, of `kind`, unknown."""
+    """Return values of the schema's static columns; some are missing, and some of `kind` are unknown."""
     level, profile = rng.normal(1, 2, n).astype(np.float32), rng.normal(0, 1, (n, 2)).astype(np.float32)
     level[rng.random(n) < 0.2] = np.nan
     profile[rng.random(n) < 0.2] = np.nan
@@ -65,44 +65,44 @@ def static(n: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
 
 
 def dataset(lengths: list[int], seed: int = 0) -> Dataset:
-    """Return the same rows with integer keys, none equal to its row number."""
+    """Return the rows of `sequences` with integer keys that differ from the row numbers."""
     keys = pa.array([1000 + 7 * i for i in range(len(lengths))], pa.int64())
     return Dataset(keys, sequences(lengths, seed), schema())
 
 
 def encoder(name: str, dim: int = 8, layers: int = 1, seed: int = 0, **events: object) -> torch.nn.Module:
-    """Return a small encoder with weights, running statistics and start that are not the initial ones, to evaluate."""
+    """Return a small encoder in evaluation mode, with random weights, running statistics and start state."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoded = EventEncoder(schema(), **{"time": ALL_TIMES, **events})
         kinds = {"gru": GRU, "lstm": LSTM, "set": SetEncoder, "tcn": TemporalConvolution, "transformer": Transformer}
         kinds["transformer_paper"] = PaperTransformer
         small = {"transformer": {"heads": 2, "longest": 6}, "set": {"heads": 2}, "tcn": {"width": 8}}.get(name, {})
-        made = kinds[name](encoded, dim=dim, layers=layers, **small)
-        for weight in made.parameters():
+        module = kinds[name](encoded, dim=dim, layers=layers, **small)
+        for weight in module.parameters():
             torch.nn.init.normal_(weight, std=0.4)
         if encoded.norm is not None:
             torch.nn.init.uniform_(encoded.norm.running_var, 0.5, 2.0)
             torch.nn.init.normal_(encoded.norm.running_mean)
-    return made.eval()
+    return module.eval()
 
 
 def elsewhere(x: Sequences, seed: int = 1) -> Sequences:
-    """Return the same rows with every event that no row names replaced by another one."""
-    named = torch.zeros(len(x.columns["time"]), dtype=torch.bool)
-    named[x.flat()] = True
+    """Return the same rows, with every event outside the rows replaced by another one."""
+    inside = torch.zeros(len(x.columns["time"]), dtype=torch.bool)
+    inside[x.flat()] = True
     rng = torch.Generator().manual_seed(seed)
     columns = {}
     for name, values in x.columns.items():
         order = torch.randperm(len(values), generator=rng)
         if isinstance(values, Sequences):
-            columns[name] = values[torch.where(named, torch.arange(len(values)), order)]
+            columns[name] = values[torch.where(inside, torch.arange(len(values)), order)]
             continue
         other = values[order] * 3 + 1
         if name == "code":
             other = (values + 1 + torch.randint(0, 4, values.shape, generator=rng)) % 6
         if name in ("gap", "amount"):
             other = torch.full_like(values, 1e6)
-        shape = named.view(-1, *[1] * (values.dim() - 1))
-        columns[name] = torch.where(shape, values, other.to(values.dtype))
+        mask = inside.view(-1, *[1] * (values.dim() - 1))
+        columns[name] = torch.where(mask, values, other.to(values.dtype))
     return Sequences(columns, x.starts, x.lengths, x.static)

@@ -1,4 +1,4 @@
-"""Configurations: what is built, what is written back, what is suggested, and every sentence that refuses."""
+"""Configurations: building, describing, suggestions that follow from the data, and every error message."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from eventvec.config import (
     build_method,
     change,
     check,
+    complete,
     describe,
     read_config,
     suggest,
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
+from eventvec.encoders.interface import EventEncoding
 from eventvec.errors import ConfigError
 from eventvec.losses.negatives import HardNegatives
-from eventvec.methods import CoLES, CReSP, Order
+from eventvec.methods import CoLES, CReSP, CrossOrder, Order
 from eventvec.sequences import Sequences
-from eventvec.views import VIEWS, RandomSlices, RejectionSlices, Views
-from eventvec.views.pairs import BiasedOrderPairs
+from eventvec.views import VIEWS, BiasedOrderPairs, RandomSlices, RejectionSlices, Views
 
 SMALL = {"name": "gru", "dim": 8}
 
 
 def refused(message: str, *changes: str) -> None:
-    """Check that a configuration with these changes is refused with exactly one sentence."""
+    """Check that a configuration with some changes is refused with exactly this message."""
     with pytest.raises(ConfigError) as raised:
         build_method(change({"method": {"name": "coles"}, "encoder": SMALL}, changes), make.schema())
     assert str(raised.value) == message
@@ -77,27 +78,31 @@ def test_a_file_is_read_and_changed(tmp_path):
         ("/tmp/x.parquet", "/tmp/x.parquet"),
     ],
 )
-def test_a_changed_value_is_read_as_toml_or_else_as_a_word(text, value):
-    found = change({}, [f"fit.it={text}"])["fit"]["it"]
-    assert found == value
-    assert type(found) is type(value)
+def test_a_changed_value_is_read_as_toml_or_else_as_text(text, value):
+    read = change({}, [f"fit.it={text}"])["fit"]["it"]
+    assert read == value
+    assert type(read) is type(value)
 
 
-def test_changes_leave_the_tables_that_are_given_alone():
-    given = {"method": {"views": {"count": 3}}}
-    assert change(given, ["method.views.count=4", "method.views.count=5"]) == {"method": {"views": {"count": 5}}}
-    assert given == {"method": {"views": {"count": 3}}}
+def test_changes_are_made_to_a_copy():
+    tables = {"method": {"views": {"count": 3}}}
+    assert change(tables, ["method.views.count=4", "method.views.count=5"]) == {"method": {"views": {"count": 5}}}
+    assert tables == {"method": {"views": {"count": 3}}}
 
 
 @pytest.mark.parametrize("wrong", ["fit", "fit=3", "fit.=3", "fit.epochs", "optimizer.lr=3", "=3", ".=", "epochs=3"])
-def test_a_change_that_is_none_is_refused(wrong):
+def test_a_change_of_another_form_is_refused(wrong):
     with pytest.raises(ConfigError) as raised:
         change({}, [wrong])
-    assert str(raised.value) == f"--set {wrong!r}: write table.option=value, with a table of data, encoder, method, fit"
+    assert str(raised.value) == (
+        f"--set {wrong!r} must be table.option=value, where table is one of data, encoder, method, fit"
+    )
 
 
 def test_a_change_below_a_plain_value_is_refused():
-    with pytest.raises(ConfigError, match=r"--set 'method.margin.x=3': margin is 0.5, which has no options"):
+    with pytest.raises(
+        ConfigError, match=r"--set 'method.margin.x=3' sets an option of margin, but margin is 0.5, not"
+    ):
         change({"method": {"margin": 0.5}}, ["method.margin.x=3"])
 
 
@@ -105,12 +110,12 @@ def test_a_change_below_a_plain_value_is_refused():
     ("text", "message"),
     [
         ("[methd]\nname = 1", r"\[methd\] is not a table of a configuration; did you mean 'method'\? accepted: data, "),
-        ("fit = 3", r"fit is 3; a table of options is accepted, headed \[fit\]"),
-        ("[fit\n", "run.toml is no TOML: Expected"),
-        ("[fit]\n[fit]\n", "run.toml is no TOML: Cannot declare"),
+        ("fit = 3", r"run.toml: fit must be a table of options, headed \[fit\], got 3"),
+        ("[fit\n", "run.toml is not a TOML file: Expected"),
+        ("[fit]\n[fit]\n", "run.toml is not a TOML file: Cannot declare"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path, text, message):
+def test_a_file_without_a_configuration_is_refused(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
         read_config(write(tmp_path, text))
 
@@ -121,7 +126,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read the configuration .*: Is a directory"):
         read_config(tmp_path)
     (tmp_path / "a.parquet").write_bytes(b"PAR1\xff\xfe")
-    with pytest.raises(ConfigError, match=r"a.parquet is no TOML"):
+    with pytest.raises(ConfigError, match=r"a.parquet is not a TOML file"):
         read_config(tmp_path / "a.parquet")
 
 
@@ -153,8 +158,8 @@ def test_tables_become_arguments():
         ("encoder=3", "method has no option 'encoder'; accepted: margin, negatives, views"),
         ("margin=wide", "method.margin is 'wide': input should be a valid number"),
         ("margin=true", "method.margin is True: input should be a valid number"),
-        ("margin=0", "method: margin is 0.0; on the unit sphere it must be above 0 and at most 2"),
-        ("margin=nan", "method: margin is nan; on the unit sphere it must be above 0 and at most 2"),
+        ("margin=0", "method: margin must be in (0, 2] on the unit sphere, got 0.0"),
+        ("margin=nan", "method: margin must be in (0, 2] on the unit sphere, got nan"),
         ("name=order", "method: order needs pairs"),
         (
             "views.name=random_slice",
@@ -167,7 +172,7 @@ def test_tables_become_arguments():
         ("views={name='random_slices', cont=3}", "method.views has no option 'cont'; did you mean 'count'? OPTIONS"),
         (
             "views={name='random_slices', count=1}",
-            "method: views has count 1; at least 2 views of a row are needed to compare them",
+            "method: count of views must be at least 2 to compare views of a row, got 1",
         ),
     ],
 )
@@ -185,7 +190,7 @@ def test_a_method_table_that_is_wrong_is_refused(wrong, message):
     [
         ("1.5", "method.length is 1.5: input should be a valid integer"),
         ("three", "method.length is 'three': input should be a valid integer"),
-        ("0", "method: length is 0; at least 1 is needed"),
+        ("0", "method: length must be at least 1, got 0"),
     ],
 )
 def test_a_length_that_is_wrong_is_refused(wrong, message):
@@ -199,15 +204,15 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("name=order", ": name 'order' is not known; ENCODERS"),
         ("dim=wide", ".dim is 'wide': input should be a valid integer"),
         ("dim=8.0", ".dim is 8.0: input should be a valid integer"),
-        ("dim=0", ": dim is 0 and layers is 1; both must be at least 1"),
+        ("dim=0", ": dim and layers must be at least 1, got dim 0, layers 1"),
         ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers"),
-        ("events=3", ".events is 3: input should be an instance of Module"),
+        ("events=3", ".events is 3: input should be an instance of EventEncoding"),
         ("events.tim=[]", ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, time, width"),
         ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, time, width"),
         ("events.time=gap", ".events.time is 'gap': 'str' instances are not allowed as a Sequence value"),
         ("events.time=[1]", ".events.time is [1]: input should be a valid string"),
         ("events.batch_norm=1", ".events.batch_norm is 1: input should be a valid boolean"),
-        ("events.width=0", ".events: width is 0; at least 1 is needed"),
+        ("events.width=0", ".events: width must be at least 1, got 0"),
         ("events.time=['hours']", ".events: time feature 'hours' is not known; did you mean 'hour'? TIMES"),
     ],
 )
@@ -230,29 +235,38 @@ def test_tables_without_a_name_or_absent_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("value", "kind", "found"),
+    ("value", "kind", "expected"),
     [(1, float, 1.0), (1.5, float | None, 1.5), (None, int | None, None), (["a"], tuple[str, ...], ("a",))],
 )
-def test_what_passes_for_a_type(value, kind, found):
-    assert check(value, kind, "here") == found
-    assert type(check(value, kind, "here")) is type(found)
+def test_values_that_a_type_accepts(value, kind, expected):
+    assert check(value, kind, "here") == expected
+    assert type(check(value, kind, "here")) is type(expected)
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1, str), ("1", int), (1.0, int), (0, bool), (1, bool), ([1], int)])
-def test_what_does_not_pass_for_a_type(value, kind):
+def test_values_that_a_type_refuses(value, kind):
     with pytest.raises(ConfigError, match="here is"):
         check(value, kind, "here")
 
 
 def test_arguments_of_classes_and_of_functions():
     assert arguments(HardNegatives) == {"count": int}
-    assert arguments(GRU) == {"events": torch.nn.Module, "dim": int, "layers": int}
+    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int}
 
 
-# Writing back
+# Describing
 
 
-def test_what_is_built_in_python_is_described():
+def test_defaults_are_completed_by_the_type_of_an_option_and_not_by_its_name():
+    tables = {"method": {"name": "order", "pairs": {"length": 3}}, "encoder": {**SMALL, "events": {"time": []}}}
+    completed = complete(tables)
+    assert completed["method"] == {"name": "order", "pairs": {"length": 3}}  # `pairs` is also the name of an encoder
+    assert completed["encoder"]["events"] == {"time": [], "width": 32, "batch_norm": True}
+    with pytest.raises(ConfigError, match=r"method.pairs is {'length': 3}; add name = one of: biased_order_pairs, "):
+        build_method(tables, make.schema())
+
+
+def test_a_method_put_together_in_python_is_described():
     events = EventEncoder(make.schema(), time=("gap", "hour"), batch_norm=False)
     encoder = Transformer(events, dim=16, layers=1, heads=4, dropout=0.0, longest=20)
     assert describe(CoLES(encoder, RandomSlices(3), margin=0.7, negatives=HardNegatives(2))) == {
@@ -281,12 +295,20 @@ def test_every_encoder_is_built_again_with_the_same_weights(name):
     assert torch.equal(again.eval()(x), encoder(x))
 
 
-def test_each_encoder_and_method_has_a_name_to_be_described_by():
+def test_a_part_without_a_name_is_refused():
+    encoder = make.encoder("gru")
+    encoder.events = torch.nn.Identity()
+    message = "Identity has no name in configurations, so a run folder cannot hold it; accepted: altered, "
+    with pytest.raises(ConfigError, match=message):
+        describe(CoLES(encoder))
+
+
+def test_each_encoder_and_method_has_a_name_in_configurations():
     assert {type(each) for each in (make.encoder(name) for name in make.ENCODERS)} <= set(ENCODER_NAMES.values())
     assert {CoLES, Order} <= set(METHOD_NAMES.values())
 
 
-# What follows from the data
+# Options that follow from the data
 
 
 def rows(n: int, length: int) -> Sequences:
@@ -303,7 +325,7 @@ def rows(n: int, length: int) -> Sequences:
         (1_000_000, 5_000, 25, 200, 512, 128),  # 8·100 = 800, capped
     ],
 )
-def test_numbers_that_are_suggested(n, median, shortest, longest, dim, batch):
+def test_suggested_sizes(n, median, shortest, longest, dim, batch):
     assert suggest(rows(n, median), {}) == {
         "method": {"name": "coles", "views": {"name": "random_slices", "shortest": shortest, "longest": longest}},
         "encoder": {"name": "gru", "dim": dim},
@@ -313,32 +335,32 @@ def test_numbers_that_are_suggested(n, median, shortest, longest, dim, batch):
 
 @pytest.mark.parametrize(("median", "length"), [(5, 1), (19, 1), (48, 4), (9_999, 50)])
 @pytest.mark.parametrize("name", ["ocp", "ocp_biased", "pcl"])
-def test_windows_that_are_suggested(name, median, length):
-    found = suggest(rows(100, median), {"method": {"name": name}})
-    assert found["method"] == {"name": name, "length": length}
-    usable = build_method(found, make.schema()).usable(rows(1, median))
+def test_suggested_windows(name, median, length):
+    suggestion = suggest(rows(100, median), {"method": {"name": name}})
+    assert suggestion["method"] == {"name": name, "length": length}
+    usable = build_method(suggestion, make.schema()).usable(rows(1, median))
     assert usable.tolist() == [True]
     plain = rows(100, median)
     tied = Sequences({"time": torch.arange(median) // 2}, plain.starts, plain.lengths)  # two events at each time
     assert suggest(tied, {"method": {"name": name}})["method"]["length"] == min(max((median + 1) // 20, 1), 50)
 
 
-def test_what_was_said_is_kept():
-    said = {
+def test_options_in_the_tables_are_not_changed():
+    tables = {
         "data": {"key": "id"},
         "method": {"name": "coles", "margin": 0.3, "views": {"name": "rejection_slices", "longest": 40}},
         "encoder": {"name": "lstm", "dim": 7, "events": {"time": []}},
         "fit": {"batch_size": 3, "epochs": 1},
     }
-    found = suggest(rows(100, 30), said)
+    suggestion = suggest(rows(100, 30), tables)
     views = {"name": "rejection_slices", "shortest": 7, "longest": 40}
-    assert found == {**said, "method": {"name": "coles", "margin": 0.3, "views": views}}
-    assert said["method"]["views"] == {"name": "rejection_slices", "longest": 40}
+    assert suggestion == {**tables, "method": {"name": "coles", "margin": 0.3, "views": views}}
+    assert tables["method"]["views"] == {"name": "rejection_slices", "longest": 40}
     assert suggest(rows(100, 30), {"method": {"name": "ocp", "length": 9}})["method"]["length"] == 9
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("table", "suggestion"),
     [
         ({}, {"name": "set", "layers": 0, "dim": 64}),
         ({"dim": 8}, {"name": "set", "layers": 0, "dim": 8}),
@@ -346,8 +368,8 @@ def test_what_was_said_is_kept():
         ({"name": "gru", "dim": 8}, {"name": "gru", "dim": 8}),
     ],
 )
-def test_the_encoder_that_is_suggested_for_fclr(said, found):
-    assert suggest(rows(334, 30), {"method": {"name": "fclr"}, "encoder": said})["encoder"] == found
+def test_the_encoder_that_is_suggested_for_fclr(table, suggestion):
+    assert suggest(rows(334, 30), {"method": {"name": "fclr"}, "encoder": table})["encoder"] == suggestion
 
 
 def test_fclr_as_suggested_is_built():
@@ -355,16 +377,37 @@ def test_fclr_as_suggested_is_built():
     assert (type(method), method.encoder.layers) == (CReSP, 0)
 
 
+@pytest.mark.parametrize(
+    ("events", "merged"),
+    [
+        ({}, {"name": "segmented"}),
+        ({"time": []}, {"name": "segmented", "events": {"time": []}}),
+        ({"time": [], "events": {"width": 4}}, {"name": "segmented", "events": {"time": [], "width": 4}}),
+        ({"name": "segmented", "events": {"time": []}}, {"name": "segmented", "events": {"time": []}}),
+    ],
+)
+def test_options_of_the_event_encoder_do_not_replace_the_suggested_one(events, merged):
+    config = {"method": {"name": "cross_order"}, "encoder": {"events": events}}
+    suggestion = suggest(rows(100, 30), config)
+    assert suggestion["encoder"] == {"name": "gru", "events": merged, "dim": 32}
+    assert isinstance(build_method(suggestion, make.schema()), CrossOrder)
+
+
+def test_another_event_encoder_replaces_the_suggested_one():
+    config = {"method": {"name": "cross_order"}, "encoder": {"events": {"name": "events", "time": []}}}
+    assert suggest(rows(100, 30), config)["encoder"]["events"] == {"name": "events", "time": []}
+
+
 @pytest.mark.parametrize("name", ["cresp", "cresp_untargeted"])
-def test_options_of_views_without_a_name_are_told_which_there_are(name):
+def test_options_of_views_without_a_name_are_refused_with_the_names(name):
     config = {"method": {"name": name, "views": {"count": 2}}, "encoder": {"name": "set", "events": {"name": "pairs"}}}
     with pytest.raises(ConfigError, match=r"add name = one of: shuffled_parts, sinusoids, snooker$"):
         build_method(config, make.schema())
 
 
 @pytest.mark.parametrize("method", [{"name": "colse"}, {"name": ["coles"]}, {"name": "coles", "views": 3}])
-def test_what_is_wrong_is_left_to_building(method):
-    found = suggest(rows(100, 30), {"method": method})
-    assert found["method"] == method
+def test_wrong_options_are_refused_by_building_and_not_by_the_suggestion(method):
+    suggestion = suggest(rows(100, 30), {"method": method})
+    assert suggestion["method"] == method
     with pytest.raises(ConfigError):
-        build_method(found, make.schema())
+        build_method(suggestion, make.schema())

@@ -1,4 +1,4 @@
-"""embed: rows in the order of the data, whatever the budget, and the encoder left as it was."""
+"""`embed` and `encode`: one vector per row, in the order of the rows, whatever the size of the batches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import eventvec as ev
 import make
+from eventvec.embedding import choose_device
+from eventvec.tables.embeddings import NO_TIME
 
 
 @pytest.fixture(scope="module")
@@ -23,24 +25,24 @@ def data() -> ev.Dataset:
 
 
 @pytest.fixture
-def encoder(data: ev.Dataset) -> ev.Recurrent:
+def encoder(data: ev.Dataset) -> ev.encoders.Recurrent:
     torch.manual_seed(0)
-    return ev.GRU(ev.EventEncoder(data.schema), dim=8)
+    return ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=8)
 
 
-@pytest.mark.parametrize("budget", [1, 40, 100, 10**6])
-def test_rows_come_in_the_order_of_the_data_whatever_the_budget(
-    data: ev.Dataset, encoder: ev.Recurrent, budget: int
+@pytest.mark.parametrize("events_per_batch", [1, 40, 100, 10**6])
+def test_vectors_are_in_the_order_of_the_rows_whatever_the_size_of_batches(
+    data: ev.Dataset, encoder: ev.encoders.Recurrent, events_per_batch: int
 ) -> None:
-    z = ev.embed(encoder, data, events_per_batch=budget)
+    z = ev.encode(encoder, data.sequences, events_per_batch=events_per_batch)
     encoder.eval()
     slow = torch.cat([encoder(data.sequences[[row]]) for row in range(len(data))]).detach()
     assert torch.allclose(z, slow, atol=1e-6)
 
 
 def test_a_row_of_as_many_events_as_a_batch_is_a_batch_of_its_own() -> None:
-    class Seen(torch.nn.Module):
-        """Remembers the lengths of the rows in each batch."""
+    class Recording(torch.nn.Module):
+        """Records the lengths of the rows in each batch."""
 
         dim = 1
 
@@ -48,31 +50,62 @@ def test_a_row_of_as_many_events_as_a_batch_is_a_batch_of_its_own() -> None:
             batches.append(x.lengths.tolist())
             return torch.zeros(len(x), 1)
 
-    x, batches = make.dataset([2, 6, 0, 3, 9, 4, 1]), []
-    ev.embed(Seen(), x, events_per_batch=6)
+    x, batches = make.sequences([2, 6, 0, 3, 9, 4, 1]), []
+    ev.encode(Recording(), x, events_per_batch=6)
     assert batches == [[9], [6], [4], [3, 2], [1, 0]]
-    with pytest.raises(ev.ConfigError, match="events_per_batch is 0; at least 1"):
-        ev.embed(Seen(), x, events_per_batch=0)
+    with pytest.raises(ev.ConfigError, match="events_per_batch must be at least 1, got 0"):
+        ev.encode(Recording(), x, events_per_batch=0)
 
 
-def test_a_row_without_events_gets_the_start_state(data: ev.Dataset, encoder: ev.Recurrent) -> None:
+def test_a_row_without_events_gets_the_start_state(data: ev.Dataset, encoder: ev.encoders.Recurrent) -> None:
     torch.nn.init.normal_(encoder.start)
     x = data.sequences
     empty = ev.Sequences(x.columns, x.starts, torch.zeros_like(x.lengths))
-    z = ev.embed(encoder, ev.Dataset(data.keys, empty, data.schema))
+    z = ev.encode(encoder, empty)
     assert torch.allclose(z, encoder.start.detach().expand(30, 8))
 
 
-def test_the_encoder_keeps_its_mode_and_progress_counts_rows(data: ev.Dataset, encoder: ev.Recurrent) -> None:
-    told: list[tuple[int, int]] = []
+def test_the_encoder_keeps_its_mode_and_progress_counts_rows(data: ev.Dataset, encoder: ev.encoders.Recurrent) -> None:
+    calls: list[tuple[int, int]] = []
     encoder.train()
-    ev.embed(encoder, data, events_per_batch=100, progress=lambda done, n: told.append((done, n)))
+    ev.encode(encoder, data.sequences, events_per_batch=100, progress=lambda done, n: calls.append((done, n)))
     assert encoder.training
-    assert told[-1] == (30, 30)
-    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert calls[-1] == (30, 30)
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+    embed_calls: list[tuple[int, int]] = []
+    ev.embed(encoder, data, events_per_batch=100, progress=lambda done, n: embed_calls.append((done, n)))
+    assert embed_calls == calls
 
 
-def test_embeddings_that_are_no_numbers_are_refused(data: ev.Dataset, encoder: ev.Recurrent) -> None:
+def test_embeddings_have_the_keys_the_counts_and_the_origin_of_the_data(encoder: ev.encoders.Recurrent) -> None:
+    events = pl.DataFrame({"id": ["b", "a", "b"], "t": [3, 5, 4], "code": ["0", "1", "2"]})
+    data = ev.read(events, key="id", time="t", categorical=["code"], until=5)
+    z = ev.embed(encoder, data)
+    assert z.keys.to_pylist() == ["a", "b"]
+    assert (z.values.dtype, z.shape) == (np.float32, (2, 8))
+    assert (z.events.tolist(), z.last_time.tolist()) == ([0, 2], [NO_TIME, 4])
+    assert z.schema == data.schema
+    assert z.metadata == {"fingerprint": data.fingerprint, "data": dict(data.origin.options), "until": 5}
+    assert np.array_equal(np.asarray(z), ev.encode(encoder, data.sequences).numpy())
+
+
+def test_normalised_embeddings_have_length_1_and_the_same_direction(
+    data: ev.Dataset, encoder: ev.encoders.Recurrent
+) -> None:
+    plain, unit = ev.embed(encoder, data), ev.embed(encoder, data, normalize=True)
+    lengths = np.linalg.norm(plain.values, axis=1, keepdims=True)
+    assert np.abs(lengths - 1).max() > 0.01
+    np.testing.assert_allclose(unit.values * lengths, plain.values, atol=1e-6)
+
+
+def test_a_device_that_is_absent_is_refused() -> None:
+    assert choose_device("cpu") == choose_device(torch.device("cpu")) == torch.device("cpu")
+    for name in ("abacus", "cuda:99"):
+        with pytest.raises(ev.ConfigError, match=rf"device '{name}' cannot be used here; see: eventvec doctor"):
+            choose_device(name)
+
+
+def test_vectors_that_are_not_finite_are_refused(data: ev.Dataset, encoder: ev.encoders.Recurrent) -> None:
     wrong = torch.zeros(30).index_fill(0, torch.tensor([4, 17]), float("nan"))
 
     class Broken(torch.nn.Module):
@@ -84,39 +117,42 @@ def test_embeddings_that_are_no_numbers_are_refused(data: ev.Dataset, encoder: e
     x = data.sequences
     marked = ev.Sequences(x.columns, x.starts, x.lengths, {"wrong": wrong})
     with pytest.raises(ev.DataError, match=r"2 of 30 embeddings are not finite \(first at row 4\): a value"):
-        ev.embed(Broken(), ev.Dataset(data.keys, marked, data.schema), events_per_batch=50)
+        ev.encode(Broken(), marked, events_per_batch=50)
 
 
-def test_bfloat16_is_near(data: ev.Dataset) -> None:
-    encoder = ev.GRU(ev.EventEncoder(data.schema), dim=192)  # small ones are not rounded: it would not be faster
-    exact, rough = ev.embed(encoder, data), ev.embed(encoder, data, precision="bfloat16")
-    assert rough.dtype == torch.float32
-    assert 0 < (exact - rough).abs().max() < 0.02
+def test_bfloat16_differs_little(data: ev.Dataset) -> None:
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=192)  # smaller products stay in float32
+    exact, rounded = ev.encode(encoder, data.sequences), ev.encode(encoder, data.sequences, precision="bfloat16")
+    assert rounded.dtype == torch.float32
+    assert 0 < (exact - rounded).abs().max() < 0.02
     with pytest.raises(ev.ConfigError, match="accepted: float32, bfloat16"):
-        ev.embed(encoder, data, precision="float16")  # type: ignore[arg-type]
+        ev.encode(encoder, data.sequences, precision="float16")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("by", "layers"), [("cells", 2), ("kernel", 1)])
-def test_nothing_grows_with_the_events_but_what_is_read(
-    by: str, layers: int, data: ev.Dataset, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kernel", "layers"), [("cells", 2), ("kernel", 1)])
+def test_the_largest_tensor_does_not_grow_with_the_number_of_events(
+    kernel: str, layers: int, data: ev.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """States of a piece of the events are never there with those of another, in one layer or between two of ours."""
-    encoder, asked = ev.LSTM(ev.EventEncoder(data.schema), dim=32, layers=layers), []
-    ev.embed(encoder, data)  # what is done once per process is done
+    """No tensor holds the states of two pieces of the events, in one layer or between two layers of our kernel."""
+    encoder, sizes = ev.encoders.LSTM(ev.encoders.EventEncoder(data.schema), dim=32, layers=layers), []
+    ev.encode(encoder, data.sequences)  # what happens once per process has happened
     monkeypatch.setattr("eventvec.scan.layer.CHUNK", 64)
     monkeypatch.setattr("eventvec.scan.routing.PIECE", 64)
-    monkeypatch.setattr("eventvec.scan.routing._costs", lambda what, *_: [999 if by in what else 1e9, 0, 1])
+    monkeypatch.setattr("eventvec.scan.routing._costs", lambda what, *_: [999 if kernel in what else 1e9, 0, 1])
 
-    class Asked(TorchDispatchMode):
+    class Sizes(TorchDispatchMode):
+        """Records the number of values of each tensor that is allocated."""
+
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            found = func(*args, **(kwargs or {}))
-            made = found if isinstance(found, tuple) else [found]
-            asked.extend(x.numel() for x in made if isinstance(x, torch.Tensor) and not x._is_view())
-            return found
+            result = func(*args, **(kwargs or {}))
+            outputs = result if isinstance(result, tuple) else [result]
+            sizes.extend(x.numel() for x in outputs if isinstance(x, torch.Tensor) and not x._is_view())
+            return result
 
-    with Asked():
-        z = ev.embed(encoder, data)
-    most = max(64 * 4 * 32, sum(weight.numel() for weight in encoder.cells[-1].parameters()))  # which lie side by side
+    with Sizes():
+        z = ev.encode(encoder, data.sequences)
+    weights = sum(weight.numel() for weight in encoder.cells[-1].parameters())  # they are copied side by side
+    most = max(64 * 4 * 32, weights)
     assert data.sequences.total * encoder.dim > most
-    assert max(asked) <= most
+    assert max(sizes) <= most
     assert torch.allclose(z, encoder.eval()(data.sequences), atol=1e-6)

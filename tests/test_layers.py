@@ -16,16 +16,17 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors",),
-    ("files", "sequences"),
+    ("files", "options", "sequences"),
     ("schema", "texts"),
     ("dataset", "precision"),
     ("views",),
     ("losses", "scan"),
     ("encoders",),
-    ("methods",),
-    ("config", "embedding", "tables"),
-    ("checkpoint", "prediction"),
-    ("training",),
+    ("lineage", "methods"),
+    ("config", "tables"),
+    ("embedding", "model_card"),
+    ("checkpoint",),
+    ("prediction", "training"),
     ("updating", "evaluation"),
     ("reporting",),
     ("diagnosis",),
@@ -127,20 +128,25 @@ def test_heavy_packages_are_imported_where_they_are_used() -> None:
     assert {name: found for name, found in eager.items() if found} == {}
 
 
-def test_import_is_cheap() -> None:
+def test_import_costs_little_more_than_its_dependencies() -> None:
     code = (
-        "import eventvec, json, resource, sys; used = resource.getrusage(resource.RUSAGE_SELF); "
-        "print(json.dumps([used.ru_utime + used.ru_stime, sorted(sys.modules)]))"
+        "import json, resource, sys\n"
+        "def used():\n"
+        "    usage = resource.getrusage(resource.RUSAGE_SELF)\n"
+        "    return usage.ru_utime + usage.ru_stime\n"
+        "import polars, pyarrow, pydantic, safetensors.torch, tomli_w, torch\n"
+        "before = used()\n"
+        "import eventvec\n"
+        "print(json.dumps([before, used(), sorted(sys.modules)]))"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    runs = []
-    for _ in range(3):  # the first may have to compile; the least of three is what importing costs
+    for _ in range(3):  # the first may have to compile; CPU seconds do not depend on other processes
         printed = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
-        runs.append(json.loads(printed.stdout))
-        if runs[-1][0] <= 3:
+        dependencies, everything, modules_ = json.loads(printed.stdout)
+        if everything <= 1.5 * dependencies:
             break
-    assert {"sklearn", "lightgbm", "plotly", "pandas", "matplotlib"} & set(runs[-1][1]) == set()
-    assert min(seconds for seconds, _ in runs) <= 3
+    assert {"sklearn", "lightgbm", "plotly", "pandas", "matplotlib"} & set(modules_) == set()
+    assert everything <= 1.5 * dependencies
 
 
 # The checks themselves, on small packages that break one rule each

@@ -1,35 +1,100 @@
-"""What `eventvec` shows is what `__all__` says, and each name explains itself with an example."""
+"""The public names: `__all__` is exact, each name has an example, and no name means two things."""
 
 from __future__ import annotations
-import __future__
 
+import importlib
+import inspect
+import pkgutil
 import types
+from collections import Counter
 
 import pytest
 
 import eventvec
+from eventvec.options import fields
+
+MODULES = ("datasets", "encoders", "losses", "methods", "views")
+"""The modules that `eventvec` shows beside its classes and functions."""
+
+INFOS = list(pkgutil.walk_packages(eventvec.__path__, "eventvec."))
+NAMES = [info.name for info in INFOS]
+PACKAGES = ["eventvec", *(info.name for info in INFOS if info.ispkg)]
+PLAIN = [name for name in eventvec.__all__ if name not in MODULES]
+
+
+def last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def visible() -> list[str]:
-    """Return the names without underscore in the namespace that are not submodules; lazy ones are in `dir` too."""
-    names = [name for name in dir(eventvec) if not name.startswith("_")]
-    values = {name: getattr(eventvec, name) for name in names}
-    return [n for n, v in values.items() if not isinstance(v, types.ModuleType | __future__._Feature)]
+    """Return the names without an underscore in the namespace that are not submodules, and the five modules."""
+    values = {name: getattr(eventvec, name) for name in dir(eventvec) if not name.startswith("_")}
+    return [name for name, value in values.items() if name in MODULES or not isinstance(value, types.ModuleType)]
 
 
 def test_all_is_exactly_the_public_names() -> None:
     assert sorted(eventvec.__all__) == sorted(visible())
     assert len(set(eventvec.__all__)) == len(eventvec.__all__)
+    assert all(isinstance(getattr(eventvec, name), types.ModuleType) for name in MODULES)
 
 
-@pytest.mark.parametrize("name", visible())
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_names_of_a_folder_exist_once(package: str) -> None:
+    module = importlib.import_module(package)
+    names = getattr(module, "__all__", [])
+    assert len(set(names)) == len(names)
+    assert all(hasattr(module, name) for name in names)
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_each_public_name_has_an_example(name: str) -> None:
     value = getattr(eventvec, name)
-    if not isinstance(value, type) and not callable(value):
-        pytest.skip("a table of names: its entries are tested as methods and encoders")
-    if isinstance(value, type) and issubclass(value, Exception):
-        assert value.__doc__
-        return
-    text = value.__doc__ or ""
-    assert text.strip().split("\n")[0].strip(), f"{name} has no docstring"
-    assert ">>>" in text or "```" in text or "::\n" in text, f"{name} has no example in its docstring"
+    text = inspect.getdoc(value) or ""
+    assert text.split("\n")[0].strip(), f"{name} has no docstring"
+    if not (isinstance(value, type) and issubclass(value, Exception)):
+        assert ">>>" in text, f"{name} has no example in its docstring"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_public_class_and_function_of_a_module_has_an_example(module: str) -> None:
+    namespace = getattr(eventvec, module)
+    values = {name: getattr(namespace, name) for name in namespace.__all__}
+    without = [
+        name
+        for name, value in values.items()
+        if (inspect.isclass(value) and not getattr(value, "_is_protocol", False)) or inspect.isfunction(value)
+        if ">>>" not in (inspect.getdoc(value) or "")
+    ]
+    assert without == []
+
+
+def test_no_public_name_equals_that_of_a_module() -> None:
+    modules = {last(name) for name in NAMES}
+    clashes = [
+        f"{package}.{name}"
+        for package in PACKAGES
+        for name in getattr(importlib.import_module(package), "__all__", [])
+        if name in modules and not isinstance(getattr(importlib.import_module(package), name), types.ModuleType)
+    ]
+    assert clashes == []
+
+
+def test_no_two_modules_share_a_name() -> None:
+    counts = Counter(last(name) for name in NAMES)
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_signatures_name_every_option(name: str) -> None:
+    """A function that takes options of dataclasses shows them, so that help and completion do."""
+    value = getattr(eventvec, name)
+    if inspect.isfunction(value):
+        kinds = {parameter.kind for parameter in inspect.signature(value).parameters.values()}
+        assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+def test_fit_shows_the_options_of_fit_options() -> None:
+    parameters = inspect.signature(eventvec.fit).parameters
+    shown = {name: (parameter.annotation, parameter.default) for name, parameter in parameters.items()}
+    assert fields(eventvec.FitOptions).items() <= shown.items()
+    assert "config" not in parameters

@@ -1,4 +1,4 @@
-"""Meaning of columns and rows with keys: scales, JSON, indexing, the fingerprint."""
+"""Schemas and data sets: scales, JSON, indexing, fingerprints."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EVENTS = pl.DataFrame(
 
 
 def dataset(events: pl.DataFrame = EVENTS, **options: object) -> Dataset:
-    given = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["amount"]}
-    return read(events, **{**given, "fitting": Fitting(min_count=1), **options})  # type: ignore[arg-type]
+    columns = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["amount"]}
+    return read(events, **{**columns, "fitting": Fitting(min_count=1), **options})  # type: ignore[arg-type]
 
 
 def test_a_number_is_scaled_as_its_formula_says():
@@ -48,7 +48,7 @@ def test_unscaling_undoes_scaling(log: bool):
     torch.testing.assert_close(field.unscale(field.scale(values)), values)
 
 
-def test_a_vector_is_scaled_number_by_number():
+def test_a_vector_is_scaled_component_by_component():
     field = Vector("profile", (1.0, -1.0), (2.0, 0.5))
     assert field.size == 2
     assert field.scale(torch.tensor([[3, 0], [1, -1]])).tolist() == [[1.0, 2.0], [0.0, 0.0]]
@@ -74,7 +74,7 @@ def test_a_schema_survives_json():
     ("change", "where"),
     [({"time_kind": "moon"}, "time_kind"), ({"key": 5}, "key"), ({"numeric": [{}]}, "numeric.0.name")],
 )
-def test_a_damaged_schema_is_refused_with_the_place(change: dict[str, object], where: str):
+def test_a_damaged_schema_is_refused_with_the_place_of_the_damage(change: dict[str, object], where: str):
     text = json.dumps({**json.loads(dataset().schema.to_json()), **change})
     with pytest.raises(CheckpointError, match=f"schema.json is damaged: {where}"):
         Schema.from_json(text)
@@ -101,32 +101,32 @@ def test_a_damaged_schema_is_refused_with_the_place(change: dict[str, object], w
         (1, [2]),
     ],
 )
-def test_rows_are_named_as_numpy_names_them(rows: object, keys: list[int]):
+def test_rows_are_indexed_as_in_numpy(rows: object, keys: list[int]):
     data = dataset()
     part = data[rows]  # type: ignore[index]
-    own = {1: [1, 2], 2: [9], 3: [4, 5, 6]}
+    times = {1: [1, 2], 2: [9], 3: [4, 5, 6]}
     assert part.keys.to_pylist() == keys
     assert part.shape == (len(part),) == (len(keys),)
-    assert part.sequences.values("time").tolist() == [time for key in keys for time in own[key]]
+    assert part.sequences.values("time").tolist() == [time for key in keys for time in times[key]]
     assert part.sequences.columns["time"] is data.sequences.columns["time"]  # nothing is copied
 
 
 @pytest.mark.parametrize("rows", [[3], [-4], [True, False], [0.5]])
-def test_rows_that_are_not_there_are_refused(rows: list[float]):
+def test_invalid_rows_are_refused(rows: list[float]):
     with pytest.raises(IndexError):
         dataset()[rows]
 
 
-def test_cross_validation_takes_a_data_set():
+def test_scikit_learn_splits_a_data_set():
     from sklearn.model_selection import KFold
     from sklearn.utils import _safe_indexing
 
     data = dataset()
-    seen = [_safe_indexing(data, test).keys.to_pylist() for _, test in KFold(3).split(data)]
-    assert seen == [[1], [2], [3]]
+    folds = [_safe_indexing(data, test).keys.to_pylist() for _, test in KFold(3).split(data)]
+    assert folds == [[1], [2], [3]]
 
 
-def test_the_fingerprint_does_not_see_the_order_of_rows_nor_the_type_of_file():
+def test_the_fingerprint_does_not_depend_on_the_order_of_rows_or_the_type_of_source():
     expected = dataset().fingerprint
     assert dataset(EVENTS[::-1]).fingerprint == expected
     assert dataset(EVENTS.sample(fraction=1, shuffle=True, seed=1)).fingerprint == expected
@@ -136,14 +136,14 @@ def test_the_fingerprint_does_not_see_the_order_of_rows_nor_the_type_of_file():
 
 @pytest.mark.parametrize("column", EVENTS.columns)
 @pytest.mark.parametrize("row", range(EVENTS.height))
-def test_the_fingerprint_sees_any_value(column: str, row: int):
+def test_the_fingerprint_depends_on_every_value(column: str, row: int):
     other = {"card": 4, "day": 50, "shop": "c", "amount": 0.25}[column]
     value = pl.when(pl.int_range(pl.len()) == row).then(pl.lit(other)).otherwise(column)
     changed = EVENTS.with_columns(value.alias(column))
     assert dataset(changed).fingerprint != dataset().fingerprint
 
 
-def test_the_fingerprint_sees_names_windows_and_words():
+def test_the_fingerprint_depends_on_vocabularies_windows_and_the_order_of_rows():
     data = dataset()
     renamed = dataset(EVENTS.with_columns(shop=pl.col("shop").replace({"a": "c"})))
     assert renamed.fingerprint != data.fingerprint
@@ -151,7 +151,7 @@ def test_the_fingerprint_sees_names_windows_and_words():
     assert len({data.fingerprint, shorter.fingerprint, data[[1, 0, 2]].fingerprint, data[[0, 1]].fingerprint}) == 4
 
 
-def test_the_fingerprint_is_the_same_however_events_lie(monkeypatch: pytest.MonkeyPatch):
+def test_the_fingerprint_does_not_depend_on_the_layout_of_events(monkeypatch: pytest.MonkeyPatch):
     n, events = 57, 400
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(0, 15, (n,), generator=generator)
@@ -160,25 +160,25 @@ def test_the_fingerprint_is_the_same_however_events_lie(monkeypatch: pytest.Monk
     windows = Sequences(columns, starts, lengths)
     schema = dataset().schema
     keys = pa.array([f"k{i}" for i in range(n)])
-    tight = windows.take(windows.flat(), lengths)
+    contiguous = windows.take(windows.flat(), lengths)
     chunks = dataset_module._chunks
-    prints = {Dataset(keys, tight, schema).fingerprint}
+    fingerprints = {Dataset(keys, contiguous, schema).fingerprint}
     for size in (1, 7, 10**6):
         monkeypatch.setattr(dataset_module, "_chunks", lambda x, column, size=size: chunks(x, column, size))
-        prints.add(Dataset(keys, windows, schema).fingerprint)
-    assert len(prints) == 1
+        fingerprints.add(Dataset(keys, windows, schema).fingerprint)
+    assert len(fingerprints) == 1
 
 
 def test_uuid_and_text_keys_have_a_fingerprint():
     x = Sequences({"time": torch.arange(2)}, torch.arange(2), torch.ones(2, dtype=torch.long))
     raw = [bytes(16), bytes(range(16))]
-    one, other = (Dataset(pa.array(raw, kind), x, dataset().schema).fingerprint for kind in (pa.uuid(), pa.binary(16)))
-    assert one == other
-    text = {Dataset(pa.array(keys), x, dataset().schema).fingerprint for keys in (["ab", "c"], ["a", "bc"])}
-    assert len(text) == 2
+    kinds = (pa.uuid(), pa.binary(16))
+    assert len({Dataset(pa.array(raw, kind), x, dataset().schema).fingerprint for kind in kinds}) == 1
+    texts = (["ab", "c"], ["a", "bc"])
+    assert len({Dataset(pa.array(keys), x, dataset().schema).fingerprint for keys in texts}) == 2
 
 
-def test_it_moves_between_devices_whole():
+def test_a_data_set_moves_between_devices():
     moved = dataset().to("meta")
     assert moved.sequences.device.type == "meta"
     assert moved.keys.to_pylist() == [1, 2, 3]

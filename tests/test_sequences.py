@@ -1,4 +1,4 @@
-"""Windows over flat columns against plain Python lists."""
+"""`Sequences` against plain Python lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ few = settings(max_examples=40, deadline=None)
 
 
 def nested(lengths: list[int], seed: int = 0) -> Sequences:
-    """Return rows with a nested column `word`, of ragged letters, and a nested static `name`."""
+    """Return rows with a nested column `word` of letters and a nested static value `name`."""
     x = make.sequences(lengths, seed)
     total = len(x.columns["time"])
     letters = [(seed + 3 * i) % 4 for i in range(total)]
@@ -28,8 +28,9 @@ def nested(lengths: list[int], seed: int = 0) -> Sequences:
 
 
 def ragged(lists: list[list[int]]) -> Sequences:
-    sizes = torch.tensor([len(each) for each in lists], dtype=torch.int64)
-    letters = torch.tensor([letter for each in lists for letter in each], dtype=torch.int64)
+    """Return one row per list, with a column `letter`."""
+    sizes = torch.tensor([len(letters) for letters in lists], dtype=torch.int64)
+    letters = torch.tensor([letter for letters in lists for letter in letters], dtype=torch.int64)
     return Sequences({"letter": letters}, sizes.cumsum(0) - sizes, sizes)
 
 
@@ -42,12 +43,13 @@ def slow(x: Sequences, name: str) -> list[list]:
     return [[column[i].tolist() for i in range(start, start + length)] for start, length in spans]
 
 
-def same(found: Sequences, expected: dict[str, list[list]]) -> None:
+def assert_same(x: Sequences, expected: dict[str, list[list]]) -> None:
     for name, rows in expected.items():
-        assert repr(slow(found, name)) == repr(rows), name  # as text, in which NaN equals NaN
+        assert repr(slow(x, name)) == repr(rows), name  # as text, in which NaN equals NaN
 
 
-def everything(x: Sequences) -> dict[str, list[list]]:
+def all_columns(x: Sequences) -> dict[str, list[list]]:
+    """Return each column as one list per row."""
     return {name: slow(x, name) for name in x.columns}
 
 
@@ -96,22 +98,21 @@ def test_pad_gives_each_event_its_own_gradient():
 
 @few
 @given(LENGTHS, SEEDS, st.data())
-def test_rows_are_picked_as_from_a_list(lengths, seed, data):
+def test_rows_are_selected_as_from_a_list(lengths, seed, data):
     x, n = nested(lengths, seed), len(lengths)
     rows = data.draw(st.lists(st.integers(-n, n - 1), max_size=5)) if n else []
-    same(x[rows], {name: [cells[row] for row in rows] for name, cells in everything(x).items()})
-    same(x[torch.tensor(rows, dtype=torch.int32)], everything(x[rows]))
+    assert_same(x[rows], {name: [cells[row] for row in rows] for name, cells in all_columns(x).items()})
+    assert_same(x[torch.tensor(rows, dtype=torch.int32)], all_columns(x[rows]))
     assert x[rows].static["row"].tolist() == [list(range(n))[row] for row in rows]
     names = slow(replace(x, starts=torch.arange(n), lengths=torch.ones_like(x.lengths), columns=x.static), "name")
-    picked = x[rows].static["name"]
-    assert slow(picked, "letter") == [names[row][0] for row in rows]
+    assert slow(x[rows].static["name"], "letter") == [names[row][0] for row in rows]
     mask = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
-    kept = [row for row in range(n) if mask[row]]
-    same(x[torch.tensor(mask, dtype=torch.bool)], everything(x[kept]))
-    same(x[1:4], {name: cells[1:4] for name, cells in everything(x).items()})
+    marked = [row for row in range(n) if mask[row]]
+    assert_same(x[torch.tensor(mask, dtype=torch.bool)], all_columns(x[marked]))
+    assert_same(x[1:4], {name: cells[1:4] for name, cells in all_columns(x).items()})
 
 
-def test_picking_and_slicing_copy_no_event():
+def test_selecting_and_slicing_copy_no_event():
     x = make.sequences([3, 4])
     for windows in (x[[1, 0]], x[1:], x.slice(torch.tensor([1]), torch.tensor([1]), torch.tensor([2]))):
         assert all(windows.columns[name] is x.columns[name] for name in x.columns)
@@ -127,7 +128,7 @@ def test_slices_equal_list_slices(lengths, seed, data):
         cuts.append((row, offset, data.draw(st.integers(0, lengths[row] - offset))))
     rows, offset, length = torch.tensor(cuts, dtype=torch.int64).reshape(-1, 3).unbind(1)
     views = x.slice(rows, offset, length)
-    same(views, {name: [v[r][o : o + k] for r, o, k in cuts] for name, v in everything(x).items()})
+    assert_same(views, {name: [v[r][o : o + k] for r, o, k in cuts] for name, v in all_columns(x).items()})
     assert views.static["row"].tolist() == rows.tolist()
 
 
@@ -140,18 +141,18 @@ def test_a_window_outside_its_row_is_refused(offset, length):
 
 @few
 @given(LENGTHS, SEEDS)
-def test_take_lays_the_named_events_down(lengths, seed):
+def test_take_copies_the_selected_events(lengths, seed):
     x = nested(lengths, seed)
     backwards = [start + step for start, k in zip(x.starts.tolist(), lengths, strict=True) for step in range(k)[::-1]]
-    turned = x.take(torch.tensor(backwards, dtype=torch.int64), x.lengths)
-    same(turned, {name: [row[::-1] for row in rows] for name, rows in everything(x).items()})
-    assert turned.flat().tolist() == list(range(sum(lengths)))
-    assert turned.static is x.static
+    reversed_x = x.take(torch.tensor(backwards, dtype=torch.int64), x.lengths)
+    assert_same(reversed_x, {name: [row[::-1] for row in rows] for name, rows in all_columns(x).items()})
+    assert reversed_x.flat().tolist() == list(range(sum(lengths)))
+    assert reversed_x.static is x.static
 
 
 def test_take_refuses_a_wrong_count():
     x = make.sequences([2, 1])
-    with pytest.raises(IndexError, match="ask for 3 events, 2 are named"):
+    with pytest.raises(IndexError, match="lengths must sum to 2, the size of index, got 3"):
         x.take(torch.tensor([0, 1]), x.lengths)
 
 
@@ -162,14 +163,14 @@ def test_stack_puts_rows_below_rows(parts, seed, shared):
     if shared:
         xs = [xs[0]] + [xs[0][:size] for size in range(len(parts) - 1)]
     both = stack(*xs)
-    same(both, {name: [row for x in xs for row in slow(x, name)] for name in xs[0].columns})
+    assert_same(both, {name: [row for x in xs for row in slow(x, name)] for name in xs[0].columns})
     assert both.static["row"].tolist() == [v for x in xs for v in x.static["row"].tolist()]
     assert slow(both.static["name"], "letter") == [v for x in xs for v in slow(x.static["name"], "letter")]
     if shared:
         assert all(both.columns[name] is xs[0].columns[name] for name in xs[0].columns)
 
 
-def test_stack_keeps_what_every_part_has():
+def test_stack_keeps_the_columns_that_all_parts_have():
     x = make.sequences([2])
     y = Sequences({"code": torch.tensor([9])}, torch.tensor([0]), torch.tensor([1]))
     both = stack(x, y)
@@ -184,8 +185,8 @@ def test_join_puts_row_after_row(lengths, seed, shared, data):
     x = nested(lengths, seed)
     order = data.draw(st.permutations(range(len(lengths))))
     y = x[list(order)] if shared else nested([lengths[row] for row in order], seed + 1)
-    both, seconds = join(x, y), everything(y)
-    same(both, {n: [a + b for a, b in zip(v, seconds[n], strict=True)] for n, v in everything(x).items()})
+    both, seconds = join(x, y), all_columns(y)
+    assert_same(both, {n: [a + b for a, b in zip(v, seconds[n], strict=True)] for n, v in all_columns(x).items()})
     segments = [[0] * a + [1] * b for a, b in zip(lengths, y.lengths.tolist(), strict=True)]
     assert slow(both, "segment") == segments
     assert both.static is x.static
@@ -200,19 +201,19 @@ def test_searchsorted_counts_as_a_loop(lengths, seed, right, data):
     x = Sequences({"v": values}, sizes.cumsum(0) - sizes, sizes)
     rising = [sorted(row) for row in slow(x, "v")]
     x = replace(x, columns={"v": torch.tensor([v for row in rising for v in row], dtype=torch.int64)})
-    wanted = data.draw(st.lists(st.integers(-1, 10), min_size=len(lengths), max_size=len(lengths)))
-    found = searchsorted(x, "v", torch.tensor(wanted, dtype=torch.int64), right)
-    before = [[v < w or (right and v == w) for v in row] for row, w in zip(rising, wanted, strict=True)]
-    assert found.tolist() == [sum(row) for row in before]
+    bounds = data.draw(st.lists(st.integers(-1, 10), min_size=len(lengths), max_size=len(lengths)))
+    counts = searchsorted(x, "v", torch.tensor(bounds, dtype=torch.int64), right)
+    before = [[v < b or (right and v == b) for v in row] for row, b in zip(rising, bounds, strict=True)]
+    assert counts.tolist() == [sum(row) for row in before]
 
 
-def test_searchsorted_sees_its_own_row_only():
+def test_searchsorted_stays_inside_each_row():
     x = Sequences({"time": torch.tensor([8, 9, 1, 2, 3, 0, 0])}, torch.tensor([2, 0, 5]), torch.tensor([3, 2, 0]))
     assert searchsorted(x, "time", torch.tensor([99, 99, 99])).tolist() == [3, 2, 0]
     assert searchsorted(x, "time", torch.tensor([0, 0, 0])).tolist() == [0, 0, 0]
 
 
-def test_searchsorted_tells_microseconds_of_today_apart():
+def test_searchsorted_distinguishes_microseconds_of_today():
     now = 1_700_000_000_000_000
     x = Sequences({"time": torch.tensor([now, now + 1, now + 2])}, torch.tensor([0]), torch.tensor([3]))
     assert searchsorted(x, "time", torch.tensor([now + 1])).tolist() == [1]
@@ -223,10 +224,10 @@ def test_a_nested_column_has_no_flat_values():
         nested([1, 2]).values("word")
 
 
-def test_moving_to_a_device_moves_everything_and_only_if_needed():
+def test_moving_to_a_device_moves_all_tensors_and_only_if_needed():
     x = nested([2, 1])
     assert x.to("cpu") is x
-    away = x.to("meta")
-    assert away.device.type == "meta"
-    assert away.columns["word"].columns["letter"].device.type == "meta"
-    assert away.static["name"].starts.device.type == "meta"
+    moved = x.to("meta")
+    assert moved.device.type == "meta"
+    assert moved.columns["word"].columns["letter"].device.type == "meta"
+    assert moved.static["name"].starts.device.type == "meta"

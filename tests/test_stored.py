@@ -53,7 +53,7 @@ def test_a_stored_run_embeds_as_it_did(name: str) -> None:
     data, before = events_of(run), ev.read_embeddings(STORED / f"{name}.z.parquet")
     assert data.keys.equals(before.keys)
     assert before.schema.to_json() == data.schema.to_json()
-    np.testing.assert_allclose(ev.embed(run.encoder, data).numpy(), before.values, **CLOSE)
+    np.testing.assert_allclose(ev.encode(run.encoder, data.sequences).numpy(), before.values, **CLOSE)
     if name == "masked_language":  # `write` recorded no provenance when it was called from Python
         return
     assert before.metadata["fingerprint"] == data.fingerprint
@@ -72,7 +72,7 @@ def test_wide_and_normalised_embeddings_are_read() -> None:
 def test_stored_runs_predict_as_they_did(name: str) -> None:
     run = ev.load(STORED / name)
     before = pl.DataFrame(pq.read_table(STORED / f"{name}.predictions.parquet"))
-    now = pl.DataFrame(ev.predict(run.method, events_of(run)))
+    now = pl.DataFrame(ev.predict(run, str(STORED / "events.parquet")))
     assert now.columns == before.columns
     for column in before.columns:
         if before[column].dtype.is_float():
@@ -89,14 +89,14 @@ def test_a_stored_store_goes_on_as_it_did(name: str, recent: int | None, tmp_pat
     again = ev.update(run, str(STORED / "history.parquet"), store, recent=recent)
     first = ev.read_embeddings(STORED / f"{name}.first.parquet")
     assert not again.applied
-    np.testing.assert_allclose(again.embeddings.numpy(), first.values, **CLOSE)
+    np.testing.assert_allclose(again.embeddings, first.values, **CLOSE)
     fresh = ev.update(run, str(STORED / "batch.parquet"), store, recent=recent)
     second = ev.read_embeddings(STORED / f"{name}.second.parquet")
     assert fresh.applied
     assert fresh.data.keys.equals(second.keys)
-    assert fresh.events.tolist() == second.events.tolist()
-    assert fresh.last_time.tolist() == second.last_time.tolist()
-    np.testing.assert_allclose(fresh.embeddings.numpy(), second.values, **CLOSE)
+    assert fresh.embeddings.events.tolist() == second.events.tolist()
+    assert fresh.embeddings.last_time.tolist() == second.last_time.tolist()
+    np.testing.assert_allclose(fresh.embeddings, second.values, **CLOSE)
 
 
 def test_a_stored_run_that_was_killed_goes_on(tmp_path: Path) -> None:
@@ -104,10 +104,13 @@ def test_a_stored_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     fitting = ev.Fitting(min_count=1)
     table = str(STORED / "events.parquet")
     data = ev.read(table, key="card", time="when", categorical=["shop"], numeric=["amount"], fitting=fitting)
-    encoder = ev.GRU(ev.EventEncoder(data.schema), dim=8)
-    method = ev.CoLES(encoder, ev.RandomSlices(count=3, shortest=2, longest=6))
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=8)
+    method = ev.methods.CoLES(encoder, ev.views.RandomSlices(count=3, shortest=2, longest=6))
     ev.fit(method, data, epochs=4, batch_size=8, seed=5, checkpoint_every=1, out=tmp_path / "run", resume=True)
     before = ev.read_embeddings(STORED / "killed.z.parquet")
     torch.testing.assert_close(
-        ev.embed(ev.load(tmp_path / "run").encoder, data), torch.from_numpy(before.values), rtol=1e-2, atol=1e-3
+        ev.encode(ev.load(tmp_path / "run").encoder, data.sequences),
+        torch.from_numpy(before.values),
+        rtol=1e-2,
+        atol=1e-3,
     )

@@ -1,9 +1,8 @@
-"""The works of pytorch-lifestream, through its public classes. Runs in its own environment, which `make peer` makes.
+"""The tasks of pytorch-lifestream, through its public classes, in the environment that `make peer` makes.
 
-Version 0.7.0 cannot import its preprocessing: the package's `__init__` loads a Dask and a Spark preprocessor, of which
-the first is absent from the release and the second needs Spark. The pandas preprocessor, which is what its README and
-notebooks use on one machine, needs neither: here its folder is entered without that `__init__`. Nothing of what is
-measured is changed.
+Version 0.7.0 cannot import its preprocessing: the package's `__init__` loads a Dask preprocessor, which is missing from
+the release, and a Spark preprocessor, which needs Spark. The pandas preprocessor, which its README and notebooks use on
+one machine, needs neither; here it is imported without that `__init__`. Nothing that is measured is changed.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from typing import Any
 import pandas as pd
 import torch
 
-from benchmarks.peer import data
-from benchmarks.peer.worker import Work, repeated, serve
+from benchmarks.peer import shared_inputs as data
+from benchmarks.peer.worker import Task, repeated, serve
 
-_found = importlib.util.find_spec("ptls")
-assert _found is not None
-assert _found.origin is not None
+_spec = importlib.util.find_spec("ptls")
+assert _spec is not None
+assert _spec.origin is not None
 _package = types.ModuleType("ptls.preprocessing")
-_package.__path__ = [str(Path(_found.origin).parent / "preprocessing")]
+_package.__path__ = [str(Path(_spec.origin).parent / "preprocessing")]
 sys.modules["ptls.preprocessing"] = _package
 
 from ptls.data_load.datasets import MemoryMapDataset, inference_data_loader  # noqa: E402
@@ -39,8 +38,8 @@ from ptls.nn import RnnSeqEncoder, TrxEncoder  # noqa: E402
 from ptls.preprocessing.pandas.pandas_preprocessor import PandasDataPreprocessor  # noqa: E402
 
 
-def preprocessing(path: str) -> Work:
-    """Read a table from the file to the records that training takes, codes fitted on the way."""
+def preprocessing(path: str) -> Task:
+    """Return the task of reading a table from its file into records for training, including the fit of codes."""
     categorical, numeric = data.kinds(path)
 
     def run() -> None:
@@ -53,8 +52,8 @@ def preprocessing(path: str) -> Work:
     return repeated(run)
 
 
-def sampling(path: str, entities: int) -> Work:
-    """Draw entities and five slices of each through the data loader, without worker processes, padded."""
+def sampling(path: str, entities: int) -> Task:
+    """Return the task of drawing entities and five padded slices of each by the data loader, without workers."""
     splitter = SampleSlices(split_count=data.SLICES, cnt_min=data.SHORTEST, cnt_max=data.LONGEST)
     dataset = ColesDataset(MemoryMapDataset(records(path)), splitter)
     loader = PtlsDataModule(train_data=dataset, train_batch_size=entities, train_drop_last=True).train_dataloader()
@@ -67,8 +66,8 @@ def sampling(path: str, entities: int) -> Work:
     return repeated(lambda: next(endless))
 
 
-def loss(rows: int, dim: int) -> Work:
-    """Mine hard negatives, and take the contrastive loss forward and backward."""
+def loss(rows: int, dim: int) -> Task:
+    """Return the task of mining hard negatives and a forward and backward pass of the contrastive loss."""
     z, source = torch.from_numpy(data.vectors(rows, dim)).requires_grad_(), torch.arange(rows) // data.SLICES
     contrastive = ContrastiveLoss(margin=0.5, sampling_strategy=HardNegativePairSelector(neg_count=5))
 
@@ -79,17 +78,21 @@ def loss(rows: int, dim: int) -> Work:
     return repeated(run)
 
 
-def training(path: str, entities: int, hidden: int, how: str) -> Work:
-    """Take optimiser steps of the CoLES module, on the same windows each time.
+def training(path: str, entities: int, hidden: int, precision: str) -> Task:
+    """Return the task of optimiser steps of the CoLES module on the same windows.
 
-    `mended` is the module with one line more, the float32 precision that lets products go through oneDNN.
+    Args:
+        path: the table.
+        entities: number of entities in the batch.
+        hidden: size of the recurrent layer.
+        precision: torch's float32 matmul precision: `highest`, its default, or `medium`, which uses oneDNN.
     """
     module = _module(hidden)
     batch, source = ColesDataset.collate_fn(_slices(records(path)[:entities]))
     optimizer = module._optimizer_partial(module.parameters())
 
     def run() -> None:
-        torch.set_float32_matmul_precision("medium" if how == "mended" else "highest")
+        torch.set_float32_matmul_precision(precision)
         optimizer.zero_grad()
         value = module._loss(*module.shared_step(batch, source))
         value.backward()
@@ -98,28 +101,28 @@ def training(path: str, entities: int, hidden: int, how: str) -> Work:
     return repeated(run)
 
 
-def embedding(path: str, entities: int, hidden: int, how: str, batch: int | None = None) -> Work:
-    """Embed whole histories through its inference loader, at its default batch size if none is given."""
-    encoder, given = _module(hidden).seq_encoder.eval(), records(path)[:entities]
-    loader = inference_data_loader(given, **({} if batch is None else {"batch_size": batch}))
+def embedding(path: str, entities: int, hidden: int, precision: str, batch: int | None = None) -> Task:
+    """Return the task of embedding whole histories by the inference loader, at its default batch size if not given."""
+    encoder, rows = _module(hidden).seq_encoder.eval(), records(path)[:entities]
+    loader = inference_data_loader(rows, **({} if batch is None else {"batch_size": batch}))
 
     @torch.no_grad()
     def run() -> None:
-        torch.set_float32_matmul_precision("medium" if how == "mended" else "highest")
+        torch.set_float32_matmul_precision(precision)
         torch.cat([encoder(part) for part in loader])
 
     return repeated(run)
 
 
 def with_weights(path: str, entities: int, weights: dict[str, Any]) -> dict[str, Any]:
-    """Return what this side's encoder and loss make of the windows with the other side's weights."""
+    """Return the embeddings of the windows and their loss with the other side's weights."""
     hidden = len(weights["cell"]["weight_hh_l0"][0])
     module = _module(hidden).eval()
     cell, table = module.seq_encoder.seq_encoder.rnn, module.seq_encoder.trx_encoder.embeddings["code"].weight
     with torch.no_grad():
         for name, value in weights["cell"].items():
             getattr(cell, name).copy_(torch.tensor(value))
-        # Here: the code, one number that is made 0, the amount. There: the code, the amount, whether it is missing.
+        # Inputs here: the code, a number that is set to 0, the amount. There: the code, the amount, its indicator.
         cell.weight_ih_l0.copy_(cell.weight_ih_l0[:, [*range(data.CODE), data.CODE + 1, data.CODE]])
         table.zero_()
         table[torch.tensor(weights["values"]), : data.CODE] = torch.tensor(weights["table"])
@@ -140,7 +143,7 @@ def gradient(rows: int, dim: int) -> dict[str, Any]:
 
 
 def records(path: str) -> list[dict[str, torch.Tensor]]:
-    """Return a sorted table as the preprocessor would, but quickly; codes are their own numbers, from 1."""
+    """Return the records of a sorted table as the preprocessor would, but faster; codes stay as they are, from 1."""
     table = pd.read_parquet(path)
     columns = {"event_time": "time", "code": "code", "amount": "amount"}
     tensors = {name: torch.from_numpy(table[column].to_numpy(copy=True)) for name, column in columns.items()}
@@ -169,10 +172,10 @@ def _module(hidden: int) -> CoLESModule:
     )
 
 
-WORKS = {
+TASKS = {
     "preprocessing": preprocessing, "sampling": sampling, "loss": loss, "training": training, "embedding": embedding,
 }  # fmt: skip
 ANSWERS = {"with_weights": with_weights, "gradient": gradient}
 
 if __name__ == "__main__":
-    serve(WORKS, ANSWERS)
+    serve(TASKS, ANSWERS)

@@ -1,6 +1,7 @@
-"""A process that holds one side of a comparison: it prepares works, times them inside, and answers over a pipe.
+"""A process for one side of a comparison, which prepares tasks, measures their seconds and answers over a pipe.
 
-The side that is asked runs, the other one waits, so that both can be compared round by round. Standard library alone.
+Only the side with a request runs and the other one waits, so that both can be compared round by round. It imports the
+standard library only.
 """
 
 from __future__ import annotations
@@ -15,32 +16,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-Work = Callable[[int], float]
-"""Called with how many runs, returns seconds per run."""
+Task = Callable[[int], float]
+"""A function of the number of runs that returns the seconds per run."""
 
 ROOT = Path(__file__).resolve().parents[2]
 POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
-def repeated(run: Callable[[], object]) -> Work:
-    """Return a work that does the same each run."""
+def repeated(run: Callable[[], object]) -> Task:
+    """Return a task that calls the same function in each run."""
 
-    def work(runs: int) -> float:
-        begun = time.perf_counter()
+    def task(runs: int) -> float:
+        start = time.perf_counter()
         for _ in range(runs):
             run()
-        return (time.perf_counter() - begun) / runs
+        return (time.perf_counter() - start) / runs
 
-    return work
+    return task
 
 
 class Worker:
-    """One side in a process of its own, with so many threads.
+    """One side in a process of its own.
 
     Args:
         side: `ours` or `theirs`, a module beside this one.
         python: the interpreter of that side's environment.
-        threads: of every pool that takes a number; the 16 that pytorch-lifestream's preprocessing starts do not.
+        threads: size of every thread pool that can be set; the 16 threads of pytorch-lifestream's preprocessing cannot.
     """
 
     def __init__(self, side: str, python: Path, threads: int) -> None:
@@ -58,42 +59,42 @@ class Worker:
         self.process.communicate()
 
     def seconds(self, name: str, runs: int = 1, **options: Any) -> float:
-        """Return the seconds per run of a work, which is prepared when it is first asked for, outside of the time."""
-        return float(self._ask({"work": name, "runs": runs, "options": options}))
+        """Return the seconds per run of a task; its preparation, at the first request, is not measured."""
+        return float(self._reply({"task": name, "runs": runs, "options": options}))
 
     def answer(self, name: str, **options: Any) -> Any:
-        """Return what a function says that is no work."""
-        return self._ask({"answer": name, "options": options})
+        """Return the result of a function that is not measured."""
+        return self._reply({"answer": name, "options": options})
 
-    def _ask(self, asked: dict[str, Any]) -> Any:
+    def _reply(self, request: dict[str, Any]) -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of {self.side} ended at {asked} (exit code {self.process.wait()})")
+            raise RuntimeError(f"the process of {self.side} ended at {request} (exit code {self.process.wait()})")
         reply = json.loads(line)
         if "error" in reply:
-            raise RuntimeError(f"{self.side} failed at {asked}:\n{reply['error']}")
+            raise RuntimeError(f"{self.side} failed at {request}:\n{reply['error']}")
         return reply["value"]
 
 
-def serve(works: Mapping[str, Callable[..., Work]], answers: Mapping[str, Callable[..., Any]]) -> None:
-    """Answer what a `Worker` asks, until it stops asking. What the libraries print goes to standard error."""
+def serve(tasks: Mapping[str, Callable[..., Task]], answers: Mapping[str, Callable[..., Any]]) -> None:
+    """Answer the requests of a `Worker` until its pipe closes. Output of the libraries goes to standard error."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    ready: dict[str, Work] = {}
+    prepared: dict[str, Task] = {}
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         try:
-            if "answer" in asked:
-                value = answers[asked["answer"]](**asked["options"])
+            if "answer" in request:
+                value = answers[request["answer"]](**request["options"])
             else:
-                name = json.dumps([asked["work"], asked["options"]], sort_keys=True)
-                if name not in ready:
-                    ready[name] = works[asked["work"]](**asked["options"])
-                value = ready[name](asked["runs"])
+                key = json.dumps([request["task"], request["options"]], sort_keys=True)
+                if key not in prepared:
+                    prepared[key] = tasks[request["task"]](**request["options"])
+                value = prepared[key](request["runs"])
             reply = {"value": value}
         except Exception:
             reply = {"error": traceback.format_exc()}

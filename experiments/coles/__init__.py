@@ -1,1 +1,1 @@
-"""CoLES and what it is compared with."""
+"""CoLES and the methods it is compared with (Babaev et al. 2022)."""

@@ -1,4 +1,4 @@
-"""CoLES and what it is compared with: every table and figure of the paper, on any data set that has a configuration."""
+"""The tables and figures of the CoLES paper (Babaev et al. 2022), on any data set that has a configuration."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import torch
 from eventvec import checkpoint
 from eventvec.diagnosis import power_law, repeatability
 from eventvec.errors import ConfigError
+from eventvec.evaluation.result import Scores
 from experiments.coles import arms, published
 from experiments.coles.study import Study, unit
-from experiments.paired import Paired, paired, relative
-from experiments.tables import Row, main
+from experiments.command_line import Row, run
+from experiments.differences import Paired, paired, relative
+from experiments.protocol import PaperResult, Part
 
 FRACTIONS = (1.0, 0.25, 0.0625)
 SELF_SUPERVISED = ("sop", "nsp", "rtd", "cpc", "coles")
@@ -24,61 +26,61 @@ TUNED = ("rtd", "cpc", "coles")
 
 
 def table1(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """How views are cut: random samples, disjoint samples, slices (cross-validation)."""
+    """View sampling: random samples, disjoint samples, slices (cross-validation)."""
     compared = ("random_samples", "disjoint_samples", "disjoint_segments", "coles")
     return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE1)
 
 
 def table2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Embeddings, aggregates and fine-tuned networks (test set), and their change in percent against the first."""
+    """Embeddings, aggregates and networks trained on labels (test set), and each one's change in percent."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     embeddings = {arm: [study.embedding(arm, seed) for seed in runs] for arm in ("untrained", *SELF_SUPERVISED)}
-    hand = study.aggregates()
+    aggregates = study.aggregates()
     trainers = {"supervised": [study.trainer(None, seed) for seed in runs]}
     trainers |= {f"{arm}, fine-tuned": [study.trainer(arm, seed) for seed in runs] for arm in TUNED}
-    both = [np.concatenate([z, hand], 1) for z in embeddings["coles"]]
-    found = study.scores({"aggregates": [hand], **embeddings, "coles + aggregates": both, **trainers})
+    both = [np.concatenate([z, aggregates], 1) for z in embeddings["coles"]]
+    result = study.scores({"aggregates": [aggregates], **embeddings, "coles + aggregates": both, **trainers})
     rows = []
     for name in ("aggregates", *embeddings, "coles + aggregates", *trainers):
-        first = "supervised" if name in trainers else "aggregates"
-        known, against = published.published(published.TABLE2, name, dataset), found.scores(name, "test")
-        change = relative(against, found.scores(first, "test"))
+        baseline = "supervised" if name in trainers else "aggregates"
+        paper, scores = published.score(published.TABLE2, name, dataset), result.scores(name, "test")
+        change = relative(scores, result.scores(baseline, "test"))
         rows.append({
-            **_row(study, name, known, found, "test"), "against": first,
+            **_row(study, name, paper, result, "test"), "against": baseline,
             "percent": change.mean, "percent ±": change.interval,
-            **_against("coles", found.scores("coles", "test"), against),
+            **_lead("coles", result.scores("coles", "test"), scores),
         })  # fmt: skip
     return rows
 
 
 def table6(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Encoders: LSTM, GRU and transformers under CoLES (cross-validation)."""
+    """Encoders: LSTM, GRU and transformers, trained by CoLES (cross-validation)."""
     compared = ("lstm", "transformer_paper", "transformer", "gru")
     return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE6)
 
 
 def table7(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Losses: contrastive, the paper's others, and three from the field since (cross-validation)."""
-    since = ("nt_xent", "vicreg", "barlow_twins")
-    compared = ("binomial_deviance", "histogram", "margin", "triplet", *since, "coles")
+    """Losses: contrastive, the paper's other losses, and three later ones (cross-validation)."""
+    later = ("nt_xent", "vicreg", "barlow_twins")
+    compared = ("binomial_deviance", "histogram", "margin", "triplet", *later, "coles")
     return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE7)
 
 
 def table8(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Negatives: random, distance-weighted, hard (cross-validation)."""
+    """Negative sampling: random, distance-weighted, hard (cross-validation)."""
     compared = ("random_negatives", "distance_weighted", "coles")
     return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE8)
 
 
 def precision(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Whether training with products in bfloat16 changes what the embedding is worth (cross-validation)."""
-    return _compare(_study(dataset, keep, small), ("bfloat16", "coles"), _seeds(seeds), {})
+    """Training with matrix products in bfloat16 beside float32 (cross-validation)."""
+    return _compare(_study(dataset, keep, small), ("bfloat16", "coles"), _seeds(seeds))
 
 
 def figure2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Few labels: embeddings, fine-tuning, supervised training at shares of each fold's labels (test set).
+    """Few labels: embeddings, fine-tuning and supervised training on shares of each fold's labels (test set).
 
-    The shares are the paper's on its data sets, and `FRACTIONS` on others.
+    The shares are those of the paper on its data sets, and `FRACTIONS` on others.
     """
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     features: dict[str, Any] = {"aggregates": [study.aggregates()]}
@@ -87,18 +89,18 @@ def figure2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
     features["supervised"] = [study.trainer(None, seed) for seed in runs]
     labels, curves = published.FIGURE2.get(dataset, ((), {}))
     shares = tuple(n / labels[-1] for n in labels)
-    known = {(share, arm): value for arm, curve in curves.items() for share, value in zip(shares, curve, strict=True)}
-    found = study.scores(features, (1.0, 0.5) if small else shares or FRACTIONS)
+    paper = {(share, arm): value for arm, curve in curves.items() for share, value in zip(shares, curve, strict=True)}
+    result = study.scores(features, (1.0, 0.5) if small else shares or FRACTIONS)
     rows = []
-    for share, name, n in dict.fromkeys((c.fraction, c.features, c.labels) for c in found.cells):
-        first, mine = (found.scores(arm, "test", share) for arm in ("coles", name))
-        row = _row(study, name, known.get((share, name)), found, "test", share)
-        rows.append({**row, "labels": n, **_against("coles", first, mine)})
+    for share, name, n in dict.fromkeys((c.fraction, c.features, c.labels) for c in result.cells):
+        coles, compared = (result.scores(arm, "test", share) for arm in ("coles", name))
+        row = _row(study, name, paper.get((share, name)), result, "test", share)
+        rows.append({**row, "labels": n, **_lead("coles", coles, compared)})
     return rows
 
 
 def figure3(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """The lengths of histories against a power law."""
+    """The lengths of histories beside a power law."""
     law = power_law(_study(dataset, keep, small).data.sequences.lengths)
     edges, counts, expected = law.histogram()
     return [
@@ -108,21 +110,22 @@ def figure3(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
             "events from": int(a),
             "below": int(b),
             "entities": int(n),
-            "expected": None if np.isnan(e) else float(e),  # the law begins at its least length
+            "expected": None if np.isnan(e) else float(e),  # NaN below the lower bound of the power law
         }
         for a, b, n, e in zip(edges[:-1], edges[1:], counts, expected, strict=True)
     ]
 
 
 def figure4(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Repeatability: divergence of event types inside one history and between histories, at matched lengths."""
+    """Repeatability: divergence of event types within one history and between histories of matched lengths."""
     data, rows = _study(dataset, keep, small).data, []
     for field in data.schema.categorical:
-        found = repeatability(data, field.name, torch.Generator().manual_seed(_seeds(seeds)[0]))
-        within, between = found.medians
+        divergence = repeatability(data, field.name, torch.Generator().manual_seed(_seeds(seeds)[0]))
+        within, between = divergence.medians
         rows.append({
             "data": dataset, "field": field.name, "within": within, "between": between,
-            "difference": found.difference.value, "low": found.difference.low, "high": found.difference.high,
+            "difference": divergence.difference.value,
+            "low": divergence.difference.low, "high": divergence.difference.high,
         })  # fmt: skip
     return rows
 
@@ -131,41 +134,41 @@ def figure5(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
     """The size of the embedding (cross-validation)."""
     study = _study(dataset, keep, small)
     sizes = list(published.FIGURE5.get(dataset, {})) or [16, 32, 64, 128, 256]
-    known = {f"dim={size}": value for size, value in published.FIGURE5.get(dataset, {}).items()}
+    paper = {f"dim={size}": value for size, value in published.FIGURE5.get(dataset, {}).items()}
     compared = [f"dim={size}" for size in (sizes[:2] if small else sizes)]
-    found = study.scores({arm: [study.embedding(arm, seed) for seed in _seeds(seeds)] for arm in compared})
-    return [_row(study, arm, known.get(arm), found, "cv") for arm in compared]
+    result = study.scores({arm: [study.embedding(arm, seed) for seed in _seeds(seeds)] for arm in compared})
+    return [_row(study, arm, paper.get(arm), result, "cv") for arm in compared]
 
 
 def peer(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """CoLES beside pytorch-lifestream's: the same events, size, epochs, slices and boosting (both splits)."""
+    """CoLES beside pytorch-lifestream's, with the same events, size, epochs, slices and boosting (both splits)."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     ours = [study.raw("coles", seed) for seed in runs]
     epochs = [len(checkpoint.read_info(study.run("coles", seed))["history"]) for seed in runs]
-    theirs = [study.peer(seed, each) for seed, each in zip(runs, epochs, strict=True)]
-    both = {"pytorch-lifestream": theirs, "coles": ours}
-    alike = {f"{name}, unit length": [unit(z) for z in each] for name, each in both.items()}
-    found = study.scores({**both, **alike})
+    theirs = [study.peer(seed, count) for seed, count in zip(runs, epochs, strict=True)]
+    raw = {"pytorch-lifestream": theirs, "coles": ours}
+    normalized = {f"{name}, unit length": [unit(z) for z in embeddings] for name, embeddings in raw.items()}
+    result = study.scores({**raw, **normalized})
     return [
         {
-            **_row(study, name, None, found, split),
-            **_against("coles", found.scores(first, split), found.scores(name, split)),
+            **_row(study, name, None, result, split),
+            **_lead("coles", result.scores(first, split), result.scores(name, split)),
         }
         for split in ("cv", "test")
-        for first, names in (("coles", both), ("coles, unit length", alike))
-        for name in names
+        for first, compared in (("coles", raw), ("coles, unit length", normalized))
+        for name in compared
     ]
 
 
 def figure7(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """A map of the embeddings (t-SNE), and how often a point's nearest neighbour on it has its label."""
+    """A map of the embeddings (t-SNE), and how often the nearest neighbour on it has the same label."""
     study = _study(dataset, keep, small)
     return [study.map(_seeds(seeds)[0])]
 
 
 def _study(dataset: str, keep: str | None, small: bool) -> Study:
     if dataset not in arms.names():
-        raise ConfigError(f"no data set {dataset!r}; accepted: {', '.join(arms.names())}")
+        raise ConfigError(f"--dataset must be one of {', '.join(arms.names())}, got {dataset!r}")
     return Study.of(dataset, Path(keep or tempfile.mkdtemp(prefix="eventvec-coles-")), small)
 
 
@@ -173,50 +176,58 @@ def _seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"--seeds {text!r}: write whole numbers with commas, like 0,1,2") from error
+        raise ConfigError(f"--seeds must be whole numbers separated by commas, like 0,1,2, got {text!r}") from error
 
 
-def _compare(study: Study, compared: Sequence[str], seeds: Sequence[int], paper: dict[str, Any]) -> list[Row]:
-    """Return a row for each arm, embedded and boosted: the paper's score, ours, and the last arm's lead over it."""
-    found = study.scores({arm: [study.embedding(arm, seed) for seed in seeds] for arm in compared})
-    first = found.scores(compared[-1], "cv")
+def _compare(
+    study: Study, compared: Sequence[str], seeds: Sequence[int], paper: published.Scores | None = None
+) -> list[Row]:
+    """Return a row per arm, embedded and boosted: the paper's score, ours, and the lead of the last arm over it."""
+    result = study.scores({arm: [study.embedding(arm, seed) for seed in seeds] for arm in compared})
+    last = result.scores(compared[-1], "cv")
     return [
         {
-            **_row(study, arm, published.published(paper, arm, study.name), found, "cv"),
-            **_against(compared[-1], first, found.scores(arm, "cv")),
+            **_row(study, arm, published.score(paper or {}, arm, study.name), result, "cv"),
+            **_lead(compared[-1], last, result.scores(arm, "cv")),
         }
         for arm in compared
     ]
 
 
-def _row(study: Study, name: str, known: float | None, found: Any, split: str, share: float = 1.0) -> Row:
-    """Return what was measured of a feature set: the mean over seeds and folds, and the interval over them."""
-    values = tuple(run.values for run in found.scores(name, split, share))
+def _row(study: Study, name: str, paper: float | None, result: PaperResult, split: Part, share: float = 1.0) -> Row:
+    """Return the score of a feature set: the mean over seeds and folds with its interval, beside the paper's."""
+    values = tuple(run.values for run in result.scores(name, split, share))
     ours = Paired(values)
     return {
         "data": study.name, "arm": name, "steps": study.steps(name), "seeds": len(values), "split": split,
-        "share": share, "paper": known, "ours": ours.mean, "±": ours.interval,
-        "ours − paper": None if known is None else ours.mean - known,
+        "share": share, "paper": paper, "ours": ours.mean, "±": ours.interval,
+        "ours − paper": None if paper is None else ours.mean - paper,
     }  # fmt: skip
 
 
-def _against(name: str, first: Any, other: Any) -> Row:
-    """Return how far the first is ahead, paired over folds and seeds, with its interval."""
-    lead = paired(first, other)
+def _lead(name: str, first: Sequence[Scores], second: Sequence[Scores]) -> Row:
+    """Return the lead of the first scores over the second, paired over folds and seeds, with its interval."""
+    lead = paired(first, second)
     return {f"{name} ahead": lead.mean, "ahead ±": lead.interval, "clear": lead.clear}
 
 
 TABLES = {
     "table1": table1, "table2": table2, "table6": table6, "table7": table7, "table8": table8, "figure2": figure2,
     "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2, "figure7": figure7,
-    "peer": peer,
-    "precision": precision,
+    "peer": peer, "precision": precision,
 }  # fmt: skip
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "dataset": {"default": "online_retail", "help": f"one of: {', '.join(arms.names())}"},
+    "seeds": {"default": "0", "help": "of training: 0,1,2"},
+    "keep": {"default": None, "metavar": "FOLDER", "help": "folder for trained encoders, which are not trained again"},
+}
+
+
+def main() -> None:
+    """Run the table that the command line names."""
+    run("coles", TABLES, **OPTIONS)
+
+
 if __name__ == "__main__":
-    main(
-        "coles", TABLES,
-        dataset={"default": "online_retail", "help": f"one of: {', '.join(arms.names())}"},
-        seeds={"default": "0", "help": "of training: 0,1,2"},
-        keep={"default": None, "metavar": "FOLDER", "help": "where trained encoders are kept and found again"},
-    )  # fmt: skip
+    main()

@@ -1,8 +1,8 @@
-"""What is compared: each arm is one way to train an encoder, as the tables of a configuration.
+"""The arms of the comparison: each is one way to train an encoder, given as the tables of a configuration.
 
-A data set's file in `configs/` says what all arms share (`[encoder]`, `[slices]`, `[altered]`, `[negatives]`, `[fit]`)
-and, in `[arms.NAME]`, where an arm's own settings are others. `[supervised]` and `[fine_tuning]` bound what is trained
-on labels.
+A data set's file in `configs/` holds what all arms share (`[encoder]`, `[slices]`, `[altered]`, `[negatives]`, `[fit]`)
+and, in `[arms.NAME]`, the settings that differ for one arm. `[supervised]` and `[fine_tuning]` hold the settings of
+training on labels.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ ARMS: Mapping[str, Table] = {
 }
 """How each arm differs from `coles`: random slices, hard negatives, contrastive loss, the data set's encoder."""
 
-WHOLE = ("rtd", "cpc")
-"""Methods that look at whole histories instead of views."""
+WITHOUT_VIEWS = ("rtd", "cpc")
+"""Methods that train on whole histories instead of views."""
 
-PLAIN = ("nsp", "sop")
-"""Methods whose slices stay as they are: they are cut in two, and their order is what counts."""
+UNALTERED = ("nsp", "sop")
+"""Methods whose slices are not altered, because they predict the order of the two parts of a slice."""
 
 
 def names() -> list[str]:
@@ -62,22 +62,25 @@ def read(name: str) -> Table:
 def tables(config: Table, arm: str) -> Table:
     """Return the `[encoder]`, `[method]` and `[fit]` tables of an arm; `dim=128` is CoLES at that embedding size."""
     size = {"encoder": {"dim": int(arm.removeprefix("dim="))}} if arm.startswith("dim=") else {}
-    said, own = {**ARMS.get(arm, {}), **size}, config.get("arms", {}).get(arm, {})
-    encoder = {**config["encoder"], **said.get("encoder", {}), **own.get("encoder", {})}
-    name = said.get("method", "siamese" if "objective" in said else "coles")
+    definition, overrides = {**ARMS.get(arm, {}), **size}, config.get("arms", {}).get(arm, {})
+    encoder = {**config["encoder"], **definition.get("encoder", {}), **overrides.get("encoder", {})}
+    name = definition.get("method", "siamese" if "objective" in definition else "coles")
     method: Table = {"name": name}
-    if name not in WHOLE:
-        method["views"] = _views(config, said.get("views", "random_slices"), own, name in PLAIN)
-    if name == "coles" and "negatives" in said:
-        method["negatives"] = {"name": said["negatives"]}
+    if name not in WITHOUT_VIEWS:
+        altered = "altered" in config and name not in UNALTERED
+        method["views"] = _views(config, definition.get("views", "random_slices"), overrides, altered)
+    if name == "coles" and "negatives" in definition:
+        method["negatives"] = {"name": definition["negatives"]}
     elif name == "coles":
         method["negatives"] = {"name": "hard_negatives", **config.get("negatives", {})}
-    method |= {option: said[option] for option in ("objective", "projection") if option in said}
-    method |= own.get("method", {})
-    return {"encoder": encoder, "method": method, "fit": {**config["fit"], **said.get("fit", {}), **own.get("fit", {})}}
+    method |= {option: definition[option] for option in ("objective", "projection") if option in definition}
+    method |= overrides.get("method", {})
+    fit = {**config["fit"], **definition.get("fit", {}), **overrides.get("fit", {})}
+    return {"encoder": encoder, "method": method, "fit": fit}
 
 
-def _views(config: Table, name: str, own: Table, plain: bool) -> Table:
-    options = {**config["slices"], **own.get("slices", {})}
+def _views(config: Table, name: str, overrides: Table, altered: bool) -> Table:
+    """Return the table of a view sampler with those options of `[slices]` that it takes."""
+    options = {**config["slices"], **overrides.get("slices", {})}
     views = {"name": name, **{k: v for k, v in options.items() if k in arguments(VIEWS[name])}}
-    return {"name": "altered", "views": views, **config["altered"]} if "altered" in config and not plain else views
+    return {"name": "altered", "views": views, **config["altered"]} if altered else views

@@ -1,17 +1,24 @@
-"""What Babaev et al. 2022 report: accuracy, for churn AUROC; cross-validation ("cv") or test, as each table has it.
+"""The scores that Babaev et al. 2022 report: AUROC for churn, accuracy for the other data sets.
 
-Tables 1, 2, 6, 7 and 8 are printed in the paper (Table 2 as changes in percent; the absolute numbers, and those of
-Figures 2, 5 and 6, which are drawn only, are those of the result files of its public code).
+Tables 1, 6, 7 and 8 and Figure 5 are cross-validation scores, Table 2 and Figures 2 and 6 test scores. Tables 1, 6, 7
+and 8 are printed in the paper. It prints Table 2 as changes in percent and Figures 2, 5 and 6 without numbers; their
+scores here are those in the result files of its public code.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Scores: TypeAlias = Mapping[str, tuple[float | None, ...]]
+"""By arm, one score per data set of `PAPER`, None if missing."""
 
 PAPER = ("age_group", "rosbank", "bowl2019", "x5")
 """The paper's data sets, in the order of its columns."""
 
 TABLE1 = {
     "random_samples": (0.613, 0.820, 0.563, 0.523),
-    "disjoint_samples": (0.619, 0.819, None, 0.505),  # Assessment: the public script ran random samples twice
+    "disjoint_samples": (0.619, 0.819, None, 0.505),  # bowl2019: the public script ran random samples twice
     "coles": (0.639, 0.823, 0.618, 0.542),
 }
 TABLE2 = {
@@ -21,7 +28,7 @@ TABLE2 = {
     "rtd": (0.632, 0.801, 0.580, 0.520),
     "cpc": (0.594, 0.802, 0.588, 0.525),
     "coles": (0.638, 0.843, 0.601, 0.539),
-    "untrained": (0.375, 0.725, 0.574, 0.374),  # in the public code's results, not in the paper
+    "untrained": (0.375, 0.725, 0.574, 0.374),  # in the results of the public code, not in the paper
     "supervised": (0.628, 0.817, 0.602, 0.542),
     "rtd, fine-tuned": (0.635, 0.819, 0.586, 0.544),
     "cpc, fine-tuned": (0.615, 0.810, 0.606, 0.549),
@@ -103,7 +110,7 @@ FIGURE5 = {
 """Cross-validation score by embedding size."""
 
 
-def published(table: dict[str, tuple[float | None, ...]], arm: str, dataset: str) -> float | None:
-    """Return what the paper has for an arm on a data set, if both are the paper's."""
-    found = table.get(arm)
-    return found[PAPER.index(dataset)] if found and dataset in PAPER else None
+def score(table: Scores, arm: str, dataset: str) -> float | None:
+    """Return the paper's score of an arm on a data set, None if it has none."""
+    scores = table.get(arm)
+    return scores[PAPER.index(dataset)] if scores and dataset in PAPER else None

@@ -1,7 +1,7 @@
-"""One data set under the paper's protocol: encoders trained once for each arm and seed, and scored side by side.
+"""One data set under the paper's protocol: an encoder is trained once per arm and seed, and all of them are scored.
 
-What was trained lies in the folder that `--keep` names, and is not trained again: run folders for encoders, arrays for
-predictions. So tables that share an arm share its training, and a killed run goes on where it was.
+The folder given by `--keep` holds the run folders of trained encoders and the predictions of trainers. Nothing in it is
+trained again, so tables that share an arm share its training, and a killed run resumes.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ from eventvec.cli import terminal
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError
 from eventvec.evaluation import join_labels
-from eventvec.evaluation.models import lightgbm_settings
 from eventvec.methods import Supervised
 from eventvec.reporting import map2d
 from eventvec.schema import FIRST, Categorical
 from eventvec.views import VIEWS
 from experiments import data as private
 from experiments.coles import arms
+from experiments.coles.boosting_settings import lightgbm_settings
+from experiments.command_line import Row, print_epoch
 from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol, paper_split
-from experiments.tables import Row, told
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL: config.Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 16}}
+SMALL_TRANSFORMER: config.Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
+LIFESTREAM = Path(__file__).parents[2] / ".venv-peer/bin/python"
+"""The interpreter of pytorch-lifestream's environment."""
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A data set, its labels and its split; `keep` holds what was trained on it."""
+    """A data set with its labels and its split; the folder `keep` holds what was trained on it."""
 
     name: str
     config: config.Table
@@ -52,12 +55,12 @@ class Study:
 
     @staticmethod
     def of(name: str, keep: Path, small: bool) -> Study:
-        """Return the study of a data set that has a configuration."""
-        chosen = arms.read(name)
-        about = {"sets": None, "group": None, **chosen["data"]}
-        load = getattr(private if hasattr(private, about["name"]) else datasets, about["name"])
-        data, labels = load(about["sets"]) if about["sets"] else load()
-        label, group = about["label"], about["group"]
+        """Return the study of a data set that has a configuration; a small one has 240 labelled entities."""
+        settings = arms.read(name)
+        source = {"sets": None, "group": None, **settings["data"]}
+        load = getattr(private if hasattr(private, source["name"]) else datasets, source["name"])
+        data, labels = load(source["sets"]) if source["sets"] else load()
+        label, group = source["label"], source["group"]
         labels = labels.drop_nulls(label)
         joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
         if small:
@@ -69,52 +72,52 @@ class Study:
             groups[joined.positions] = [f"group {value}" for value in joined.groups]
         folds = 2 if small else 5
         split = paper_split(values, folds=folds, groups=groups if group else None, label=label)
-        return Study(name, chosen, data, split, keep / (f"{name}-small" if small else name), small)
+        return Study(name, settings, data, split, keep / (f"{name}-small" if small else name), small)
 
     def tables(self, arm: str) -> config.Table:
-        """Return the configuration of an arm; small, it shows that the arm runs."""
-        found = arms.tables(self.config, arm)
+        """Return the configuration of an arm, in a small study with a narrow encoder and one epoch."""
+        tables = arms.tables(self.config, arm)
         if not self.small:
-            return found
-        encoder = {**found["encoder"], **({} if "former" in found["encoder"]["name"] else SMALL["encoder"])}
-        return {**found, "encoder": encoder, "fit": SMALL["fit"]}
+            return tables
+        narrow = SMALL_TRANSFORMER if "transformer" in tables["encoder"]["name"] else SMALL["encoder"]
+        return {**tables, "encoder": {**tables["encoder"], **narrow}, "fit": SMALL["fit"]}
 
     def run(self, arm: str, seed: int) -> Path:
         """Return the run folder of an arm, trained on the entities of `trained_on`."""
-        folder, found = self.keep / f"{arm}-{seed}", self.tables(arm)
-        done = folder.exists() and checkpoint.read_info(folder)["finished"]
-        if not done:
+        folder, tables = self.keep / f"{arm}-{seed}", self.tables(arm)
+        finished = folder.exists() and checkpoint.read_info(folder)["finished"]
+        if not finished:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
-            method = config.build_method(found, self.data.schema).to(terminal.device("auto"))
+            method = config.build_method(tables, self.data.schema).to(terminal.device("auto"))
             ev.fit(
                 method,
                 self.data[torch.from_numpy(self.trained_on())],
                 seed=seed,
                 out=folder,
                 resume=folder.exists(),
-                progress=told,
-                **found["fit"],
+                progress=print_epoch,
+                **tables["fit"],
             )
         return folder
 
     def trained_on(self) -> Array:
-        """Return the entities that every arm learns from: none of the test set, and longer than the shortest slice."""
+        """Return the entities that arms are trained on: outside the test set, and longer than the shortest slice."""
         longer = (self.data.sequences.lengths > self.config["slices"]["shortest"]).numpy()
         return np.flatnonzero(self.split.seen & longer)
 
     def steps(self, arm: str) -> int | None:
-        """Return how many steps the arm's first run took, if it was trained."""
+        """Return the number of steps of the arm's first run, None if there is no run."""
         for folder in sorted(self.keep.glob(f"{arm}-[0-9]*")):
             if (folder / "run.json").exists():
                 return int(checkpoint.read_info(folder)["steps"])
         return None
 
     def embedding(self, arm: str, seed: int) -> Array:
-        """Return `(n, dim)` the embeddings of all entities; of arms that train on the unit sphere, of unit length."""
+        """Return `(n, dim)` the embeddings of all entities, at unit length for arms that train on the unit sphere."""
         z = self.raw(arm, seed)
-        alike = self.config["data"].get("normalize", True) and arm not in ("rtd", "cpc", "untrained")
-        return unit(z) if alike else z
+        normalized = self.config["data"].get("normalize", True) and arm not in ("rtd", "cpc", "untrained")
+        return unit(z) if normalized else z
 
     def raw(self, arm: str, seed: int) -> Array:
         """Return `(n, dim)` the embeddings of all entities as they leave the encoder."""
@@ -126,22 +129,22 @@ class Study:
             encoder = config.build_encoder(self.tables("coles")["encoder"], self.data.schema)
         else:
             encoder = checkpoint.load(self.run(arm, seed)).encoder
-        return _save(file, ev.embed(encoder.to(terminal.device("auto")), self.data).numpy())
+        return _save(file, ev.encode(encoder.to(terminal.device("auto")), self.data.sequences).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
-        """Return `(n, dim)` what pytorch-lifestream's CoLES learns of the same events in as many epochs.
+        """Return `(n, dim)` the embeddings of pytorch-lifestream's CoLES, trained on the same events.
 
-        It gets the columns as eventvec's event encoder sees them: codes, scaled numbers with 0 where missing, and the
-        scaled logarithm of the gap; embeddings as wide; the same slices, batches and highest rate.
+        It gets the columns in the form in which eventvec's event encoder sees them: codes, scaled numbers with 0 where
+        missing, and the scaled logarithm of the gap. The embedding size, the slices, the batches and the highest
+        learning rate are the same.
         """
-        folder, x, found = self.keep / f"peer-{seed}", self.data.sequences, self.tables("coles")
+        folder, x, tables = self.keep / f"peer-{seed}", self.data.sequences, self.tables("coles")
         if (folder / "z.npy").exists():
             return np.asarray(np.load(folder / "z.npy"))
-        python = Path(__file__).parents[2] / ".venv-peer/bin/python"
-        if not python.exists():
+        if not LIFESTREAM.exists():
             raise ConfigError("pytorch-lifestream is not installed; make its environment: make peer")
-        own = ev.EventEncoder(self.data.schema, **found["encoder"].get("events", {})).embeddings
-        widths = [int(table.weight.shape[1]) for table in own]  # type: ignore[union-attr]
+        embeddings = ev.encoders.EventEncoder(self.data.schema, **tables["encoder"].get("events", {})).embeddings
+        widths = [int(table.weight.shape[1]) for table in embeddings]  # type: ignore[union-attr]
         fields = dict(zip((field.name for field in self.data.schema.categorical), widths, strict=True))
         whole = x.take(x.flat(), x.lengths)
         columns = {name: whole.columns[name].numpy() for name in fields}
@@ -154,55 +157,55 @@ class Study:
         np.save(folder / "starts.npy", (whole.lengths.cumsum(0) - whole.lengths).numpy())
         np.save(folder / "lengths.npy", whole.lengths.numpy())
         np.save(folder / "seen.npy", np.isin(np.arange(len(whole)), self.trained_on()))
-        embeddings = {name: {"in": int(columns[name].max()) + 1, "out": dim} for name, dim in fields.items()}
+        sizes = {name: {"in": int(columns[name].max()) + 1, "out": dim} for name, dim in fields.items()}
         settings = {
-            **self.config["slices"], "embeddings": embeddings, "numeric": list(numbers), "dim": found["encoder"]["dim"],
-            "epochs": epochs, "batch_size": found["fit"]["batch_size"], "seed": seed,
-            "lr": found["fit"].get("lr", terminal.default(ev.fit, "lr")),
+            **self.config["slices"], "embeddings": sizes, "numeric": list(numbers), "dim": tables["encoder"]["dim"],
+            "epochs": epochs, "batch_size": tables["fit"]["batch_size"], "seed": seed,
+            "lr": tables["fit"].get("lr", terminal.default(ev.fit, "lr")),
         }  # fmt: skip
         (folder / "settings.json").write_text(json.dumps(settings))
-        subprocess.run([python, Path(__file__).with_name("peer.py"), folder], check=True)
+        subprocess.run([LIFESTREAM, Path(__file__).with_name("lifestream.py"), folder], check=True)
         return np.asarray(np.load(folder / "z.npy"))
 
     def aggregates(self) -> Array:
-        """Return `(n, k)` the paper's hand-made features."""
+        """Return `(n, k)` the paper's hand-crafted features."""
         return aggregate_features(self.data)[0]
 
     def trainer(self, arm: str | None, seed: int) -> Trainer:
-        """Return what learns a fold's labels: a trained arm's encoder, tuned; without an arm, a new one, from scratch.
+        """Return a trainer that fine-tunes an arm's encoder, or trains a new one from scratch if `arm` is None.
 
-        The paper tunes a smaller model than it embeds with: `[fine_tuning.from]` names that one.
+        The paper fine-tunes a smaller model than it embeds with; `[fine_tuning.from]` names its arm.
         """
-        own = {"from": {}, **self.config["fine_tuning" if arm else "supervised"]}
+        settings = {"from": {}, **self.config["fine_tuning" if arm else "supervised"]}
         options = (
             SMALL["fit"]
             if self.small
-            else {k: v for k, v in own.items() if k not in ("from", "encoder", "views", "batch_norm")}
+            else {k: v for k, v in settings.items() if k not in ("from", "encoder", "views", "batch_norm")}
         )
 
-        def train(rows: Array, y: Array, wanted: Array) -> Array:
-            mark = hashlib.sha256(rows.tobytes() + wanted.tobytes()).hexdigest()[:12]
+        def train(rows: Array, y: Array, predicted: Array) -> Array:
+            mark = hashlib.sha256(rows.tobytes() + predicted.tobytes()).hexdigest()[:12]
             file = self.keep / f"{arm or 'supervised'}-tuned-{seed}-{mark}.npy"
             if file.exists():
                 return np.asarray(np.load(file))
             torch.manual_seed(seed)
             labelled = _with_label(self.data, rows, y, len(self.split.target.classes))
             if arm:
-                encoder = checkpoint.load(self.run(own["from"].get(arm, arm), seed)).encoder
+                encoder = checkpoint.load(self.run(settings["from"].get(arm, arm), seed)).encoder
             else:
                 encoder = config.build_encoder(
-                    {**self.tables("coles")["encoder"], **own.get("encoder", {})}, labelled.schema
+                    {**self.tables("coles")["encoder"], **settings.get("encoder", {})}, labelled.schema
                 )
-            views = config.build(own["views"], VIEWS, "views") if "views" in own else None
-            method = Supervised(encoder, labelled.schema, "label", views, own.get("batch_norm", False))
+            views = config.build(settings["views"], VIEWS, "views") if "views" in settings else None
+            method = Supervised(encoder, labelled.schema, "label", views, settings.get("batch_norm", False))
             ev.fit(method.to(terminal.device("auto")), labelled, seed=seed, validation=0, **options)
-            logits = ev.embed(method.predictor, self.data[torch.from_numpy(wanted)]).numpy()
+            logits = ev.encode(method.predictor, self.data[torch.from_numpy(predicted)].sequences).numpy()
             return _save(file, logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits.argmax(1))
 
         return train
 
     def map(self, seed: int) -> Row:
-        """Draw the labelled entities' CoLES embeddings in the plane, and return how alike neighbours there are."""
+        """Write a map of the labelled entities' CoLES embeddings, and return how often neighbours share their label."""
         import plotly.graph_objects as go
         from sklearn.neighbors import NearestNeighbors
 
@@ -216,18 +219,17 @@ class Study:
         page = self.keep / f"figure7-{seed}.html"
         self.keep.mkdir(parents=True, exist_ok=True)
         go.Figure(traces).update_layout(title=f"{self.name}: CoLES embeddings, t-SNE").write_html(page)
-        chance = float((np.bincount(y) / len(y)) @ (np.bincount(y) / len(y)))
-        alike = float((y[nearest] == y).mean())
+        shares = np.bincount(y) / len(y)
         return {
             "data": self.name,
             "entities": len(rows),
-            "neighbours alike": alike,
-            "chance": chance,
+            "neighbours alike": float((y[nearest] == y).mean()),
+            "chance": float(shares @ shares),
             "page": str(page),
         }
 
     def scores(self, features: dict[str, Any], fractions: Sequence[float] = (1.0,)) -> PaperResult:
-        """Return the paper's protocol's scores of feature sets and trainers, each a list with one entry per seed."""
+        """Return the scores of feature sets and trainers, each a list with one element per seed, under the protocol."""
         boosting = None if self.small else self.config["data"].get("boosting")
         return paper_protocol(
             features, self.split, fractions=fractions, boosting=lightgbm_settings(boosting) if boosting else None,
@@ -236,12 +238,12 @@ class Study:
 
 
 def unit(z: Array) -> Array:
-    """Return the rows at length 1."""
+    """Return the rows, each divided by its length."""
     return z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
 
 
 def _with_label(data: ev.Dataset, rows: Array, y: Array, classes: int) -> ev.Dataset:
-    """Return the rows with their label as the static column `label`."""
+    """Return some entities with their labels as the static column `label`."""
     labelled = data[torch.from_numpy(rows)]
     field = Categorical("label", tuple(str(code) for code in range(classes)))
     static = {**labelled.sequences.static, "label": torch.from_numpy(y.astype(np.int64)) + FIRST}
@@ -250,6 +252,7 @@ def _with_label(data: ev.Dataset, rows: Array, y: Array, classes: int) -> ev.Dat
 
 
 def _save(file: Path, values: Array) -> Array:
+    """Return the values after writing them to a file, which appears whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}.npy")
     np.save(part, values)

@@ -1,1 +1,1 @@
-"""CReSP (Mathieu et al. 2021) on processes that are drawn afresh at every look, at sizes that a laptop trains."""
+"""CReSP (Mathieu et al. 2021) on stochastic processes that are drawn afresh for every view, at reduced sizes."""

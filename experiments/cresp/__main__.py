@@ -1,4 +1,4 @@
-"""Sinusoids: which parameters an embedding holds. Snooker: whether two balls overlap at a time that is asked for."""
+"""Sinusoids: which parameters does an embedding contain? Snooker: do two balls overlap at a given time?"""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 import eventvec as ev
-from eventvec.encoders.points import Images, Pairs
+from eventvec.encoders.points import Images, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, TargetedCReSP, fclr
 from eventvec.views import hold_out
 from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
-from experiments.tables import Row, main, told
+from experiments.command_line import Row, print_epoch, run
 
 SEED = 0
-LOOKS = 20  # test views
-SINUSOIDS = {  # noise: mean squared error of phase and amplitude, known from an earlier reduced run
+OBSERVATIONS = 20  # in a test view
+REFERENCE = {  # by noise: mean squared errors of phase and amplitude in an earlier run of the same reduced setting
     0.0: {"cresp": (0.0051, 0.0015), "fclr": (0.0446, 0.0144)},
     2.0: {"cresp": (0.0200, 0.0055), "fclr": (0.0994, 0.0253)},
     8.0: {"cresp": (0.0094, 0.0025), "fclr": (0.0596, 0.0229)},
@@ -33,21 +33,21 @@ Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 
 
 def sinusoid_parameters(small: bool) -> list[Row]:
-    """Mean squared error of phase and amplitude, linear in the embedding of 20 looks (width 64, 60 epochs)."""
-    size, epochs = (400, 2) if small else (5000, 60)
+    """Mean squared error of phase and amplitude, linear in the embedding of 20 observations (width 64, 60 epochs)."""
+    size, epochs = (400, 1) if small else (5000, 60)
     training, test = sinusoids(size, SEED), sinusoids(1000, SEED + 1)
     rows = []
-    for noise in (2.0,) if small else SINUSOIDS:
+    for noise in (2.0,) if small else REFERENCE:
         for name, layers in (("untrained", 2), ("fclr", 0), ("cresp", 2)):
             torch.manual_seed(SEED)
-            encoder = SetEncoder(Pairs(), dim=64, layers=layers)
+            encoder = SetEncoder(PointEncoder(), dim=64, layers=layers)
             make: Callable[..., CReSP] = CReSP if layers else fclr
             method = make(encoder, Sinusoids(count=2, length=5, noise=noise))
             if name != "untrained":
-                ev.fit(method, training, epochs=epochs, batch_size=256, lr=0.001, seed=SEED, progress=told)
-            looks = Sinusoids(count=1, length=LOOKS, noise=noise)
-            errors = _regress(encoder, draw(training, looks, SEED), draw(test, looks, SEED + 1))
-            known = SINUSOIDS[noise].get(name, ("", ""))
+                ev.fit(method, training, epochs=epochs, batch_size=256, lr=0.001, seed=SEED, progress=print_epoch)
+            process = Sinusoids(count=1, length=OBSERVATIONS, noise=noise)
+            errors = _parameter_errors(encoder, draw(training, process, SEED), draw(test, process, SEED + 1))
+            known = REFERENCE[noise].get(name, ("", ""))
             rows.append(
                 {
                     "noise": noise, "encoder": name, "phase": errors[0], "phase known": known[0],
@@ -59,12 +59,12 @@ def sinusoid_parameters(small: bool) -> list[Row]:
 
 def snooker_overlap(small: bool) -> list[Row]:
     """Accuracy of "do the balls overlap at x*?", linear in the embedding of 5 pictures (3,000 pairs, 20 epochs)."""
-    size, epochs = (200, 1) if small else (3000, 20)
+    size, epochs = (100, 1) if small else (3000, 20)
     training, test = snooker(size, SEED), snooker(size, SEED + 1)
-    rows = [{"embedding": "none: each pair's own majority", "accuracy": _majority(test), "paper": ""}]
+    rows = [{"embedding": "none: majority label of each pair", "accuracy": _majority(test), "paper": ""}]
     for name, known in {"targeted": 0.968, "fclr": 0.856}.items():
         torch.manual_seed(SEED)
-        encoder = SetEncoder(Pairs(Images(dim=64)), dim=64, layers=0, pair="gated")
+        encoder = SetEncoder(PointEncoder(Images(dim=64)), dim=64, layers=0, pair="gated")
         method: CReSP | TargetedCReSP = (
             fclr(encoder, Snooker(count=2, length=3))
             if name == "fclr"
@@ -72,28 +72,32 @@ def snooker_overlap(small: bool) -> list[Row]:
         )
         for trained in (False, True):
             if trained:
-                ev.fit(method, training, epochs=epochs, batch_size=64, lr=0.002, seed=SEED, progress=told)
-            accuracy = _classify(method, training, test)
+                ev.fit(method, training, epochs=epochs, batch_size=64, lr=0.002, seed=SEED, progress=print_epoch)
+            accuracy = _overlap_accuracy(method, training, test)
             rows.append({"embedding": name if trained else f"{name}, untrained", "accuracy": accuracy})
             rows[-1]["paper"] = known if trained else ""
     return rows
 
 
-def _regress(encoder: nn.Module, training: ev.Dataset, test: ev.Dataset) -> list[float]:
+def _parameter_errors(encoder: nn.Module, training: ev.Dataset, test: ev.Dataset) -> list[float]:
     """Return the mean squared test errors of phase and amplitude, by ridge regression on standardised embeddings."""
-    labels = [_labels(data) for data in (training, test)]
-    z = [ev.embed(encoder, data).double().numpy() for data in (training, test)]
-    model = make_pipeline(StandardScaler(), Ridge(1e-3)).fit(z[0], labels[0])
-    return [float(each) for each in np.square(model.predict(z[1]) - labels[1]).mean(0)]
+    parameters = [_parameters(data) for data in (training, test)]
+    z = [ev.encode(encoder, data.sequences).double().numpy() for data in (training, test)]
+    model = make_pipeline(StandardScaler(), Ridge(1e-3)).fit(z[0], parameters[0])
+    return [float(error) for error in np.square(model.predict(z[1]) - parameters[1]).mean(0)]
 
 
-def _labels(data: ev.Dataset) -> Matrix:
+def _parameters(data: ev.Dataset) -> Matrix:
     static = data.sequences.static
     return np.stack([np.asarray(static[name]) for name in ("phase", "amplitude")], 1)
 
 
-def _classify(method: CReSP | TargetedCReSP, training: ev.Dataset, test: ev.Dataset) -> float:
-    """Return the test accuracy of logistic regression: on what is predicted at x*, or on the context beside x*."""
+def _overlap_accuracy(method: CReSP | TargetedCReSP, training: ev.Dataset, test: ev.Dataset) -> float:
+    """Return the test accuracy of logistic regression.
+
+    Its features are the prediction at x* for a targeted method, and the context's embedding together with x* for
+    others.
+    """
     sets = []
     for data, seed in ((training, SEED), (test, SEED + 1)):
         process = Snooker(count=1, length=6)
@@ -101,7 +105,7 @@ def _classify(method: CReSP | TargetedCReSP, training: ev.Dataset, test: ev.Data
         x, time = context.sequences, context.sequences.static["x*"]
         assert isinstance(time, Tensor)
         encoder = method.predictor if isinstance(method, TargetedCReSP) else method.encoder
-        z = ev.embed(encoder, context, events_per_batch=4096)
+        z = ev.encode(encoder, context.sequences, events_per_batch=4096)
         z = z if isinstance(method, TargetedCReSP) else torch.cat([z, time], 1)
         sets.append((z.numpy(), process.overlap(x, time[:, 0]).numpy()))
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(*sets[0])
@@ -109,12 +113,20 @@ def _classify(method: CReSP | TargetedCReSP, training: ev.Dataset, test: ev.Data
 
 
 def _majority(data: ev.Dataset) -> float:
-    """Return how often a trajectory shows the label that it shows most: what is right without looking at the time."""
+    """Return the share of times at which each trajectory has its more frequent label: the accuracy without the time."""
     x, times = data.sequences, torch.linspace(0, 1, 201)
     rows = torch.arange(len(x)).repeat_interleave(len(times))
     overlap = Snooker().overlap(x[rows], times.repeat(len(x))).view(len(x), -1).float().mean(1)
     return float(torch.maximum(overlap, 1 - overlap).mean())
 
 
+TABLES = {"sinusoids": sinusoid_parameters, "snooker": snooker_overlap}
+
+
+def main() -> None:
+    """Run the table that the command line names."""
+    run("cresp", TABLES)
+
+
 if __name__ == "__main__":
-    main("cresp", {"sinusoids": sinusoid_parameters, "snooker": snooker_overlap})
+    main()

@@ -2,25 +2,26 @@
 
 ::
 
-    shops     online_retail
-    medicine  physionet2012, nafld, pbc
-    machines  cmapss, uci_hapt
-    texts     debian_changelogs
-    folders   where the files are looked for
+    shops        online_retail
+    medicine     physionet2012, nafld, pbc
+    machines     cmapss, uci_hapt
+    changelogs   debian_changelogs
+    data_folder  the folder with the files
 
-Of each set, `…_frames` gives the raw events and the labels, and the function without that ending the same events as
-read by `eventvec.read`. Labels have one row per entity, null where an entity has none, and start with the key column.
-`…_moments` gives labels at several times of each history.
+For each set, `…_frames` returns the raw events and the labels, and the function without that ending returns the same
+events as read by `eventvec.read`, with the labels. The table of labels has one row per entity, null where the label is
+missing, and its first column is the key. `…_times` returns labels at several times of each history.
 """
 
 from __future__ import annotations
 
+from experiments.data.changelogs import debian_changelogs, debian_changelogs_frames, plain_words
 from experiments.data.machines import (
     CMAPSS_FILES,
     HAPT_CHANNELS,
     cmapss,
     cmapss_frames,
-    cmapss_moments,
+    cmapss_times,
     uci_hapt,
     uci_hapt_features,
     uci_hapt_frames,
@@ -31,12 +32,11 @@ from experiments.data.medicine import (
     nafld_frames,
     pbc,
     pbc_frames,
-    pbc_moments,
+    pbc_times,
     physionet2012,
     physionet2012_frames,
 )
 from experiments.data.shops import online_retail, online_retail_frames
-from experiments.data.texts import debian_changelogs, debian_changelogs_frames, plain_words
 
 __all__ = [
     "CMAPSS_FILES",
@@ -44,7 +44,7 @@ __all__ = [
     "PBC_FINDINGS",
     "cmapss",
     "cmapss_frames",
-    "cmapss_moments",
+    "cmapss_times",
     "debian_changelogs",
     "debian_changelogs_frames",
     "nafld",
@@ -53,7 +53,7 @@ __all__ = [
     "online_retail_frames",
     "pbc",
     "pbc_frames",
-    "pbc_moments",
+    "pbc_times",
     "physionet2012",
     "physionet2012_frames",
     "plain_words",

@@ -1,4 +1,4 @@
-"""Sensors: engines until they fail, telephones that are carried about."""
+"""Sensors: engines until their failure, and smartphones worn by people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 
 from eventvec.datasets.folders import Frames, Labelled
 from eventvec.tables import Fitting, read
-from experiments.data.folders import outside
+from experiments.data.data_folder import data_file
 
 CMAPSS_FILES = ("train_FD001", "test_FD001", "test_FD003")
 NEAR_END = 30  # cycles
@@ -18,16 +18,17 @@ HAPT_TEST_USERS = (2, 4, 9, 10, 12, 13, 18, 20, 24)
 
 
 def cmapss() -> Labelled:
-    """Return the sensor readings of 300 simulated turbofan engines, one event per flight, and how long each had left.
+    """Return the sensor readings of 300 simulated turbofan engines, one event per flight, and their remaining life.
 
     Entities are the engines of FD001 (train, run to failure; test, stopped before) and FD003 (test). Sensors that
-    never change are left out, and so are the three operating settings, which are noise in these subsets; the schema
-    standardises without the logarithm, for readings such as 2388.1 ± 0.07 would lose digits in it.
-    Labels: `set`, `subset`, `cycles` seen and `rul`, the cycles left after the last one seen (0 for train).
+    never change are left out, and so are the three operating settings, which are noise in these subsets. The schema
+    standardises without the logarithm, in which readings such as 2388.1 ± 0.07 would lose digits.
+    Labels: `set`, `subset`, the number of `cycles` in the data, and `rul`, the cycles left after the last one (0 for
+    train).
     Source: NASA C-MAPSS, Saxena et al. 2008, a work of the US government.
 
     Raises:
-        DataError: a file is not in the folder that EVENTVEC_DATA names.
+        DataError: If a file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> data, labels = cmapss()  # doctest: +SKIP
@@ -44,7 +45,7 @@ def cmapss_frames() -> Frames:
     """Return the events and labels of `cmapss` as tables; `engine` is set, subset and unit, such as train_FD001_007.
 
     Raises:
-        DataError: a file is not in the folder that EVENTVEC_DATA names.
+        DataError: If a file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> events, labels = cmapss_frames()  # doctest: +SKIP
@@ -55,37 +56,38 @@ def cmapss_frames() -> Frames:
     return events.select("engine", "cycle", *sensors), pl.concat([part[1] for part in parts]).sort("engine")
 
 
-def cmapss_moments() -> pl.DataFrame:
-    """Return a label for each cycle of `cmapss`: how long the engine had left after it, and whether fewer than 30.
+def cmapss_times() -> pl.DataFrame:
+    """Return labels for each cycle of `cmapss`: the number of cycles left after it, and whether it is below 30.
 
-    A row is `moment` (such as train_FD001_007_120), `engine`, `cycle`, `rul` and `near_end`. Cycles of one engine
-    belong to one side of a split. Engines of test were stopped before they failed: they have fewer cycles near the end.
+    The columns are `engine_cycle` (such as train_FD001_007_120), `engine`, `cycle`, `rul` and `near_end`. Cycles of one
+    engine belong on one side of a split. Engines of test were stopped before they failed, so they have fewer cycles
+    near the end.
 
     Raises:
-        DataError: a file is not in the folder that EVENTVEC_DATA names.
+        DataError: If a file is not in the folder that EVENTVEC_DATA names.
 
     Example:
-        >>> rows = histories(data, cmapss_moments(), name="moment", time="cycle", last=30)  # doctest: +SKIP
+        >>> rows = histories(data, cmapss_times(), name="engine_cycle", time="cycle", last=30)  # doctest: +SKIP
     """
     events, labels = cmapss_frames()
     cycles = events.select("engine", "cycle").join(labels, on="engine", maintain_order="left")
     left = pl.col("rul") + pl.col("cycles") - pl.col("cycle")
     name = pl.format("{}_{}", "engine", pl.col("cycle").cast(pl.String).str.zfill(3))
-    return cycles.select(name.alias("moment"), "engine", "cycle", rul=left, near_end=left < NEAR_END)
+    return cycles.select(name.alias("engine_cycle"), "engine", "cycle", rul=left, near_end=left < NEAR_END)
 
 
 def uci_hapt() -> Labelled:
-    """Return windows of smartphone motion at 50 Hz, each with twelve simple features, and what its wearer did.
+    """Return windows of smartphone motion at 50 Hz, each with twelve simple features, and the wearer's activity.
 
-    A window is 128 samples (2.56 s) of acceleration (g) and rotation (rad/s) in x, y and z, with half of it in common
-    with the next, cut from a stretch of one basic activity; `t` is the number of the sample. The features of
-    `uci_hapt_features` are static columns. All scales are fitted without the logarithm, on all windows: to leave the
+    A window is 128 samples (2.56 s) of acceleration (g) and rotation (rad/s) in x, y and z, cut from a stretch of one
+    basic activity; it shares half of its samples with the next one. `t` is the number of the sample. The features of
+    `uci_hapt_features` are static columns. All scales are fitted without the logarithm, to all windows: to leave the
     test users out of them, read the tables of `uci_hapt_frames` yourself.
-    Labels: `user` (30), `activity` (6), and `test`, whether the user is one of the nine that UCI HAR tests on.
+    Labels: `user` (30), `activity` (6), and `test`, true if the user is one of the nine in the test set of UCI HAR.
     Source: UCI repository, data set 341, Reyes-Ortiz et al. 2015, CC BY 4.0.
 
     Raises:
-        DataError: the file is not in the folder that EVENTVEC_DATA names.
+        DataError: If the file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> data, labels = uci_hapt()  # doctest: +SKIP
@@ -99,16 +101,16 @@ def uci_hapt() -> Labelled:
 
 
 def uci_hapt_frames() -> Frames:
-    """Return the events and labels of `uci_hapt` as tables, windows numbered by user, recording and time.
+    """Return the events and labels of `uci_hapt` as tables, with windows numbered by user, recording and time.
 
     Raises:
-        DataError: the file is not in the folder that EVENTVEC_DATA names.
+        DataError: If the file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> events, labels = uci_hapt_frames()  # doctest: +SKIP
     """
     origin = "https://archive.ics.uci.edu/dataset/341"
-    samples = pl.read_parquet(outside("uci_hapt_raw/hapt_raw.parquet", origin)).sort("user", "exp", "t")
+    samples = pl.read_parquet(data_file("uci_hapt_raw/hapt_raw.parquet", origin)).sort("user", "exp", "t")
     stretches = (
         samples.with_row_index("start")
         .group_by(pl.struct("user", "exp", "label").rle_id().alias("stretch"), maintain_order=True)
@@ -130,11 +132,12 @@ def uci_hapt_frames() -> Frames:
 
 
 def uci_hapt_features(events: pl.DataFrame) -> pl.DataFrame:
-    """Return twelve simple features of each window of `uci_hapt_frames`, such as an engineer would write down first.
+    """Return twelve simple features of each window of `uci_hapt_frames`.
 
-    Means of the acceleration in x, y and z (the posture), its standard deviations, and its correlations xy, xz and yz;
-    the energy of the rotation (mean of the squared length); of the length of the acceleration the standard deviation
-    and the frequency (Hz) of most power, the mean left out. A correlation with a channel that never changes is null.
+    These are the mean of the acceleration in x, y and z (the posture), its standard deviations, and its correlations
+    xy, xz and yz; the energy of the rotation (mean of the squared length); and, for the length of the acceleration, its
+    standard deviation and the frequency (Hz) with the most power, apart from the mean. A correlation with a constant
+    channel is null.
 
     Args:
         events: windows of 128 rows each, in order of time.
@@ -164,15 +167,15 @@ def uci_hapt_features(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _engines(name: str) -> Frames:
-    """Return the events and labels of one file; its name is the set, then the subset."""
+    """Return the events and labels of one file, whose name is the set followed by the subset."""
     origin = "https://www.nasa.gov/intelligent-systems-division/discovery-and-systems-health/pcoe"
-    chosen, subset = name.split("_")
+    part, subset = name.split("_")
     unit = pl.col("unit").cast(pl.String).str.zfill(3)
-    raw = pl.read_parquet(outside(f"cmapss/{name}.parquet", origin))
+    raw = pl.read_parquet(data_file(f"cmapss/{name}.parquet", origin))
     events = raw.with_columns(pl.format(f"{name}_{{}}", unit).alias("engine")).drop("^set.*$")
     ends = events.group_by("unit", "engine").agg(pl.col("cycle").max().alias("cycles")).sort("unit")
     left = pl.Series("rul", [0] * len(ends))
-    if chosen == "test":  # row i of the file belongs to unit i + 1
-        left = pl.read_parquet(outside(f"cmapss/RUL_{subset}.parquet", origin))["RUL"].alias("rul")
-    labels = ends.select("engine", pl.lit(chosen).alias("set"), pl.lit(subset).alias("subset"), "cycles")
+    if part == "test":  # row i of the file belongs to unit i + 1
+        left = pl.read_parquet(data_file(f"cmapss/RUL_{subset}.parquet", origin))["RUL"].alias("rul")
+    labels = ends.select("engine", pl.lit(part).alias("set"), pl.lit(subset).alias("subset"), "cycles")
     return events.drop("unit"), labels.with_columns(left.cast(pl.Int64))

@@ -1,4 +1,4 @@
-"""Customers of a shop: what they bought, and who never came back."""
+"""Customers of an online shop: their purchases, and who did not come back."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import polars as pl
 
 from eventvec.datasets.folders import Frames, Labelled
 from eventvec.tables import read
-from experiments.data.folders import outside
+from experiments.data.data_folder import data_file
 
 CHURN_FROM = pl.datetime(2011, 9, 9)
 
 
 def online_retail() -> Labelled:
-    """Return what 3,404 customers of a British shop bought before 9 September 2011, and who never came back.
+    """Return the purchases of 3,404 customers of a British shop before 9 September 2011, and who did not come back.
 
-    Labels: `churn`, no invoice on or after that day (42.5 %). Cancelled lines are events of negative quantity; lines
-    without a customer are left out. Source: UCI repository, data set 352, CC BY 4.0.
+    Labels: `churn`, true if there is no invoice on or after that day (42.5 %). Cancelled lines are events of negative
+    quantity; lines without a customer are left out. Source: UCI repository, data set 352, CC BY 4.0.
 
     Raises:
-        DataError: the file is not in the folder that EVENTVEC_DATA names.
+        DataError: If the file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> data, labels = online_retail()  # doctest: +SKIP
@@ -40,12 +40,12 @@ def online_retail_frames() -> Frames:
     """Return the events and labels of `online_retail` as tables.
 
     Raises:
-        DataError: the file is not in the folder that EVENTVEC_DATA names.
+        DataError: If the file is not in the folder that EVENTVEC_DATA names.
 
     Example:
         >>> events, labels = online_retail_frames()  # doctest: +SKIP
     """
-    path = outside("online_retail/transactions.parquet", "https://archive.ics.uci.edu/dataset/352/online+retail")
+    path = data_file("online_retail/transactions.parquet", "https://archive.ics.uci.edu/dataset/352/online+retail")
     lines = pl.read_parquet(path).filter(pl.col("CustomerID").is_not_null())
     before = pl.col("InvoiceDate") < CHURN_FROM
     labels = (

@@ -1,1 +1,1 @@
-"""ExpCLR: does an encoder that learns from a dozen simple features know more than the features?"""
+"""ExpCLR: is an encoder that learns from a dozen simple features worth more than the features?"""

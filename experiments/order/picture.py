@@ -1,6 +1,6 @@
-"""Figure 2 as a picture: `python -m experiments.order figure2 --json | python -m experiments.order.picture > FILE.svg`.
+"""Draw Figure 2 as SVG: `python -m experiments.order figure2 --json | python -m experiments.order.picture > FILE.svg`.
 
-Written by hand, since none of the project's dependencies writes a static picture.
+The SVG is written directly, because none of the project's dependencies draws static pictures.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ import json
 import math
 import sys
 
-from experiments.tables import Row
+from experiments.command_line import Row
 
 COLOURS = {"ocp": "#0072b2", "ocp_biased": "#e69f00", "pcl": "#009e73"}
 NAMES = {"ocp": "OCP", "ocp_biased": "OCP-biased", "pcl": "PCL"}
-WIDTH, HEIGHT, LEFT, TOP = 460, 210, 60, 40  # of a panel's axes, and around them
-LOW, HIGH = 1.5, 4.1  # of the vertical axis
+WIDTH, HEIGHT, LEFT, TOP = 460, 210, 60, 40  # of a panel's axes, and of the margins
+LOW, HIGH = 1.5, 4.1  # limits of the vertical axis
 
 
 def svg(rows: list[Row]) -> str:
-    """Return a picture of two panels: features recovered by number of pairs, and rings where the reference lies."""
-    parts, high = [], TOP
+    """Return two panels with the number of recovered features by number of pairs; rings are the reference values."""
+    parts, top = [], TOP
     for number in (1, 2):
-        parts += _panel([row for row in rows if row["distribution"] == number], number, high)
-        high += HEIGHT + 75
-    size = f'width="{LEFT + WIDTH + 130}" height="{high - 15}"'
+        parts += _panel([row for row in rows if row["distribution"] == number], number, top)
+        top += HEIGHT + 75
+    size = f'width="{LEFT + WIDTH + 130}" height="{top - 15}"'
     style = 'font-family="sans-serif" font-size="12" fill="#222"'
-    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>', _white(), *parts, "</svg>\n"])
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>', _background(), *parts, "</svg>\n"])
 
 
 def _panel(rows: list[Row], number: int, top: int) -> list[str]:
-    """Return the lines of one distribution, whose axes begin that far from the top."""
+    """Return the SVG elements of one distribution, with the axes beginning at height `top`."""
     sizes = sorted({row["m"] for row in rows})
 
     def x(m: float) -> float:
@@ -46,15 +46,15 @@ def _panel(rows: list[Row], number: int, top: int) -> list[str]:
         if m in (50, 100, 200, 400, 1000, 2000, 4000, 8000, 16000):
             parts.append(_text(x(m), top + HEIGHT + 18, f"{m:,}", "middle"))
     parts.append(_text(LEFT + WIDTH / 2, top + HEIGHT + 36, "pairs (rings: reference)", "middle"))
-    for place, (scheme, colour) in enumerate(COLOURS.items()):
-        line = sorted((row["m"], row["recovered"], row["recovered known"]) for row in rows if row["scheme"] == scheme)
+    for place, (method, colour) in enumerate(COLOURS.items()):
+        line = sorted((row["m"], row["recovered"], row["recovered known"]) for row in rows if row["method"] == method)
         path = " ".join(f"{x(m):.1f},{y(ours):.1f}" for m, ours, _ in line)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for m, _, known in line:
             parts.append(f'<circle cx="{x(m):.1f}" cy="{y(known):.1f}" r="4" fill="none" stroke="{colour}"/>')
-        high = top + 60 + 22 * place
-        parts.append(f'<path d="M{LEFT + WIDTH + 20} {high}h22" stroke="{colour}" stroke-width="2"/>')
-        parts.append(_text(LEFT + WIDTH + 48, high + 4, NAMES[scheme], "start"))
+        height = top + 60 + 22 * place
+        parts.append(f'<path d="M{LEFT + WIDTH + 20} {height}h22" stroke="{colour}" stroke-width="2"/>')
+        parts.append(_text(LEFT + WIDTH + 48, height + 4, NAMES[method], "start"))
     return parts
 
 
@@ -62,7 +62,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
 
 
-def _white() -> str:
+def _background() -> str:
     return '<rect width="100%" height="100%" fill="white"/>'
 
 

@@ -1,6 +1,7 @@
-"""Reference values of the synthetic study. The paper prints Figure 2 without numbers; these are from an earlier run.
+"""Reference values of the synthetic study, from an independent run of the paper's recipe.
 
-They were measured once, outside this project, with 100 data sets for each cell and scikit-learn's optimum.
+The paper prints Figure 2 without numbers. These values were measured once, outside this project, with 100 data sets per
+cell and scikit-learn's optimum.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ BY_ERROR = {
     (2, "ocp_biased"): _cells("2.09 2.13 2.33 2.57 2.65 2.76 2.81 3.18 3.43 3.73 3.94"),
     (2, "pcl"): _cells("2.36 2.50 2.90 3.04 3.30 3.36 3.52 3.58 3.57 3.84 3.90"),
 }
-"""Mean number of features of S that are recovered, by distribution, scheme and pairs, selected by 0-1 error."""
+"""Mean number of recovered features of S by distribution, method and number of pairs, selected by 0-1 error."""
 
 ALL = {
     (1, "ocp"): _cells("0 .02 .09 .16 .25 .37 .42 .78 .91 1 1"),
@@ -30,7 +31,7 @@ ALL = {
     (2, "ocp_biased"): _cells("0 .01 .01 .03 .06 .06 .11 .31 .46 .73 .94"),
     (2, "pcl"): _cells(".04 .03 .20 .21 .39 .37 .53 .58 .57 .84 .90"),
 }
-"""Share of the data sets in which all four are recovered, selected by 0-1 error."""
+"""Share of data sets in which all four features are recovered, selected by 0-1 error."""
 
 BY_LOSS = {
     (1, "ocp"): _cells("2.22 2.92 3.64 3.95 4 4 4 4 4 4 4"),
@@ -40,7 +41,7 @@ BY_LOSS = {
     (2, "ocp_biased"): _cells("2.13 2.35 2.68 3.37 3.69 3.89 3.92 4 4 4 4"),
     (2, "pcl"): _cells("2.34 2.81 3.18 3.36 3.46 3.57 3.72 3.86 3.95 4 4"),
 }
-"""The mean numbers, selected by cross-entropy."""
+"""Mean number of recovered features of S, selected by cross-entropy."""
 
 POPULATION = {
     (1, "ocp"): (0.406, 0.4165),
@@ -50,9 +51,15 @@ POPULATION = {
     (2, "ocp_biased"): (0.453, 0.461),
     (2, "pcl"): (0.336, 0.343),
 }
-"""0-1 errors of the regression on 600,000 pairs: of S, and of the best other subset. Of PCL, the error of S is above
-the least one that is possible (.3297), since the paper's features cannot tell all patterns of two times four bits."""
+"""0-1 errors of the regression on 600,000 pairs, for S and for the best other subset.
+
+For PCL the error of S is above the least possible one (.3297), because a linear model on the paper's features cannot
+separate all patterns of two times four bits.
+"""
 
 ANALYTIC = {"ocp": 0.4072, "ocp_biased": 0.4536}
-"""The error of S that the paper's formulas give: half of P[S unchanged], which is .96² · .94²; biased, a third of
-P[S grows] in addition, under the law of biased pairs."""
+"""The error of S by the paper's formulas.
+
+For OCP it is half of P[S unchanged], which is .96² · .94². For OCP-biased, a third of P[S grows] is added, under the
+distribution of biased pairs.
+"""

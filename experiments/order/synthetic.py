@@ -1,4 +1,4 @@
-"""The synthetic study (Agrawal et al. 2022, Section 4.1 and Appendix B): which features do pairs of windows pick?"""
+"""The synthetic study (Agrawal et al. 2022, Section 4.1 and Appendix B): which features do pairs of windows select?"""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from eventvec.sequences import Sequences
-from eventvec.views.pairs import BiasedOrderPairs, OrderPairs, PermutationPairs
+from eventvec.views import BiasedOrderPairs, OrderPairs, PermutationPairs
+from experiments.command_line import Row
+from experiments.order.exhaustive_search import Subsets, exhaustive
 from experiments.order.reference import ALL, ANALYTIC, BY_ERROR, BY_LOSS, POPULATION, SIZES
-from experiments.order.selection import Subsets, exhaustive
-from experiments.tables import Row
 
 SEED, REPEATS, LENGTH = 0, 100, 10
-ACTIVE = (0.4, 0.4, 0.6, 0.6)  # chance that a feature of S is ever turned on
-SCHEMES = {"ocp": OrderPairs(), "ocp_biased": BiasedOrderPairs(), "pcl": PermutationPairs()}
+ACTIVE = (0.4, 0.4, 0.6, 0.6)  # probabilities that the features of S are ever turned on
+SAMPLERS = {"ocp": OrderPairs(), "ocp_biased": BiasedOrderPairs(), "pcl": PermutationPairs()}
 BLOCK = 200_000  # trajectories that are drawn at a time
 
 
@@ -28,14 +28,16 @@ BLOCK = 200_000  # trajectories that are drawn at a time
 class Distribution:
     """Trajectories of bits: four irreversible features S, then noisy copies of the first of them, then a background.
 
-    A feature of S is turned on with its chance, at a step that is uniform over the trajectory (the first included),
-    and stays on. The paper writes `P[copy = feature] = 1 - ε`, so ε is the chance that a copy disagrees; the other
-    reading is its complement, which spans the same representations. The background starts uniformly.
+    A feature of S is turned on with its probability, at a step that is uniform over the trajectory (the first
+    included), and stays on. The background starts uniformly.
+
+    The paper writes `P[copy = feature] = 1 - ε`, so ε is the probability that a copy disagrees. The other reading is
+    the complement of the copies, which spans the same representations.
 
     Args:
-        copies: how many features of S have a noisy copy.
-        flip: chance that a copy disagrees with its feature, at each step anew: the paper's ε.
-        stay: chance that the background bit stays as it was; 0 alternates ("periodic with period 1").
+        copies: number of features of S that have a noisy copy.
+        flip: probability that a copy disagrees with its feature, drawn anew at each step: the paper's ε.
+        stay: probability that the background bit keeps its value; at 0 it alternates ("periodic with period 1").
     """
 
     copies: int
@@ -58,40 +60,40 @@ class Distribution:
 DISTRIBUTIONS = {1: Distribution(copies=3, flip=0.7, stay=0.0), 2: Distribution(copies=2, flip=0.55, stay=0.3)}
 
 
-def selected(x: Sequences, scheme: str, sets: int, rng: torch.Generator) -> Subsets:
-    """Return what each subset of four features is worth on one pair of each trajectory, the rows cut into data sets."""
-    views, label = SCHEMES[scheme](x, rng)
+def evaluate_subsets(x: Sequences, method: str, sets: int, rng: torch.Generator) -> Subsets:
+    """Return the errors of all subsets of four features on one pair per trajectory; the rows form several data sets."""
+    views, label = SAMPLERS[method](x, rng)
     first, second = views.values("bits").view(2, sets, len(x) // sets, -1)
     return exhaustive(first, second, label.view(sets, -1), size=len(ACTIVE))
 
 
 def figure2(small: bool, by: Literal["error", "loss"]) -> list[Row]:
-    """Return one row per distribution, scheme and size: how many features of S the best subset has, over 100 sets."""
-    rows, begun = [], time.perf_counter()
+    """Return one row per distribution, method and size: the recovered features of S, averaged over 100 data sets."""
+    rows, start = [], time.perf_counter()
     for number in DISTRIBUTIONS:
         for m in SIZES[:3] if small else SIZES:
-            rng = torch.Generator().manual_seed(SEED + 100_000 * number + m)  # no cell depends on another one
+            rng = torch.Generator().manual_seed(SEED + 100_000 * number + m)  # makes cells independent of one another
             parts = list(_recovered(number, m, 5 if small else REPEATS, by, rng))
-            for scheme in SCHEMES:
-                rows.append(_row(number, scheme, m, torch.cat([part[scheme] for part in parts]), by))
-            print(f"distribution {number}, {m} pairs: {time.perf_counter() - begun:.0f} s", file=sys.stderr)
-    return sorted(rows, key=lambda row: (row["distribution"], row["scheme"]))
+            for method in SAMPLERS:
+                rows.append(_row(number, method, m, torch.cat([part[method] for part in parts]), by))
+            print(f"distribution {number}, {m} pairs: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    return sorted(rows, key=lambda row: (row["distribution"], row["method"]))
 
 
 def population(small: bool) -> list[Row]:
-    """Return the errors of S and of the best other subset on as many pairs as stand for the population."""
+    """Return the errors of S and of the best other subset on a number of pairs that approximates the population."""
     rng, rows, pairs = torch.Generator().manual_seed(SEED), [], 6_000 if small else 600_000
     for number, distribution in DISTRIBUTIONS.items():
         x = distribution.draw(pairs, rng)
-        for scheme in SCHEMES:
-            found = selected(x, scheme, 1, rng)
-            error, known = found.error[0], POPULATION[number, scheme]
-            other = int(error[1:].argmin()) + 1  # S, the first four features, is the first subset
+        for method in SAMPLERS:
+            subsets = evaluate_subsets(x, method, 1, rng)
+            error, known = subsets.error[0], POPULATION[number, method]
+            other = int(error[1:].argmin()) + 1  # the first subset is S, the first four features
             rows.append(
                 {
-                    "distribution": number, "scheme": scheme, "pairs": pairs,
-                    "S": float(error[0]), "S analytic": ANALYTIC.get(scheme, ""), "S known": known[0],
-                    "best other": float(error[other]), "its features": _names(number, found.features[other]),
+                    "distribution": number, "method": method, "pairs": pairs,
+                    "S": float(error[0]), "S analytic": ANALYTIC.get(method, ""), "S known": known[0],
+                    "best other": float(error[other]), "its features": _names(number, subsets.features[other]),
                     "best other known": known[1],
                 }
             )  # fmt: skip
@@ -101,32 +103,34 @@ def population(small: bool) -> list[Row]:
 def _recovered(
     number: int, m: int, repeats: int, by: Literal["error", "loss"], rng: torch.Generator
 ) -> Iterator[dict[str, Tensor]]:
-    """Yield, of some data sets at a time, how many features of S each scheme's best subset has; the trajectories are
-    the same for all schemes."""
+    """Yield the number of features of S in each method's best subset, for some data sets at a time.
+
+    The trajectories are the same for all methods.
+    """
     for sets in torch.arange(repeats).split(max(1, BLOCK // m)):
         x = DISTRIBUTIONS[number].draw(len(sets) * m, rng)
         yield {
-            scheme: (selected(x, scheme, len(sets), rng).best(rng, by) < len(ACTIVE)).sum(1).double()
-            for scheme in SCHEMES
+            method: (evaluate_subsets(x, method, len(sets), rng).best(rng, by) < len(ACTIVE)).sum(1).double()
+            for method in SAMPLERS
         }
 
 
-def _row(number: int, scheme: str, m: int, recovered: Tensor, by: Literal["error", "loss"]) -> Row:
-    ours, known = float(recovered.mean()), (BY_ERROR if by == "error" else BY_LOSS)[number, scheme][m]
+def _row(number: int, method: str, m: int, recovered: Tensor, by: Literal["error", "loss"]) -> Row:
+    ours, known = float(recovered.mean()), (BY_ERROR if by == "error" else BY_LOSS)[number, method][m]
     share = float((recovered == len(ACTIVE)).double().mean())
-    known_share = ALL[number, scheme][m] if by == "error" else ""
-    least = spread(known, known_share if by == "error" else float(known == 4))
+    known_share = ALL[number, method][m] if by == "error" else ""
+    least = least_variance(known, known_share if by == "error" else float(known == 4))
     error = math.sqrt(2 * max(float(recovered.var()), least) / len(recovered))
     return {
-        "distribution": number, "scheme": scheme, "m": m, "recovered": ours, "all": share, "recovered known": known,
+        "distribution": number, "method": method, "m": m, "recovered": ours, "all": share, "recovered known": known,
         "all known": known_share, "difference": ours - known, "standard error": error,
     }  # fmt: skip
 
 
-def spread(mean: float, share: float) -> float:
-    """Return the least variance of whole numbers up to 4 with this mean, of which this share is 4.
+def least_variance(mean: float, share: float) -> float:
+    """Return the least variance of whole numbers up to 4 that have this mean and this share of fours.
 
-    The reference tells no variance; where all of our own repeats agree, its variance is at least this.
+    The variance of the reference is unknown, but at least this, also where all of our repeats agree.
     """
     if share == 1:
         return 0.0
@@ -135,7 +139,7 @@ def spread(mean: float, share: float) -> float:
 
 
 def _names(number: int, features: Tensor) -> str:
-    """Return what the features are called: S1 to S4, their copies C1 …, and the background B."""
+    """Return the names of features: S1 to S4, their copies C1 …, and the background B."""
     copies = DISTRIBUTIONS[number].copies
     names = [f"S{i}" for i in range(1, 5)] + [f"C{i}" for i in range(1, copies + 1)] + ["B"]
     return " ".join(names[i] for i in features.tolist())

@@ -1,1 +1,1 @@
-"""TPP-Embedding: histories found by their descriptions."""
+"""TPP-Embedding: finding histories by their descriptions (Liu and Quan 2024)."""

@@ -1,132 +1,67 @@
 """eventvec turns event histories into vectors.
 
-Read events with `read`, build an encoder and a method, train with `fit`, get one vector per entity with `embed`, and
-ask what they are worth with `evaluate`. See the README for the command line.
+Read events with `read`, train with `fit`, get one vector per entity with `embed`, and measure what the vectors are
+worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec.methods`, view samplers in
+`eventvec.views`, losses in `eventvec.losses`, public data sets in `eventvec.datasets`. See the README for the command
+line.
 """
 
+from eventvec import datasets, encoders, losses, methods, views
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
-from eventvec.dataset import Dataset
-from eventvec.diagnosis import diagnose
-from eventvec.embedding import embed
-from eventvec.encoders import (
-    ENCODERS,
-    GRU,
-    LSTM,
-    EventEncoder,
-    LanguageEncoder,
-    PaperTransformer,
-    Recurrent,
-    SetEncoder,
-    TemporalConvolution,
-    TextEncoder,
-    Transformer,
-)
+from eventvec.dataset import Dataset, Origin
+from eventvec.diagnosis import Diagnosis, diagnose
+from eventvec.embedding import embed, encode
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
-from eventvec.evaluation import evaluate, join_labels
-from eventvec.losses.negatives import HardNegatives
-from eventvec.methods import (
-    CPC,
-    METHODS,
-    RTD,
-    CoLES,
-    CReSP,
-    CrossOrder,
-    ExpCLR,
-    MaskedLanguage,
-    Order,
-    Siamese,
-    SlicePairs,
-    Supervised,
-    TargetedCReSP,
-    TPPEmbedding,
-    entity_contrastive,
-    fclr,
-    nsp,
-    ocp,
-    ocp_biased,
-    pcl,
-    sop,
-)
+from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.prediction import predict
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.tables import Fitting, attach, read, read_embeddings, until, write
-from eventvec.training.loop import Result, fit
-from eventvec.updating.batches import update
-from eventvec.updating.store import forget
-from eventvec.views import RandomSlices, RejectionSlices, as_of
-from eventvec.views.pairs import BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
+from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, until, write
+from eventvec.training import FitOptions, fine_tune, fit
+from eventvec.updating import Updated, forget, update
+from eventvec.views import as_of
 
 __all__ = [
-    "CPC",
-    "ENCODERS",
-    "GRU",
-    "LSTM",
-    "METHODS",
-    "RTD",
-    "BiasedOrderPairs",
-    "CReSP",
     "CheckpointError",
-    "CoLES",
     "ConfigError",
-    "CrossOrder",
     "DataError",
     "Dataset",
-    "EntityPairs",
-    "EventEncoder",
+    "Diagnosis",
+    "Embeddings",
+    "Evaluation",
     "EventvecError",
-    "ExpCLR",
+    "FitOptions",
     "Fitting",
-    "HardNegatives",
-    "LanguageEncoder",
-    "MaskedLanguage",
-    "NextPairs",
-    "Order",
-    "OrderPairs",
-    "PaperTransformer",
-    "PermutationPairs",
-    "RandomSlices",
-    "Recurrent",
-    "RejectionSlices",
-    "Result",
+    "Origin",
     "Run",
     "Schema",
     "Sequences",
-    "SetEncoder",
-    "Siamese",
-    "SlicePairs",
-    "Supervised",
-    "SwappedPairs",
-    "TPPEmbedding",
-    "TargetedCReSP",
-    "TemporalConvolution",
-    "TextEncoder",
-    "Transformer",
+    "Updated",
     "as_of",
     "attach",
     "build_method",
+    "datasets",
     "diagnose",
     "embed",
-    "entity_contrastive",
+    "encode",
+    "encoders",
     "evaluate",
-    "fclr",
+    "fine_tune",
     "fit",
     "forget",
     "join",
-    "join_labels",
     "load",
-    "nsp",
-    "ocp",
-    "ocp_biased",
-    "pcl",
+    "losses",
+    "methods",
     "predict",
     "read",
     "read_embeddings",
+    "score_features",
     "searchsorted",
-    "sop",
     "stack",
     "until",
     "update",
+    "views",
     "write",
 ]

@@ -1,7 +1,8 @@
-"""A run is a folder of plain files: configuration, schema, weights, metrics, where they came from, a model card.
+"""A run: a trained method with its schema and configuration, in memory or as a folder of plain files.
 
-Nothing is ever pickled: weights are safetensors, the rest is TOML and JSON, so loading never executes code. Files have
-mode 0600 and appear whole or not at all.
+The folder holds the configuration, the schema, the weights, the metrics, the origin and a model card. Nothing is
+pickled: weights are safetensors, and the rest is TOML, JSON and Markdown, so that loading never executes code. Files
+have mode 0600 and are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,38 +11,48 @@ import json
 import platform
 import tomllib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import tomli_w
 import torch
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec.config import Table, build_method
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError
+from eventvec.embedding import Progress, embed
+from eventvec.encoders.interface import Encoder
+from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import whole
-from eventvec.methods.cresp_targeted import Prediction
+from eventvec.lineage import Lineage, attach_lineage, lineage_of
+from eventvec.methods.declarations import Method, static_columns
+from eventvec.model_card import render_card
+from eventvec.options import accepts, gather
+from eventvec.precision import Precision
 from eventvec.schema import Schema
+from eventvec.tables import Embeddings, read
+from eventvec.tables.read_options import Cuts, TableFormat, today
+from eventvec.tables.sources import Tabular
 
 FORMAT = 1
-"""Version of the run folder; a newer one is refused."""
+"""The version of the run folder; newer ones are refused."""
 
-OWN = ("config.toml", "schema.json")
-"""Files that stand in a folder before it is a run: a run that was killed there may be begun again."""
+FIRST_FILES = ("config.toml", "schema.json")
+"""The files of a folder that is not yet a run: a run that was killed at that point may be started again."""
 
-STATIC = ("label", "features", "description")
-"""Options of methods that name static columns: those that training learns from and that a run keeps the schema of."""
+Record = dict[str, float | int | None]
+"""The course of training after a step or an epoch, see `Run.history`."""
 
 
 class _Info(BaseModel, extra="allow"):
-    """What a `run.json` has to hold; it may hold more."""
+    """The required content of a `run.json`, which may have more."""
 
     format: int
     id: str
@@ -54,45 +65,165 @@ class _Info(BaseModel, extra="allow"):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What a run folder holds.
+    """A trained method with its schema, its configuration and the record of its training. `fit` and `load` return it.
 
     Args:
-        path: the folder.
-        id: random name of the run; embeddings and states carry it.
-        config: the tables that built the method.
-        schema: what the columns of the events mean.
-        method: the method with its trained weights, in evaluation mode.
-        info: seed, data fingerprint, library versions, counts, and whether training has `finished`. Of this run and all
-            that its encoder comes from: `labels`, the static columns that it was trained on, and `holdouts`, a record
-            per run, the earliest first: its id (`run`), the `fraction` held out (or none), `seed` and `fingerprint`.
+        method: The method with its trained weights.
+        schema: What the columns of the events mean, with the static columns that the method learned from.
+        config: The tables `encoder`, `method`, `data` and `fit`, from which the run can be repeated; empty for a run in
+            memory whose method has no name in configurations.
+        info: The content of `run.json`: `id`, `seed`, data `fingerprint`, library `versions`, counts, the results of
+            training, and whether it has `finished`. For this run and all before it that trained its encoder, `labels`
+            and `holdouts`, see `lineage.Lineage`.
+        path: The run folder; None for a run in memory.
+        notes: Sentences about what was counted or left out.
 
     Example:
+        >>> import polars as pl
         >>> import eventvec as ev
-        >>> run = ev.load("run")  # doctest: +SKIP
-        >>> run.schema.key, run.encoder.dim, run.info["seed"]  # doctest: +SKIP
-        ('card', 128, 0)
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
+        >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> run.schema.key, run.stopped, run.embed(events).shape
+        ('card', 'epochs', (2, 32))
     """
 
-    path: Path
-    id: str
-    config: Table
+    method: Method
     schema: Schema
-    method: nn.Module
+    config: Table
     info: Mapping[str, Any]
+    path: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        place = f" in {self.path}" if self.path else ""
+        return f"Run({self.id}{place}, {type(self.method).__name__}, {self.steps:,} steps)"
 
     @property
-    def encoder(self) -> nn.Module:
+    def id(self) -> str:
+        """The random name of the run; embeddings and entity states carry it."""
+        return str(self.info["id"])
+
+    @property
+    def encoder(self) -> Encoder:
         """The trained encoder."""
-        encoder = self.method.encoder
-        assert isinstance(encoder, nn.Module)
-        return encoder
+        return self.method.encoder
+
+    @property
+    def lineage(self) -> Lineage:
+        """What the encoder was trained on, in this run and those before it."""
+        path = str(self.path) if self.path else None
+        return Lineage(self.id, tuple(self.info["labels"]), tuple(self.info["holdouts"]), path)
+
+    @property
+    def history(self) -> tuple[Record, ...]:
+        """One record per epoch.
+
+        Each has `epoch`, `step`, `loss` (the mean over its steps), `validation` (or None), `lr`, `seconds` (since the
+        start, earlier sessions of a resumed run included), `events_per_second`, and `share`, the share of the bound
+        that is used up.
+        """
+        return tuple(self.info["history"])
+
+    @property
+    def steps(self) -> int:
+        """The number of optimizer steps."""
+        return int(self.info["steps"])
+
+    @property
+    def seconds(self) -> float:
+        """The time that training took, earlier sessions of a resumed run included."""
+        return float(self.info["seconds"])
+
+    @property
+    def stopped(self) -> str:
+        """What ended the training: `epochs`, `time` or `early stopping`."""
+        return str(self.info["stopped"])
+
+    @property
+    def usable(self) -> int:
+        """The number of entities that could be used, those held out for validation included."""
+        return int(self.info["usable"])
+
+    @accepts(Cuts, TableFormat)
+    def read(self, events: Dataset | Tabular | Sequence[Mapping[str, Any]], **options: Any) -> Dataset:
+        """Return events, coded by the run's schema.
+
+        Args:
+            events: A table, as `read` takes it; a list of events as dictionaries; or a data set that was read by the
+                run's schema. Dictionaries without the key are the events of one entity, whose key is 0.
+            options: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and `TableFormat`
+                (time_format, key_as).
+
+        Raises:
+            ConfigError: If there is no such option, or the options contradict one another.
+            DataError: If the events cannot be used, or were read by another schema.
+        """
+        gather(options, Cuts, TableFormat)  # `read` accepts further options, which the schema decides here
+        if isinstance(events, Dataset):
+            if options:
+                raise ConfigError(f"{next(iter(options))} applies to a table, but the events are a data set already")
+            self.check_schema(events.schema)
+            return events
+        if isinstance(events, list | tuple):
+            events = events_table(events, self.schema)
+        return read(events, schema=self.schema, **options)
+
+    @accepts(Cuts, TableFormat)
+    def embed(
+        self,
+        events: Dataset | Tabular | Sequence[Mapping[str, Any]],
+        *,
+        normalize: bool = False,
+        precision: Precision = "float32",
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Embeddings:
+        """Return the embedding of each entity.
+
+        Args:
+            events: The events, as for `Run.read`.
+            normalize: Whether each embedding is scaled to length 1.
+            precision: The precision of matrix products, see `embedding.encode`.
+            progress: Called with the number of entities done and of all entities.
+            options: As for `Run.read`.
+
+        Raises:
+            ConfigError: If there is no such option, or the options contradict one another.
+            DataError: If the events cannot be used, or an embedding is not finite.
+        """
+        data = self.read(events, **options)
+        return embed(self.encoder, data, normalize=normalize, precision=precision, progress=progress)
+
+    def check_schema(self, schema: Schema) -> None:
+        """Raise an error for events that were not coded by the run's schema.
+
+        Raises:
+            DataError: If the schema codes events in another way than the run's.
+        """
+        parts = ("categorical", "numeric", "gap", "clock")
+        different = [part for part in parts if getattr(schema, part) != getattr(self.schema, part)]
+        if not different and not schema.clock and schema.time_kind != self.schema.time_kind:
+            different = ["time_kind"]
+        if different:
+            raise DataError(
+                f"the events were read by another schema than the run's, which differs in {different[0]}; read them "
+                "by the run's: run.read(...), or read(..., schema=run.schema)"
+            )
 
 
-def start(path: Path, config: Table, data: Dataset, seed: int) -> dict[str, Any]:
-    """Write what is known of a run before its first step and return its `run.json`."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    x = data.sequences
-    info = {
+def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
+    """Return the schema and the `run.json` of a run before its first step; write them if the run has a folder.
+
+    Args:
+        method: The method to train.
+        data: The data to train it on.
+        config: The run's configuration.
+        seed: The seed of everything random.
+        path: The run folder, if there is one.
+    """
+    parent, schema = lineage_of(method.encoder), schema_of(method, data)
+    share, holdout_seed = data.origin.holdout or (None, seed)
+    info: dict[str, Any] = {
         "format": FORMAT,
         "id": uuid.uuid4().hex[:12],
         "seed": seed,
@@ -102,83 +233,46 @@ def start(path: Path, config: Table, data: Dataset, seed: int) -> dict[str, Any]
         "threads": torch.get_num_threads(),
         "finished": False,
     }
-    if x.total:  # a process has no events of its own
-        info["events"] = x.total
-    named = _static(config.get("method", {}))
-    held = {"run": info["id"], "fraction": config.get("data", {}).get("holdout") or None, "seed": seed}
-    before: Mapping[str, Any] = {"labels": [], "holdouts": []}
-    if "from" in config.get("encoder", {}):
-        before = read_info(Path(config["encoder"]["from"]))
-        info["from"] = before["id"]
-    info["labels"] = list(dict.fromkeys([*before["labels"], *named]))
-    info["holdouts"] = [*before["holdouts"], {**held, "fingerprint": data.fingerprint}]
-    schema = replace(data.schema, static=tuple(field for field in data.schema.static if field.name in named))
-    write_text(path / "config.toml", tomli_w.dumps(config))
-    write_text(path / "schema.json", schema.to_json())
-    write_text(path / "run.json", json.dumps(info, indent=1))  # last: where it is, the others are
-    return info
+    if data.sequences.total:  # data from a stochastic process have no events
+        info["events"] = data.sequences.total
+    if parent:
+        info["from"] = parent.run
+    holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
+    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *static_columns(method)]))
+    info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
+    if path is not None:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_text(path / "config.toml", tomli_w.dumps(config))
+        write_text(path / "schema.json", schema.to_json())
+        write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
+    return schema, info
 
 
-def encoder_table(run: Run, table: Table) -> Table:
-    """Return the `[encoder]` table for a method that goes on training a run's encoder, which it names in `from`.
-
-    Args:
-        run: the finished run.
-        table: what was said of the encoder; nothing that the run's says otherwise.
-
-    Raises:
-        ConfigError: it was.
-    """
-    own = run.config["encoder"]
-    for option, value in table.items():
-        if option != "from" and own.get(option) != value:
-            raise ConfigError(
-                f"encoder.{option} is {value!r}, that of {run.path} is {own.get(option)!r}; "
-                "leave it out: an encoder is trained further as it is"
-            )
-    return {**own, "from": str(run.path)}
+def schema_of(method: Method, data: Dataset) -> Schema:
+    """Return the schema of the data, with those of its static columns that the method learns from."""
+    needed = static_columns(method)
+    return replace(data.schema, static=tuple(field for field in data.schema.static if field.name in needed))
 
 
-def begin_from(method: nn.Module, schema: Schema, run: Run) -> None:
-    """Put the trained weights of a run's encoder into a method's, for fine-tuning.
-
-    Args:
-        method: with an encoder of the same shape.
-        schema: of the data that the method is to be trained on.
-        run: the finished run.
-
-    Raises:
-        CheckpointError: the events are coded otherwise than the run's, or the encoder has another shape.
-    """
-    for part in ("categorical", "numeric", "gap", "clock"):
-        if getattr(schema, part) != getattr(run.schema, part):
-            raise CheckpointError(
-                f"the events are read by another schema than {run.path} was trained with (they differ in {part}); "
-                "read them with its schema: read(..., schema=run.schema)"
-            )
-    try:
-        method.encoder.load_state_dict(run.encoder.state_dict())  # type: ignore[union-attr]
-    except RuntimeError as error:
-        raise CheckpointError(f"the encoder of {run.path} has another shape than this one; build the same") from error
-
-
-def finish(path: Path, method: nn.Module, info: dict[str, Any], summary: Mapping[str, Any]) -> None:
-    """Write the trained weights and the model card, and mark the run as finished."""
-    write_tensors(path / "model.safetensors", method.state_dict(), {})
-    done = {**info, **summary, "finished": True}
-    schema = Schema.from_json((path / "schema.json").read_text())
-    targeted = isinstance(getattr(method, "predictor", None), Prediction)
-    write_text(path / "README.md", card(read_config(path), schema, done, targeted))
-    write_text(path / "run.json", json.dumps(done, indent=1))
-    (path / "checkpoint.safetensors").unlink(missing_ok=True)
+def finish(run: Run) -> Run:
+    """Return a trained run, marked as finished; write its weights and model card if it has a folder."""
+    done = replace(run, info={**run.info, "finished": True})
+    attach_lineage(done.encoder, done.lineage)
+    if (path := done.path) is not None:
+        write_tensors(path / "model.safetensors", done.method.state_dict(), {})
+        remark = str(getattr(done.method, "card", ""))
+        write_text(path / "README.md", render_card(done.config, done.schema, done.info, remark))
+        write_text(path / "run.json", json.dumps(done.info, indent=1))
+        (path / "checkpoint.safetensors").unlink(missing_ok=True)
+    return done
 
 
 def load(path: Path | str) -> Run:
-    """Return a finished run, its method rebuilt from the configuration and the weights put in.
+    """Return a finished run from its folder: the method is built from the configuration and gets the stored weights.
 
     Raises:
-        CheckpointError: the folder is no finished run, a file is damaged, a newer eventvec wrote it, or what it was
-            made with (the backbone of a language model, an extra) is not here.
+        CheckpointError: If the folder holds no finished run, a file is damaged, a newer eventvec wrote it, or something
+            that the run needs is absent, such as the backbone of a language model, or an extra.
 
     Example:
         >>> import tempfile
@@ -186,17 +280,16 @@ def load(path: Path | str) -> Run:
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
         >>> data = ev.read(events, key="id", time="t", numeric=["v"])
-        >>> method = ev.CoLES(ev.GRU(ev.EventEncoder(data.schema), dim=4), ev.RandomSlices(shortest=1, longest=2))
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = ev.fit(method, data, epochs=1, out=folder)
+        ...     _ = ev.fit("ocp", data, epochs=1, out=folder)
         ...     run = ev.load(folder)
         >>> run.encoder.dim, run.info["entities"]
-        (4, 2)
+        (32, 2)
     """
     path = Path(path)
     info = read_info(path)
     if not info["finished"]:
-        raise CheckpointError(f"{path} holds a run that has not finished; go on with: eventvec fit … --resume")
+        raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
     try:
         config = read_config(path)
         schema = Schema.from_json((path / "schema.json").read_text())
@@ -204,33 +297,19 @@ def load(path: Path | str) -> Run:
         tensors, _ = read_tensors(path / "model.safetensors")
         method.load_state_dict(tensors)
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-            raise ValueError("model.safetensors holds weights that are no finite numbers")
+            raise ValueError("model.safetensors holds weights that are not finite")
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
-    return Run(path, info["id"], config, schema, method.eval(), info)
-
-
-def provenance(run: Run, data: Dataset) -> dict[str, Any]:
-    """Return what a file that is made with a run says of its origin, as JSON can.
-
-    Args:
-        run: the run that scores; its `labels` and `holdouts` are taken over.
-        data: what is scored.
-
-    Example:
-        >>> import eventvec as ev
-        >>> sorted(provenance(ev.load("run"), data))  # doctest: +SKIP
-        ['fingerprint', 'holdouts', 'labels', 'run']
-    """
-    taken = {name: run.info[name] for name in ("labels", "holdouts")}
-    return {"run": run.id, "fingerprint": data.fingerprint, **taken}
+    run = Run(method.eval(), schema, config, info, path)
+    attach_lineage(run.encoder, run.lineage)
+    return run
 
 
 def read_info(path: Path) -> dict[str, Any]:
     """Return a run's `run.json`.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or a newer eventvec wrote it.
+        CheckpointError: If there is none, it is damaged, or a newer eventvec wrote it.
     """
     try:
         info: dict[str, Any] = _Info.model_validate_json((path / "run.json").read_bytes()).model_dump()
@@ -253,29 +332,29 @@ def read_config(path: Path) -> Table:
     """Return the tables of a run's `config.toml`.
 
     Raises:
-        CheckpointError: it is absent or damaged.
+        CheckpointError: If it is absent or damaged.
     """
     try:
         tables = tomllib.loads((path / "config.toml").read_text())
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}/config.toml is damaged or absent: {error}") from error
     if not all(isinstance(table, dict) for table in tables.values()):
-        raise CheckpointError(f"{path}/config.toml is damaged: it holds something that is no table")
-    return tables
+        raise CheckpointError(f"{path}/config.toml is damaged: it must consist of tables of options, headed [name]")
+    return {**tables, "data": today(tables["data"])} if "data" in tables else tables
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write named tensors and texts as one safetensors file."""
-    own = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with whole(path) as draft:
-        save_file(own, draft, metadata=dict(metadata))
+        save_file(copies, draft, metadata=dict(metadata))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Return the named tensors and the texts of a safetensors file.
 
     Raises:
-        CheckpointError: the file is absent or damaged.
+        CheckpointError: If the file is absent or damaged.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -290,6 +369,29 @@ def write_text(path: Path, text: str) -> None:
         draft.write_text(text, encoding="utf-8")
 
 
+def events_table(events: Sequence[Mapping[str, Any]], schema: Schema) -> pa.Table:
+    """Return a list of events as a table; if none of them has the key, all get the key 0.
+
+    Raises:
+        DataError: If the list is empty, or does not hold dictionaries of plain values.
+
+    Example:
+        >>> events_table([{"day": 1}, {"day": 2, "paid": 0.5}], Schema("card", "day", "integer")).to_pylist()
+        [{'card': 0, 'day': 1, 'paid': None}, {'card': 0, 'day': 2, 'paid': 0.5}]
+    """
+    if not events:
+        raise DataError("the list of events is empty; at least one event is needed")
+    if not all(isinstance(event, Mapping) for event in events):
+        raise DataError("a list of events must hold dictionaries, one for each event")
+    columns: dict[str, pa.Array] = {}
+    for name in dict.fromkeys(name for event in events for name in event):
+        try:
+            columns[name] = pa.array([event.get(name) for event in events])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"column {name!r} of the events mixes types, which Arrow cannot hold") from error
+    return pa.table({schema.key: pa.array([0] * len(events)), **columns})
+
+
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that results depend on.
 
@@ -297,77 +399,21 @@ def versions() -> dict[str, str]:
         >>> sorted(versions())
         ['eventvec', 'numpy', 'polars', 'pyarrow', 'python', 'safetensors', 'scikit-learn', 'torch']
     """
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            numbers[name] = "not installed"
+    return numbers
 
 
-def card(config: Table, schema: Schema, info: Mapping[str, Any], targeted: bool = False) -> str:
-    """Return the model card: what the model was made of, and what its embedding may reveal.
+def _build(path: Path, config: Table, schema: Schema) -> Method:
+    """Return the method of a run.
 
-    Args:
-        config: the run's tables.
-        schema: what its columns mean.
-        info: its finished `run.json`.
-        targeted: the method predicts what is seen at a place x*, beside the embedding.
+    Raises:
+        CheckpointError: If its configuration names something that is absent.
     """
-    categorical = ", ".join(f"`{column.name}` ({len(column.values)} values)" for column in schema.categorical)
-    numeric = ", ".join(f"`{column.name}`" for column in schema.numeric)
-    static = ", ".join(f"`{column.name}`" for column in schema.static)
-    libraries = ", ".join(f"{name} {number}" for name, number in info["versions"].items())
-    labels = ", ".join(f"`{name}`" for name in info["labels"])
-    columns = "column" if len(info["labels"]) == 1 else "columns"
-    learned = f"learning from the static {columns} {labels}" if labels else "without labels"
-    begun = f", going on from run {info['from']}" if "from" in info else ""
-    counts = {name: f"{info[name]:,}" for name in ("entities", "events") if name in info}
-    meaning = TARGETED if targeted else ""
-    return f"""# Run {info["id"]}
-
-An encoder of event histories, trained by eventvec with the method `{config["method"]["name"]}` and the encoder
-`{config["encoder"]["name"]}`, {learned}{begun}.
-{meaning}
-| | |
-| --- | --- |
-| {", ".join(counts)} | {", ".join(counts.values())} |
-| categorical columns | {categorical or "none"} |
-| numeric columns | {numeric or "none"} |
-| static columns used | {static or "none"} |
-| steps, seconds | {info["steps"]:,}, {info["seconds"]:.0f} |
-| stopped by | {info["stopped"]} |
-| seed | {info["seed"]} |
-| data fingerprint | `{info["fingerprint"]}` |
-| libraries | {libraries} |
-
-`config.toml` has every setting, `metrics.jsonl` the course of training, `schema.json` the vocabularies: values that
-were seen fewer times than the minimum count are in no file.
-
-## Before you use it
-
-An embedding can reveal what was never a column: where someone lives, their age, their health. Measure it: evaluate the
-embedding with the protected attribute as label, beside aggregates, before the embedding leaves the team that may see
-the events. It describes the entities and the time that it was trained on; scores on other ones have to be measured.
-"""
-
-
-TARGETED = """
-The embedding represents the context, which is all events of a row, and depends on no x*. What the method predicts at a
-place x* is another vector, that of `run.method.predictor`, for rows with the static column `x*`.
-"""
-"""What the model card of a targeted method says of its embedding."""
-
-
-def _static(method: Table) -> list[str]:
-    """Return the static columns that a `[method]` table names."""
-    said = [method[option] for option in STATIC if option in method]
-    return [name for value in said for name in ([value] if isinstance(value, str) else value)]
-
-
-def _build(path: Path, config: Table, schema: Schema) -> nn.Module:
-    """Return the method of a run, or say what of its configuration cannot be met."""
     try:
         return build_method(config, schema)
     except ConfigError as error:

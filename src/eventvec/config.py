@@ -1,6 +1,6 @@
-"""Configuration: a TOML table is the keyword arguments of one constructor, type-checked; nothing more.
+"""Configuration: each TOML table holds the keyword arguments of one constructor, which are checked against its types.
 
-Defaults live in the signatures; `suggest` gives those that follow from the data.
+Defaults stand in the signatures; `suggest` returns those that follow from the data.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,17 +17,18 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
-from eventvec.encoders.points import Images, Numbers, Pairs
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.errors import ConfigError, nearest
+from eventvec.losses import LOSSES
 from eventvec.losses.negatives import NEGATIVES
-from eventvec.losses.objectives import OBJECTIVES
 from eventvec.methods import METHODS, Order, SlicePairs
+from eventvec.methods.declarations import Method, suggested
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.views import VIEWS, moments
-from eventvec.views.pairs import PAIRS
-from eventvec.views.processes import PROCESSES
+from eventvec.views import PAIRS, PROCESSES, VIEWS
+from eventvec.views.sizes import batch_size, embedding_size
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
@@ -37,36 +37,24 @@ PARTS: Mapping[str, Callable[..., Any]] = {
     **PAIRS,
     **PROCESSES,
     **NEGATIVES,
-    **OBJECTIVES,
+    **LOSSES,
     "events": EventEncoder,
     "segmented": Segmented,
-    "pairs": Pairs,
+    "pairs": PointEncoder,
     "numbers": Numbers,
     "images": Images,
 }
-"""What a nested table may name; a table called `events` need not."""
+"""The parts that a nested table may name; a table called `events` needs no name."""
 ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}
 METHOD_NAMES: Mapping[str, Callable[..., Any]] = {**METHODS, "order": Order, "slice_pairs": SlicePairs}
-"""With the classes that several names share, so that a model put together in Python can be written down."""
-
-
-SUGGESTED: Mapping[str, Table] = {
-    "cresp": {"name": "set"},
-    "cross_order": {"name": "gru", "events": {"name": "segmented"}},
-    "cresp_untargeted": {"name": "set"},
-    "expclr": {"name": "tcn"},
-    "fclr": {"name": "set", "layers": 0},
-    "masked_language": {"name": "text"},
-    "tpp_embedding": {"name": "language"},
-}
-"""The encoder of a method that is not made for recurrent ones."""
+"""The names of configurations, and those of classes that several names share, which `describe` writes."""
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
     """Return the tables of a TOML file, with changes like `method.margin=0.3` made to them.
 
     Raises:
-        ConfigError: the file is absent or no TOML, a table is unknown, or a change is not `table.option=value`.
+        ConfigError: If the file is absent or not TOML, a table is unknown, or a change is not `table.option=value`.
 
     Example:
         >>> import tempfile
@@ -80,20 +68,37 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}") from error
+        raise ConfigError(f"{path} is not a TOML file: {error}") from error
+    return change(check_tables(config, f"{path}: "), changes)
+
+
+def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
+    """Return a copy of a configuration whose entries are all tables that eventvec reads.
+
+    Args:
+        config: The configuration.
+        prefix: The start of the message, such as the path of the file.
+
+    Raises:
+        ConfigError: If an entry has another name or is no table.
+
+    Example:
+        >>> check_tables({"fit": {"epochs": 3}})
+        {'fit': {'epochs': 3}}
+    """
     for name, table in config.items():
         if name not in TABLES:
-            raise ConfigError(f"{path}: [{name}] is not a table of a configuration; {nearest(name, TABLES)}")
-        if not isinstance(table, dict):
-            raise ConfigError(f"{path}: {name} is {table!r}; a table of options is accepted, headed [{name}]")
-    return change(config, changes)
+            raise ConfigError(f"{prefix}[{name}] is not a table of a configuration; {nearest(name, TABLES)}")
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{prefix}{name} must be a table of options, headed [{name}], got {table!r}")
+    return {name: dict(table) for name, table in config.items()}
 
 
 def change(config: Table, changes: Iterable[str]) -> Table:
     """Return the tables with changes like `method.margin=0.3` made to them.
 
     Raises:
-        ConfigError: a change is not `table.option=value`.
+        ConfigError: If a change is not `table.option=value`.
 
     Example:
         >>> change({"fit": {"seed": 1}}, ["fit.epochs=3"])
@@ -104,30 +109,30 @@ def change(config: Table, changes: Iterable[str]) -> Table:
         place, equals, value = text.partition("=")
         *tables, option = place.strip().split(".")
         if not equals or not tables or not option or tables[0] not in TABLES:
-            raise ConfigError(f"--set {text!r}: write table.option=value, with a table of {', '.join(TABLES)}")
+            raise ConfigError(f"--set {text!r} must be table.option=value, where table is one of {', '.join(TABLES)}")
         target = config
         for name in tables:
             target = target.setdefault(name, {})
             if not isinstance(target, dict):
-                raise ConfigError(f"--set {text!r}: {name} is {target!r}, which has no options")
+                raise ConfigError(f"--set {text!r} sets an option of {name}, but {name} is {target!r}, not a table")
         target[option] = _value(value.strip())
     return config
 
 
-def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **given: Any) -> Any:
-    """Return what the named constructor makes of a table's other entries.
+def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **fixed: Any) -> Any:
+    """Return what the named constructor returns for the other entries of a table.
 
     A nested table with a `name` is built first, from `PARTS`. A constructor that takes `events` gets an event encoder
-    of the options in the table of that name.
+    with the options in the table of that name.
 
     Args:
         table: `{"name": …, option: value, …}`.
-        names: name to constructor.
-        where: what the table is called in messages.
-        given: arguments that the table may not set; constructors, nested ones too, get those that they take.
+        names: The constructor of each name.
+        where: The name of the table in messages.
+        fixed: Arguments that the table may not set. Each constructor, nested ones too, gets those that it takes.
 
     Raises:
-        ConfigError: a name or an option is unknown, or a value has the wrong type or is refused.
+        ConfigError: If a name or an option is unknown, or a value has the wrong type or is refused.
 
     Example:
         >>> build({"name": "random_slices", "count": 3}, VIEWS, "method.views")
@@ -136,110 +141,116 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **g
     name = str(table.get("name", ""))
     if name not in names:
         raise ConfigError(f"{where}: name {name!r} is not known; {nearest(name, names)}")
-    takes, said = arguments(names[name]), {option: value for option, value in table.items() if option != "name"}
-    if "events" in takes:
-        events = said.get("events", {})
-        said["events"] = {"name": "events", **events} if isinstance(events, dict) else events
-    made = options(said, names[name], given, where)
-    needed = [
+    accepted, entries = arguments(names[name]), {option: value for option, value in table.items() if option != "name"}
+    if "events" in accepted:
+        events = entries.get("events", {})
+        entries["events"] = {"name": "events", **events} if isinstance(events, dict) else events
+    values = options(entries, names[name], fixed, where)
+    missing = [
         option
         for option, parameter in inspect.signature(names[name]).parameters.items()
-        if parameter.default is inspect.Parameter.empty and option not in {**made, **given}
+        if parameter.default is inspect.Parameter.empty and option not in {**values, **fixed}
     ]
-    if needed:
-        raise ConfigError(f"{where}: {name} needs {', '.join(needed)}")
+    if missing:
+        raise ConfigError(f"{where}: {name} needs {', '.join(missing)}")
     try:
-        return names[name](**made, **{name: value for name, value in given.items() if name in takes})
+        return names[name](**values, **{name: value for name, value in fixed.items() if name in accepted})
     except (ConfigError, TypeError) as error:
         raise ConfigError(f"{where}: {error}") from error
 
 
-def options(table: Table, constructor: Callable[..., Any], given: Mapping[str, Any], where: str) -> Table:
-    """Return a table as keyword arguments of a constructor, type-checked, nested tables with a `name` built.
+def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, Any], where: str) -> Table:
+    """Return a table as keyword arguments of a constructor: types are checked, nested tables with a `name` are built.
 
     Args:
         table: `{option: value, …}`.
-        constructor: whose arguments they are.
-        given: arguments that the table may not set.
-        where: what the table is called in messages.
+        constructor: The constructor that takes the options.
+        fixed: Arguments that the table may not set.
+        where: The name of the table in messages.
 
     Raises:
-        ConfigError: an option is unknown, or a value has the wrong type or is refused.
+        ConfigError: If an option is unknown, or a value has the wrong type or is refused.
 
     Example:
         >>> options({"margin": 1, "views": {"name": "random_slices", "count": 2}}, METHODS["coles"], {}, "method")
         {'margin': 1.0, 'views': RandomSlices(count=2, shortest=15, longest=150)}
     """
-    hints, made = arguments(constructor), {}
+    hints, values = arguments(constructor), {}
     for option, value in table.items():
-        if option not in hints or option in given:
-            raise ConfigError(f"{where} has no option {option!r}; {nearest(option, set(hints) - set(given))}")
-        if isinstance(value, dict) and ((fitting := _fitting(hints[option])) or "name" in value):
-            if len(fitting) > 1 and "name" not in value:
-                raise ConfigError(f"{where}.{option} is {value!r}; add name = one of: {', '.join(fitting)}")
-            name = str(value.get("name", fitting[0] if fitting else ""))
-            known = PARTS if name in PARTS or not fitting else {fit: PARTS[fit] for fit in fitting}
-            value = build({**value, "name": name}, known, f"{where}.{option}", **given)
-        made[option] = check(value, hints[option], f"{where}.{option}")
-    return made
+        if option not in hints or option in fixed:
+            raise ConfigError(f"{where} has no option {option!r}; {nearest(option, set(hints) - set(fixed))}")
+        if isinstance(value, dict) and ((parts := _part_names(hints[option])) or "name" in value):
+            if len(parts) > 1 and "name" not in value:
+                raise ConfigError(f"{where}.{option} is {value!r}; add name = one of: {', '.join(parts)}")
+            name = str(value.get("name", parts[0] if parts else ""))
+            names = PARTS if name in PARTS or not parts else {part: PARTS[part] for part in parts}
+            value = build({**value, "name": name}, names, f"{where}.{option}", **fixed)
+        values[option] = check(value, hints[option], f"{where}.{option}")
+    return values
 
 
-def build_encoder(table: Table, schema: Schema) -> nn.Module:
-    """Return the encoder of an `[encoder]` table; its entry `events` holds the event encoder's options.
+def build_encoder(table: Table, schema: Schema) -> Encoder:
+    """Return the untrained encoder of an `[encoder]` table; its entry `events` holds the options of the event encoder.
 
-    As it is, untrained, it is the plainest baseline: `embed` takes it, and its batch normalisation changes nothing yet.
-    An entry `from` names the run whose weights training began with: `checkpoint.begin_from` puts them in.
+    The entry `from`, the run whose encoder is trained further, is not used here but in `training.setup`.
 
     Example:
-        >>> from eventvec.schema import Categorical, Numeric
+        >>> from eventvec.schema import Categorical
         >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> build_encoder({"name": "gru", "dim": 16, "events": {"time": []}}, schema).dim
         16
     """
-    own = {option: value for option, value in table.items() if option != "from"}
-    encoder: nn.Module = build(own, ENCODER_NAMES, "encoder", schema=schema)
+    options = {option: value for option, value in table.items() if option != "from"}
+    encoder: Encoder = build(options, ENCODER_NAMES, "encoder", schema=schema)
     return encoder
 
 
-def build_method(config: Table, schema: Schema) -> nn.Module:
+def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
     """Return the method of a configuration's `[method]` and `[encoder]` tables.
 
     Example:
-        >>> from eventvec.schema import Categorical, Numeric
+        >>> from eventvec.schema import Categorical
         >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> config = {"method": {"name": "ocp", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
         >>> build_method(config, schema).pairs
         OrderPairs(length=3, skip=0, within=None, count=1)
     """
-    encoder = build_encoder(config.get("encoder", {}), schema)
-    method: nn.Module = build(config.get("method", {}), METHOD_NAMES, "method", encoder=encoder, schema=schema)
+    tables = {name: dict(config.get(name, {})) for name in ("method", "encoder")}
+    encoder = build_encoder(tables["encoder"], schema)
+    method: Method = build(tables["method"], METHOD_NAMES, "method", encoder=encoder, schema=schema)
+    tables = complete(tables)
+    if "backbone" in tables["encoder"]:  # the whole path of a folder, so that the run loads from anywhere
+        tables["encoder"]["backbone"] = vars(encoder)["backbone"]
+    vars(method)["_tables"] = tables
     return method
 
 
-def describe(method: nn.Module) -> Table:
-    """Return the `[method]` and `[encoder]` tables from which `build_method` makes a method of the same shape.
+def describe(method: Method) -> Table:
+    """Return the `[method]` and `[encoder]` tables from which `build_method` builds a method of the same shape.
 
-    Reads each constructor's arguments back from the attributes of the same names, which every encoder and method keeps.
+    For a method that `build_method` built, they are its tables with every default. For one that was put together in
+    Python, the arguments of each constructor are read from the attributes of the same names.
+
+    Raises:
+        ConfigError: If a part of the method has no name in configurations.
 
     Example:
-        >>> from eventvec.schema import Categorical, Numeric
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> config = {"method": {"name": "pcl", "length": 3}, "encoder": {"name": "gru", "dim": 8}}
-        >>> describe(build_method(config, schema))["method"]
+        >>> from eventvec.encoders import GRU, EventEncoder
+        >>> from eventvec.methods import pcl
+        >>> describe(pcl(GRU(EventEncoder(Schema("id", "t", "integer")), dim=8), length=3))["method"]
         {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3, 'skip': 0, 'count': 1}}
     """
-    encoder = method.encoder
-    assert isinstance(encoder, nn.Module)
-    return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(encoder, {"schema"})}
+    if "_tables" in vars(method):
+        return copy.deepcopy(vars(method)["_tables"])
+    return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(method.encoder, {"schema"})}
 
 
 def suggest(x: Sequences, config: Table) -> Table:
-    """Return the tables of a configuration with what follows from the data filled in where nothing was said.
+    """Return the tables of a configuration with the options that follow from the data and are not in the tables yet.
 
-    Slices reach to twice the median length, within 16 and 200 events, and from an eighth of that; windows of pairs
-    take a tenth of the median number of distinct times; the width grows with the cube root of the number of entities,
-    32 to 512; batches hold a sixteenth of the entities, 8 to 128. A rule of thumb from the settings of the CoLES
-    paper's four data sets.
+    The method suggests an encoder and the sizes of its views or windows, such as slices up to twice the median length.
+    The embedding dimension grows with the cube root of the number of entities, from 32 to 512. A batch has a sixteenth
+    of the entities, from 8 to 128. These rules are in `views.sizes`.
 
     Example:
         >>> import torch
@@ -250,29 +261,22 @@ def suggest(x: Sequences, config: Table) -> Table:
         ...     "encoder": {"name": "gru", "dim": 128}, "fit": {"batch_size": 128, "epochs": 3}}
         True
     """
-    filled = x.lengths[x.lengths > 0]
-    n, median = len(filled), int(filled.median()) if len(filled) else 0
-    longest = min(max(2 * median, 16), 200)
-    said = config.get("encoder", {})
-    apt = SUGGESTED.get(str(config.get("method", {}).get("name")), {"name": "gru"})
-    encoder = {**(apt if said.get("name", apt["name"]) == apt["name"] else {}), **said}
+    method, encoder = {"name": "coles", **config.get("method", {})}, config.get("encoder", {})
+    suggestion = suggested(METHOD_NAMES.get(str(method["name"])), x)
+    for option, value in suggestion["method"].items():
+        method[option] = _sized(method.get(option, {}), value) if isinstance(value, dict) else method.get(option, value)
+    if encoder.get("name", suggestion["encoder"]["name"]) == suggestion["encoder"]["name"]:
+        encoder = _merged(encoder, suggestion["encoder"])
     if "dim" in arguments(ENCODER_NAMES.get(str(encoder["name"]), Recurrent)):
-        encoder.setdefault("dim", _power(8 * n ** (1 / 3), 32, 512))
-    method = {"name": "coles", **config.get("method", {})}
-    name, views = str(method["name"]), method.get("views", {})
-    if name in ("coles", "nsp", "siamese", "sop") and isinstance(views, dict):
-        method["views"] = _sized(views, {"shortest": longest // 8, "longest": longest})
-    elif name in METHODS and "length" in arguments(METHODS[name]):
-        times = int(moments(x).lengths[x.lengths > 0].median()) if n else 0
-        method.setdefault("length", min(max(times // 10, 1), 50))
-    batch = {"batch_size": _power(n / 16, 8, 128)}
-    return {**config, "method": method, "encoder": encoder, "fit": {**batch, **config.get("fit", {})}}
+        encoder = {**encoder, "dim": encoder.get("dim", embedding_size(x))}
+    fit = {"batch_size": batch_size(x), **config.get("fit", {})}
+    return {**config, "method": method, "encoder": encoder, "fit": fit}
 
 
 def complete(config: Table) -> Table:
-    """Return the tables with every default of `[method]` and `[encoder]` written out, nested tables too.
+    """Return the tables with every default of `[method]` and `[encoder]` written out, those of nested tables too.
 
-    So a run says what it was made with even after a default has changed.
+    A run can then be built again after a default has changed.
 
     Example:
         >>> complete({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}) == {
@@ -286,7 +290,7 @@ def complete(config: Table) -> Table:
 
 
 def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
-    """Return the names of a constructor's arguments and the types that they are annotated with.
+    """Return the name and the annotated type of each argument of a constructor.
 
     Example:
         >>> arguments(VIEWS["disjoint_segments"])
@@ -298,10 +302,15 @@ def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check(value: Any, kind: Any, where: str) -> Any:
-    """Return the value if it is of a type; whole numbers pass for fractions, lists for tuples.
+    """Return a value that has a type; a whole number becomes a float, and a list a tuple, where the type asks for it.
+
+    Args:
+        value: The value.
+        kind: The type.
+        where: The name of the option in the message.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: If the value has another type.
 
     Example:
         >>> check(1, float, "fit.lr")
@@ -312,38 +321,63 @@ def check(value: Any, kind: Any, where: str) -> Any:
     try:
         return adapter.validate_python(value, strict=not (isinstance(value, list) or dataclasses.is_dataclass(kind)))
     except ValidationError as error:
-        first, *more = dict.fromkeys(each["msg"] for each in error.errors())  # one of each member of a union
-        wanted = " or ".join(
-            [first[0].lower() + first[1:], *(other.removeprefix("Input should be ") for other in more)]
-        )
-        raise ConfigError(f"{where} is {value!r}: {wanted}") from error
+        first, *rest = dict.fromkeys(each["msg"] for each in error.errors())  # a union has one message for each member
+        types = [first[0].lower() + first[1:], *(message.removeprefix("Input should be ") for message in rest)]
+        raise ConfigError(f"{where} is {value!r}: {' or '.join(types)}") from error
 
 
-def _sized(views: Table, bounds: Table) -> Table:
-    """Return the table of a view sampler, with bounds of events if it, or the one inside it, has both."""
-    made = {"name": "random_slices", **views}
-    maker = PARTS.get(str(made["name"]))
-    takes = arguments(maker) if maker else {}
-    if "views" in takes and isinstance(made.get("views", {}), dict):
-        made["views"] = _sized(made.get("views", {}), bounds)
-    return {**(bounds if set(bounds) <= set(takes) else {}), **made}
+def _sized(table: Any, suggestion: Table) -> Any:
+    """Return the table of a view sampler with the suggested sizes, if the sampler or a nested one takes them."""
+    if not isinstance(table, dict):
+        return table
+    sampler = {"name": suggestion["name"], **table}
+    constructor = PARTS.get(str(sampler["name"]))
+    options = arguments(constructor) if constructor else {}
+    if "views" in options:
+        sampler["views"] = _sized(sampler.get("views", {}), suggestion)
+    sizes = {option: value for option, value in suggestion.items() if option != "name"}
+    return {**(sizes if set(sizes) <= set(options) else {}), **sampler}
 
 
-def _fitting(kind: Any) -> list[str]:
-    """Return the names of the parts that an option of this type takes."""
-    kinds = tuple(each for each in (kind, *get_args(kind)) if inspect.isclass(each))
+def _merged(table: Table, suggestion: Table) -> Table:
+    """Return a table with the suggested options that it lacks.
+
+    A nested table without a name is merged with the suggested part. Options that this part does not take go to the
+    event encoder inside it: `time` in the table of `segmented` becomes an option of `segmented.events`.
+    """
+    merged = {**suggestion, **table}
+    for option, part in suggestion.items():
+        nested = table.get(option)
+        if isinstance(part, dict) and isinstance(nested, dict) and "name" not in nested:
+            outer = {name: value for name, value in nested.items() if name in arguments(PARTS[part["name"]])}
+            inner = {name: value for name, value in nested.items() if name not in outer}
+            if inner and isinstance(events := outer.get("events", {}), dict):
+                outer["events"] = {**inner, **events}
+            merged[option] = {**part, **outer}
+    return merged
+
+
+def _part_names(kind: Any) -> list[str]:
+    """Return the names of the parts that an option of a type accepts."""
+    kinds = tuple(
+        nn.Module if getattr(member, "_is_protocol", False) else member  # issubclass refuses protocols with attributes
+        for member in (kind, *get_args(kind))
+        if inspect.isclass(member)
+    )
     return sorted(name for name, part in PARTS.items() if inspect.isclass(part) and issubclass(part, kinds))
 
 
 def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
+    """Return a table with every default of the constructor that it names."""
     if str(table.get("name", "")) not in names:
-        return table  # `build` says what is wrong with it
-    make, filled = names[table["name"]], {"name": table["name"]}
-    target = make.__init__ if inspect.isclass(make) else make
+        return table  # `build` raises the error
+    constructor, filled = names[table["name"]], {"name": table["name"]}
+    target, hints = constructor.__init__ if inspect.isclass(constructor) else constructor, arguments(constructor)
     for option, parameter in inspect.signature(target).parameters.items():
         value = table.get(option, {"name": "events"} if option == "events" else parameter.default)
         if isinstance(value, dict):
-            nested = _completed({"name": option, **value}, PARTS)
+            default_name = {"name": option} if option in _part_names(hints.get(option)) else {}
+            nested = _completed({**default_name, **value}, PARTS)
             filled[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}
         elif dataclasses.is_dataclass(value):
             filled[option] = _table(value, set())
@@ -353,26 +387,35 @@ def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
 
 
 def _value(text: str) -> Any:
+    """Return the value of TOML text; a word without quotes is a string."""
     try:
         return tomllib.loads(f"v = {text}")["v"]
     except tomllib.TOMLDecodeError:
-        return text  # a bare word is a string
+        return text
 
 
-def _table(thing: Any, without: set[str]) -> Table:
-    names = {make: name for name, make in {**PARTS, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(make)}
-    if type(thing) not in names:
-        raise ConfigError(f"a {type(thing).__name__} cannot be written down; accepted: {', '.join(names.values())}")
-    table: Table = {"name": names[type(thing)]}
-    for option in arguments(type(thing)):
-        value = None if option in without else getattr(thing, option)
+def _table(part: Any, without: set[str]) -> Table:
+    """Return the table from which an encoder, a method or a part of one can be built.
+
+    Args:
+        part: An instance of a class that configurations name.
+        without: The arguments of its constructor that are left out.
+
+    Raises:
+        ConfigError: If its class, or that of a part of it, has no name in configurations.
+    """
+    names = {kind: name for name, kind in {**PARTS, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(kind)}
+    if type(part) not in names:
+        raise ConfigError(
+            f"{type(part).__name__} has no name in configurations, so a run folder cannot hold it; "
+            f"accepted: {', '.join(names.values())}"
+        )
+    table: Table = {"name": names[type(part)]}
+    for option in arguments(type(part)):
+        value = None if option in without else getattr(part, option)
         if isinstance(value, nn.Module) or dataclasses.is_dataclass(value):
             nested = _table(value, {"schema"})
             table[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}
         elif value is not None:
             table[option] = list(value) if isinstance(value, tuple) else value
     return table
-
-
-def _power(value: float, low: int, high: int) -> int:
-    return int(min(max(2 ** round(math.log2(max(value, 1))), low), high))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,15 +19,49 @@ from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Rows, Sequences, Values
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """One row per entity: its own key beside its events. What scikit-learn calls when it asks for length and rows.
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows of a data set come from, and which of them were left out.
+
+    It is recorded by `read`, travels with the data set, and is written into run folders and embeddings files.
 
     Args:
-        keys: `n` keys, in the type that the table had.
-        sequences: `n` rows.
-        schema: what the columns mean.
-        notes: sentences about what was left out or counted when the table was read.
+        options: The `[data]` table of a configuration: the path and the options that `read` was given; empty for a data
+            set that was put together by hand.
+
+    Example:
+        >>> Origin({"path": "events.parquet", "holdout": 0.2, "holdout_seed": 7}).holdout
+        (0.2, 7)
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def holdout(self) -> tuple[float, int] | None:
+        """The share of entities that were held out and the seed of that choice; None if none were."""
+        share = self.options.get("holdout")
+        return None if share is None else (float(share), int(self.options.get("holdout_seed", 0)))
+
+    @property
+    def until(self) -> Any:
+        """The time from which on events were cut off; None if there is none."""
+        return self.options.get("until")
+
+    def including(self, **options: Any) -> Origin:
+        """Return the same origin with further options."""
+        return Origin({**self.options, **options})
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One row per entity: its key beside its events, with the length and the indexing that scikit-learn needs.
+
+    Args:
+        keys: `n` keys, in the type that they have in the table.
+        sequences: `n` rows of events.
+        schema: What the columns mean.
+        notes: Sentences about what was left out or counted when the table was read.
+        origin: Where the rows come from.
 
     Example:
         >>> from eventvec.schema import Numeric
@@ -41,6 +75,7 @@ class Dataset:
     sequences: Sequences
     schema: Schema
     notes: tuple[str, ...] = ()
+    origin: Origin = field(default_factory=Origin)
 
     def __len__(self) -> int:
         return len(self.sequences)

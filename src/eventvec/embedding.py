@@ -1,75 +1,141 @@
-"""From trained encoder and data to one vector per row, in the order of the rows."""
+"""From an encoder and data to one vector per row, in the order of the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec.dataset import Dataset
+from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.precision import Precision, products
+from eventvec.lineage import lineage_of
+from eventvec.precision import Precision, matmul_precision
+from eventvec.sequences import Sequences
+from eventvec.tables.embeddings import Embeddings
 
 Progress = Callable[[int, int], None]
+EVENTS_PER_BATCH = 131_072
 
 
 def embed(
-    encoder: nn.Module,
+    encoder: Encoder,
     data: Dataset,
     *,
-    events_per_batch: int = 131_072,
+    normalize: bool = False,
+    events_per_batch: int = EVENTS_PER_BATCH,
     precision: Precision = "float32",
     progress: Progress | None = None,
-) -> Tensor:
-    """Return `(n, dim)` float32 embeddings on the CPU, row i for entity i of the data.
+) -> Embeddings:
+    """Return the embedding of each entity of a data set, with its key and with what the encoder was trained on.
 
-    Rows are sorted by length and cut into batches of about so many events, so that memory is bounded by choice and
-    little is spent on padding. The encoder runs in evaluation mode, without gradients, where its weights lie.
+    Relations: `encode` gives the vectors alone, for rows without keys.
 
     Args:
-        encoder: `encoder(x) -> (n, dim)`.
-        data: the rows.
-        events_per_batch: a batch has fewer before its last row is added; a row of as many is a batch of its own.
-        precision: of products; bfloat16 is faster and differs by about 0.3 %. A recurrent encoder's states are float32
-            in either, and so are its products where they are too small to gain from bfloat16.
-        progress: called with rows done and rows in all after each batch.
+        encoder: Any encoder, `encoder(x) -> (n, dim)`.
+        data: The entities.
+        normalize: Whether each embedding is scaled to length 1.
+        events_per_batch: As for `encode`.
+        precision: As for `encode`.
+        progress: As for `encode`.
 
     Raises:
-        ConfigError: `events_per_batch` is below 1, or the precision is not known.
-        DataError: an embedding is not finite.
+        ConfigError: If `events_per_batch` is below 1, or the precision is not known.
+        DataError: If an embedding is not finite.
 
     Example:
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2], "t": [1, 2, 1], "v": [0.5, 1.0, 2.0]})
         >>> data = ev.read(events, key="id", time="t", numeric=["v"])
-        >>> ev.embed(ev.GRU(ev.EventEncoder(data.schema), dim=4), data).shape
+        >>> z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
+        >>> z.keys.to_pylist(), z.values.shape, z.events.tolist()
+        ([1, 2], (2, 4), [2, 1])
+    """
+    vectors = encode(encoder, data.sequences, events_per_batch=events_per_batch, precision=precision, progress=progress)
+    if normalize:
+        vectors = torch.nn.functional.normalize(vectors, dim=1)
+    record = lineage_of(encoder)
+    return Embeddings.of(data, vectors, record.to_dict() if record else None)
+
+
+def encode(
+    encoder: Encoder,
+    x: Sequences,
+    *,
+    events_per_batch: int = EVENTS_PER_BATCH,
+    precision: Precision = "float32",
+    progress: Progress | None = None,
+) -> Tensor:
+    """Return `(n, dim)` float32 vectors on the CPU, one per row, in the order of the rows.
+
+    Rows are sorted by length and cut into batches of about as many events, so that memory is bounded by choice and
+    little is spent on padding. The encoder runs in evaluation mode, without gradients, on the device of its weights.
+
+    Relations: `embed` keeps the keys and the origin beside the vectors.
+
+    Args:
+        encoder: Any encoder, `encoder(x) -> (n, dim)`.
+        x: The rows.
+        events_per_batch: A batch has fewer events before its last row is added; a longer row is a batch of its own.
+        precision: The precision of matrix products; bfloat16 is faster and differs by about 0.3 %. The states of a
+            recurrent encoder stay float32, and so do products that are too small to gain from bfloat16.
+        progress: Called with the number of rows done and of all rows after each batch.
+
+    Raises:
+        ConfigError: If `events_per_batch` is below 1, or the precision is not known.
+        DataError: If a vector is not finite.
+
+    Example:
+        >>> import eventvec as ev
+        >>> x = Sequences({"gap": torch.arange(3.0)}, torch.tensor([0, 2]), torch.tensor([2, 1]))
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=4)
+        >>> encode(encoder, x).shape
         torch.Size([2, 4])
     """
     if events_per_batch < 1:
-        raise ConfigError(f"events_per_batch is {events_per_batch}; at least 1 is needed")
-    device = next((p.device for p in encoder.parameters()), data.sequences.device)
-    x = data.sequences.to(device)  # once: windows onto it cost nothing
+        raise ConfigError(f"events_per_batch must be at least 1, got {events_per_batch}")
+    device = next((weight.device for weight in encoder.parameters()), x.device)
+    x = x.to(device)  # once: windows onto it cost nothing
     order = x.lengths.argsort(descending=True, stable=True)
     lengths = x.lengths[order]
-    batch = (lengths.cumsum(0) - lengths) // events_per_batch  # by where a row begins
+    batch = (lengths.cumsum(0) - lengths) // events_per_batch  # by the event at which a row begins
     sizes = batch.unique_consecutive(return_counts=True)[1].tolist()
-    out = torch.empty(len(x), int(encoder.dim))  # type: ignore[arg-type]
+    vectors = torch.empty(len(x), int(encoder.dim))
     training, done = encoder.training, 0
     encoder.eval()
     try:
-        with torch.inference_mode(), products(precision, device):
+        with torch.inference_mode(), matmul_precision(precision, device):
             for rows in order.split(sizes):
-                out[rows.cpu()] = encoder(x[rows]).float().cpu()
+                vectors[rows.cpu()] = encoder(x[rows]).float().cpu()
                 done += len(rows)
                 if progress:
                     progress(done, len(x))
     finally:
         encoder.train(training)
-    if len(wrong := (~out.isfinite().all(1)).nonzero()):
+    if len(wrong := (~vectors.isfinite().all(1)).nonzero()):
         raise DataError(
             f"{len(wrong):,} of {len(x):,} embeddings are not finite (first at row {int(wrong[0])}): a value that the "
-            "encoder reads is missing or infinite there, or its weights are no numbers; fill in or leave out such rows"
+            "encoder reads is missing or infinite there, or the encoder's weights are not finite; fill in or leave out "
+            "these rows"
         )
-    return out
+    return vectors
+
+
+def choose_device(name: torch.device | str) -> torch.device:
+    """Return the device of a name; `auto` is a GPU if there is one.
+
+    Raises:
+        ConfigError: If the device cannot be used here.
+
+    Example:
+        >>> choose_device("cpu")
+        device(type='cpu')
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device {str(name)!r} cannot be used here; see: eventvec doctor") from error

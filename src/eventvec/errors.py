@@ -1,13 +1,13 @@
-"""What eventvec raises when a user can put it right.
+"""The errors that eventvec raises when a user can correct the cause.
 
 ::
 
     EventvecError
-    ├── DataError         a table, a column or a label is not what is needed
+    ├── DataError         a table, a column or a label cannot be used
     ├── ConfigError       an option, a name or a combination of them is not accepted
     └── CheckpointError   a run folder or an embeddings file cannot be used
 
-Every message says what was wrong, what was found and what is accepted, and never prints a value of the key column.
+Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from types import ModuleType
 
 
 class EventvecError(Exception):
-    """The base of every error that eventvec raises on purpose."""
+    """Base class of the errors that eventvec raises."""
 
 
 class DataError(EventvecError):
-    """A table, a column or a label is not what is needed."""
+    """A table, a column or a label cannot be used."""
 
 
 class ConfigError(EventvecError):
@@ -35,7 +35,7 @@ class CheckpointError(EventvecError):
 
 
 def nearest(name: str, accepted: Iterable[str]) -> str:
-    """Return a half-sentence that points from a wrong name to the accepted ones.
+    """Return the end of a message: the accepted names that are nearest to a wrong one, and the accepted names.
 
     Example:
         >>> nearest("colse", ["coles", "ocp"])
@@ -49,10 +49,14 @@ def nearest(name: str, accepted: Iterable[str]) -> str:
 
 
 def need(module: str, extra: str) -> ModuleType:
-    """Return an optional module, or say which extra brings it.
+    """Return an optional module.
+
+    Args:
+        module: Dotted name of the module.
+        extra: The extra of eventvec that installs it, for the message.
 
     Raises:
-        ConfigError: the module is not installed.
+        ConfigError: If the module is not installed.
     """
     try:
         return importlib.import_module(module)

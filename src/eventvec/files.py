@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and only their owner reads them."""
+"""Atomic writes: a file appears whole or not at all, and only its owner can read it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 @contextmanager
 def whole(path: Path | str) -> Iterator[Path]:
-    """Yield a path to write to; what was written takes the place of `path` at the end, or vanishes on an error.
+    """Yield a path to write to; the written file replaces `path` at the end and is deleted on an error.
 
-    The file is flushed to the disk first, has mode 0600, and lies in the folder of `path` while it is written.
+    While it is written, the file is in the folder of `path`. It has mode 0600 and is flushed to disk before it is
+    moved.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -23,9 +24,7 @@ def whole(path: Path | str) -> Iterator[Path]:
         ('done', 1)
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.name}.", suffix=".draft"
-    )  # mkstemp gives mode 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")  # has mode 0600
     os.close(handle)
     draft = Path(name)
     try:
@@ -39,7 +38,7 @@ def whole(path: Path | str) -> Iterator[Path]:
 
 
 def sweep(folder: Path | str) -> None:
-    """Delete the drafts that a killed process left in a folder, if the folder is there.
+    """Delete the drafts that a killed process left in a folder, if the folder exists.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:

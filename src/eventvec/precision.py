@@ -1,4 +1,4 @@
-"""How products are computed while a model is trained or used, and given back after."""
+"""The precision of matrix products while a model is trained or used; the previous settings are restored afterwards."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ Precision = Literal["float32", "bfloat16"]
 
 
 @contextmanager
-def products(kind: Precision, device: torch.device) -> Iterator[None]:
-    """Compute products in float32 or, by autocast, in bfloat16, inside the block only.
+def matmul_precision(precision: Precision, device: torch.device) -> Iterator[None]:
+    """Compute matrix products in float32 or, by autocast, in bfloat16, inside the block only.
 
-    On a CPU, float32 products go through oneDNN where that agrees with the default to 1e-5 (checked once per
-    process): it is up to twice as fast on some CPUs, and rounds to bfloat16 on others, where it is left alone. So it
-    is where precisions were set device by device. The setting is torch's and the process' own: threads that train or
-    embed at the same time share it.
+    On a CPU, float32 matrix products go through oneDNN if its results agree with the default library to 1e-5, which
+    is checked once per process. oneDNN is up to twice as fast on some CPUs; on others it rounds to bfloat16 and is not
+    used. It is not used either if torch's precisions were set device by device. The setting belongs to the process,
+    so threads that train or embed at the same time share it.
 
     Raises:
-        ConfigError: the precision is not known.
+        ConfigError: If the precision is neither float32 nor bfloat16.
 
     Example:
-        >>> with products("bfloat16", torch.device("cpu")):
+        >>> with matmul_precision("bfloat16", torch.device("cpu")):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
         torch.bfloat16
     """
-    if kind not in ("float32", "bfloat16"):
-        raise ConfigError(f"precision {kind!r} is not known; accepted: float32, bfloat16")
-    before = setting()
-    changed = device.type == "cpu" and before is not None and onednn_agrees()
+    if precision not in ("float32", "bfloat16"):
+        raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
+    current = float32_precision()
+    before = current if device.type == "cpu" and current is not None and onednn_agrees() else None
     try:
-        if changed:
+        if before is not None:
             torch.set_float32_matmul_precision("medium")
-        with torch.autocast(device.type, torch.bfloat16, enabled=kind == "bfloat16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
             yield
     finally:
-        if changed:
-            torch.set_float32_matmul_precision(before)  # type: ignore[arg-type]
+        if before is not None:
+            torch.set_float32_matmul_precision(before)
 
 
-def setting() -> str | None:
-    """Return torch's float32 matmul precision; none if it was set device by device, as `torch.backends` lets one.
+def float32_precision() -> str | None:
+    """Return torch's precision of float32 matrix products; None if it was set device by device in `torch.backends`.
 
     Example:
-        >>> setting() in (None, "highest", "high", "medium")
+        >>> float32_precision() in (None, "highest", "high", "medium")
         True
     """
     try:
         return torch.get_float32_matmul_precision()
-    except RuntimeError:  # torch 2.9 and later: no one answer is true of all devices
+    except RuntimeError:  # torch 2.9 and later: there is no single answer for all devices
         return None
 
 
 @cache
 def onednn_agrees() -> bool:
-    """Return whether float32 products through oneDNN agree with the default to 1e-5 on this CPU.
+    """Return whether float32 matrix products through oneDNN agree with the default to 1e-5 on this CPU.
 
     Example:
         >>> onednn_agrees() in (True, False)

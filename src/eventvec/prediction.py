@@ -1,28 +1,43 @@
-"""What a classifier or a regression says of each entity, as a table with the keys as they came."""
+"""What a classifier or a regression predicts for each entity, as a table with the keys."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pyarrow as pa
-from torch import Tensor, nn
+from torch import Tensor
 
+from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
-from eventvec.embedding import Progress, embed
+from eventvec.embedding import Progress, encode
+from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
+from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
+from eventvec.tables.embeddings import MARK
+from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.sources import Tabular
 
 
-def predict(method: nn.Module, data: Dataset, *, progress: Progress | None = None) -> pa.Table:
-    """Return one row per entity: its key, `prediction`, and for classes the chance of each, `p_` before its name.
+@accepts(Cuts, TableFormat)
+def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
+    """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
 
-    The data needs no labels. For the raw logits, embed with the method's predictor: ``embed(method.predictor, data)``.
+    The events need no labels. For the raw logits, use ``embed(run.method.predictor, data)``.
 
     Args:
-        method: trained on labels, as `Supervised` is: it has a `predictor` and says in `target` what it predicts.
-        data: the entities, coded by the schema that the method was trained with.
-        progress: as for `embed`.
+        run: A run that learned labels: the method `supervised`.
+        events: The events, as `Run.read` takes them.
+        progress: Called with the number of entities done and of all entities.
+        options: As for `Run.read`.
+
+    Returns:
+        The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
 
     Raises:
-        ConfigError: the method predicts no label, or the key is called like a column of the result.
+        ConfigError: If the method predicts no label, or the key has the name of a column of the result.
+        DataError: If the events cannot be read.
 
     Example:
         >>> import polars as pl
@@ -30,24 +45,35 @@ def predict(method: nn.Module, data: Dataset, *, progress: Progress | None = Non
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
         >>> people = pl.DataFrame({"id": [1, 2], "age": [20.0, 60.0]})
         >>> data = ev.read(events, key="id", time="t", numeric=["v"], static=people, static_columns={"age": "numeric"})
-        >>> from eventvec.methods import Supervised
-        >>> method = Supervised(ev.GRU(ev.EventEncoder(data.schema), dim=4), data.schema, "age")
-        >>> predict(method, data).column_names
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
+        >>> run = ev.fit(ev.methods.Supervised(encoder, data.schema, "age"), data, epochs=1)
+        >>> ev.predict(run, events).column_names
         ['id', 'prediction']
     """
-    target = getattr(method, "target", None)
+    target = getattr(run.method, "target", None)
     if target is None:
-        raise ConfigError(f"a {type(method).__name__} predicts no label; fit with method = supervised, or evaluate it")
-    out = embed(method.predictor, data, progress=progress)  # type: ignore[arg-type]
-    columns = {"prediction": pa.array(out.squeeze(1).numpy())} if isinstance(target, Numeric) else _classes(target, out)
+        raise ConfigError(
+            f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised"
+        )
+    data = run.read(events, **options)
+    predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
+    outputs = encode(predictor, data.sequences, progress=progress)
+    columns = _value(outputs) if isinstance(target, Numeric) else _classes(target, outputs)
     key = data.schema.key_out
     if key in columns:
-        raise ConfigError(f"the key is called {key!r}, like a column of predictions; give it another name: --key-as")
-    return pa.table({key: data.keys, **columns})
+        raise ConfigError(
+            f"the key is called {key!r}, like a column of the predictions; give it another name: key_as= (--key-as)"
+        )
+    described = {**run.lineage.to_dict(), "fingerprint": data.fingerprint}
+    return pa.table({key: data.keys, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
+
+
+def _value(outputs: Tensor) -> dict[str, pa.Array]:
+    return {"prediction": pa.array(outputs.squeeze(1).numpy())}
 
 
 def _classes(target: Categorical, logits: Tensor) -> dict[str, pa.Array]:
-    chances = logits.softmax(1)
-    said = pa.array(target.values, pa.string()).take(pa.array(chances.argmax(1).numpy()))
-    each = zip(target.values, chances.T, strict=True)
-    return {"prediction": said, **{f"p_{value}": pa.array(chance.numpy()) for value, chance in each}}
+    probabilities = logits.softmax(1)
+    likeliest = pa.array(target.values, pa.string()).take(pa.array(probabilities.argmax(1).numpy()))
+    columns = zip(target.values, probabilities.T, strict=True)
+    return {"prediction": likeliest, **{f"p_{value}": pa.array(column.numpy()) for value, column in columns}}

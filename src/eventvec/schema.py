@@ -1,7 +1,7 @@
-"""What the columns of an event table mean: kinds, fitted vocabularies and scales; and the rows with their own keys.
+"""What the columns of an event table mean: their kinds, vocabularies and scales.
 
-`Schema` is fitted once, on training data, and saved with the model; `Dataset` is `Sequences` with the key of each row
-beside it. Reading and writing tables is in `tables`; scaling happens in the event encoder, from the numbers kept here.
+A `Schema` is fitted once, to training data, and saved with the model. Tables are read and written in `tables`; the
+event encoder scales numbers with the means and standard deviations from here.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torch import Tensor
 from eventvec.errors import CheckpointError, ConfigError, nearest
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2
-"""Codes of a categorical column: a missing value, one that is not in the vocabulary, the most frequent one."""
+"""Codes of a categorical column: a missing value, a value outside the vocabulary, the most frequent value."""
 
 RESERVED = ("time", "gap", "segment")
-"""Names of columns with a meaning of their own in `Sequences`."""
+"""Column names that have a fixed meaning in `Sequences`."""
 
 TimeKind = Literal["timestamp", "date", "integer", "float"]
 
@@ -29,8 +29,8 @@ class Categorical:
     """A column of codes: `MISSING`, `UNKNOWN`, then one code per value, most frequent first (ties by the value).
 
     Args:
-        name: the column in the table.
-        values: canonical text of each value; the code of `values[i]` is `i + FIRST`.
+        name: The column in the table.
+        values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
 
     Example:
         >>> Categorical("shop", ("grocer", "baker")).size
@@ -42,7 +42,7 @@ class Categorical:
 
     @property
     def size(self) -> int:
-        """Number of codes, those for missing and unknown included."""
+        """Number of codes, including those for missing and unknown values."""
         return len(self.values) + FIRST
 
 
@@ -51,10 +51,10 @@ class Numeric:
     """A column of raw numbers, NaN where missing, and how the event encoder scales it.
 
     Args:
-        name: the column in the table.
-        log: apply ``sign(x)·log(1 + |x|)`` first (Babaev et al. 2022, public code).
-        mean: subtracted after that.
-        std: divided by after that; 1 leaves the scale alone.
+        name: The column in the table.
+        log: Whether to apply ``sign(x)·log(1 + |x|)`` first (Babaev et al. 2022, public code).
+        mean: Mean, which is subtracted next.
+        std: Standard deviation, by which the result is divided; 1 leaves the scale as it is.
 
     Example:
         >>> Numeric("amount", log=False, mean=10.0, std=2.0).scale(torch.tensor([14.0, float("nan")])).tolist()
@@ -81,12 +81,12 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Vector:
-    """A static column of raw vectors, NaN where missing, and how a method scales each of their numbers.
+    """A static column of raw vectors, NaN where missing, and how a method scales each of their components.
 
     Args:
-        name: the column in the table.
-        mean: subtracted from each number.
-        std: each number is divided by it after that.
+        name: The column in the table.
+        mean: Mean of each component, which is subtracted first.
+        std: Standard deviation of each component, by which the result is divided.
 
     Example:
         >>> Vector("profile", (1.0, 0.0), (2.0, 1.0)).scale(torch.tensor([[5.0, 3.0]])).tolist()
@@ -99,7 +99,7 @@ class Vector:
 
     @property
     def size(self) -> int:
-        """Numbers in each vector."""
+        """Number of components of each vector."""
         return len(self.mean)
 
     def scale(self, values: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Text:
     """A static column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
 
     Args:
-        name: the column in the table.
+        name: The column in the table.
 
     Example:
         >>> Text("about").name
@@ -124,28 +124,26 @@ class Text:
 
 
 Static: TypeAlias = Text | Numeric | Vector | Categorical
-"""What a static column is. `Text` stands first, so that JSON with a name alone is read as text."""
+"""The kinds of static columns. `Text` is first, so that JSON with only a name is read as text."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What each column of an event table, and of a table beside it with a row per entity, means.
-
-    Fitted on training data.
+    """The meaning of each column of an event table, and of a table with one row per entity; fitted to training data.
 
     Args:
-        key: the column that names the entity.
-        time: the column that orders an entity's events.
-        time_kind: `timestamp` and `date` are held as int64 microseconds since 1970 (UTC where the column has a zone);
-            `integer` and `float` as they are.
-        time_zone: zone of the time column, if it has one; calendar parts are taken in UTC all the same.
-        categorical: columns of codes.
-        numeric: columns of numbers.
-        gap: how the interval since the previous event is scaled; in seconds for timestamps and dates, else in the
-            time's own unit.
-        key_as: name of the key in files that eventvec writes, if not `key`.
-        static: columns of a table with one row per entity: labels, expert features, descriptions. Data may lack them;
-            a method that needs one says so.
+        key: The column that identifies the entity.
+        time: The column that orders an entity's events.
+        time_kind: The kind of times. `timestamp` and `date` are held as int64 microseconds since 1970 (UTC where the
+            column has a zone), `integer` and `float` as they are.
+        time_zone: Time zone of the time column, if it has one; calendar features use UTC all the same.
+        categorical: The columns of codes.
+        numeric: The columns of numbers.
+        gap: How the interval since the previous event is scaled; in seconds for timestamps and dates, otherwise in the
+            unit of the times.
+        key_as: Name of the key column in files that eventvec writes, if not `key`.
+        static: The columns of a table with one row per entity: labels, expert features, descriptions. Data may lack
+            them; a method that needs one says so.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -159,13 +157,13 @@ class Schema:
     time_zone: str | None = None
     categorical: tuple[Categorical, ...] = ()
     numeric: tuple[Numeric, ...] = ()
-    gap: Numeric = Numeric("gap")  # noqa: RUF009 (frozen)
+    gap: Numeric = Numeric("gap")
     key_as: str | None = None
     static: tuple[Static, ...] = ()
 
     @property
     def clock(self) -> bool:
-        """Whether the time is a calendar time, so that hours and weekdays exist."""
+        """Whether times are calendar times, which have hours and weekdays."""
         return self.time_kind in ("timestamp", "date")
 
     @property
@@ -174,16 +172,16 @@ class Schema:
         return self.key_as or self.key
 
     def static_field(self, name: str) -> Static:
-        """Return what a static column means.
+        """Return the field of a static column.
 
         Raises:
-            ConfigError: there is no such column.
+            ConfigError: If there is no such column.
         """
-        named = {field.name: field for field in self.static}
-        if name not in named:
-            there = nearest(name, named) if named else "there is none: give a table with read(..., static=) (--static)"
-            raise ConfigError(f"there is no static column {name!r}; {there}")
-        return named[name]
+        fields = {field.name: field for field in self.static}
+        if name not in fields:
+            remedy = nearest(name, fields) if fields else "the data have none; give a table with static= (--static)"
+            raise ConfigError(f"there is no static column {name!r}; {remedy}")
+        return fields[name]
 
     def to_json(self) -> str:
         """Return the schema as JSON text."""
@@ -194,7 +192,7 @@ class Schema:
         """Return the schema that `to_json` wrote.
 
         Raises:
-            CheckpointError: the text is not such a schema.
+            CheckpointError: If the text is not such a schema.
         """
         try:
             return TypeAdapter(Schema).validate_json(text)

@@ -1,8 +1,7 @@
-"""The container: a sequence is a window onto flat event columns, and a batch is windows that moved.
+"""The container for event histories: each row is a window onto flat event columns.
 
-A data set, a batch of it and the views cut from that batch are the same type and share the same columns. What is *not*
-here: keys of entities and the meaning of columns (`schema`), padding before an encoder asks for it, any copy of events
-that a window can name.
+A data set, a batch of it and the views cut from that batch have the same type and share the same columns. What is *not*
+here: the meaning of columns (`schema`) and the keys of entities (`dataset`).
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ class Sequences:
     """Rows of events: each row is the window ``[start, start + length)`` of flat columns (Arrow's list-view layout).
 
     Args:
-        columns: per event, `(events, ...)` each, or nested `Sequences` of that many rows. Events that no window names
-            may lie between those that one does.
+        columns: Values per event, `(events, ...)` each, or nested `Sequences` of that many rows. Events outside every
+            window are allowed.
         starts: `(n,)` int64, the position of each row's first event.
-        lengths: `(n,)` int64, how many events each row has; 0 is allowed.
-        static: per row, `(n, ...)` each, or nested `Sequences` of `n` rows.
+        lengths: `(n,)` int64, the number of events of each row; 0 is allowed.
+        static: Values per row, `(n, ...)` each, or nested `Sequences` of `n` rows.
 
     Example:
         >>> x = Sequences({"code": torch.tensor([5, 6, 7, 8, 9])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
@@ -51,7 +50,7 @@ class Sequences:
 
     @property
     def device(self) -> torch.device:
-        """The device that the windows live on."""
+        """The device of the windows, and of the columns."""
         return self.starts.device
 
     @cached_property
@@ -65,10 +64,10 @@ class Sequences:
         return int(self.lengths.max()) if len(self) else 0
 
     def __getitem__(self, rows: Rows) -> Sequences:
-        """Return the named rows, in that order; no event is copied.
+        """Return the selected rows, in that order; no event is copied.
 
         Args:
-            rows: integer positions `(m,)`, a boolean mask `(n,)`, a list of integers or a slice.
+            rows: Integer positions `(m,)`, a boolean mask `(n,)`, a list of integers or a slice.
         """
         index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=self.device)
         if isinstance(index, Tensor) and index.dtype != torch.bool:
@@ -80,13 +79,13 @@ class Sequences:
         """Return windows inside rows, as new rows; no event is copied.
 
         Args:
-            rows: `(m,)` the row that each window is cut from; a row may be named often.
+            rows: `(m,)` the row that each window is cut from; rows may repeat.
             offset: `(m,)` the window's first event, counted from the row's first.
-            length: `(m,)` events in the window.
+            length: `(m,)` the number of events in the window.
 
         Raises:
-            IndexError: a window reaches outside its row. Checked on the CPU only: on an accelerator the check would
-                wait for the device, and a test that runs on the CPU sees the same windows.
+            IndexError: If a window reaches outside its row. Only the CPU checks this: on an accelerator the check would
+                wait for the device.
         """
         outside = (offset < 0) | (length < 0) | (offset + length > self.lengths[rows])
         if self.device.type == "cpu" and bool(outside.any()):
@@ -95,17 +94,17 @@ class Sequences:
         return replace(self, starts=self.starts[rows] + offset, lengths=length, static=static)
 
     def take(self, index: Tensor, lengths: Tensor) -> Sequences:
-        """Return rows with columns of their own: the named events, copied once and laid down in row order.
+        """Return rows with new columns, to which the selected events are copied in row order.
 
         Args:
-            index: `(total,)` position of each event in this object's columns, row after row.
-            lengths: `(n,)` how many of them each row gets; the rows keep their static values.
+            index: `(total,)` the position of each event in this object's columns, row after row.
+            lengths: `(n,)` the number of events of each new row; the rows keep their static values.
 
         Raises:
-            IndexError: as many events are not named as the lengths ask for. Checked on the CPU only.
+            IndexError: If `lengths` do not sum to the size of `index`. Only the CPU checks this.
         """
         if self.device.type == "cpu" and int(lengths.sum()) != len(index):
-            raise IndexError(f"lengths ask for {int(lengths.sum())} events, {len(index)} are named")
+            raise IndexError(f"lengths must sum to {len(index)}, the size of index, got {int(lengths.sum())}")
         columns = {name: values[index] for name, values in self.columns.items()}
         return replace(self, columns=columns, starts=lengths.cumsum(0) - lengths, lengths=lengths)
 
@@ -126,8 +125,8 @@ class Sequences:
         """Return `(total, ...)` one column's values, row after row.
 
         Raises:
-            KeyError: there is no such column.
-            TypeError: the column is nested; index it with `flat()` instead.
+            KeyError: If there is no such column.
+            TypeError: If the column is nested; index it with `flat()` instead.
         """
         column = self.columns[name]
         if not isinstance(column, Tensor):
@@ -135,19 +134,19 @@ class Sequences:
         return column[self.flat()]
 
     def pad(self, values: Tensor, fill: float = 0) -> Tensor:
-        """Return `(n, longest, ...)` with per-event values `(total, ...)` left-aligned, and `fill` behind them."""
+        """Return per-event values `(total, ...)` as `(n, longest, ...)`, left-aligned, with `fill` after each row."""
         shape = (len(self) * self.longest, *values.shape[1:])
         cells = self.rows() * self.longest + self.steps()
         padded = values.new_full(shape, fill).index_copy(0, cells, values)
-        rectangle: Tensor = padded.unflatten(0, (len(self), self.longest))
-        return rectangle
+        result: Tensor = padded.unflatten(0, (len(self), self.longest))
+        return result
 
     def mask(self) -> Tensor:
-        """Return `(n, longest)` bool, true where `pad` puts an event."""
+        """Return the padding mask `(n, longest)` bool, true where `pad` puts an event."""
         return torch.arange(self.longest, device=self.device) < self.lengths.unsqueeze(1)
 
     def to(self, device: torch.device | str) -> Sequences:
-        """Return the same rows on a device; the object itself if it lies there already."""
+        """Return the same rows on a device; the object itself if it is there already."""
         if self.device == torch.device(device):
             return self
         columns = {name: values.to(device) for name, values in self.columns.items()}
@@ -161,8 +160,8 @@ class Sequences:
 def stack(*parts: Sequences) -> Sequences:
     """Return the rows of all parts, one part below the other.
 
-    Parts that share their columns keep sharing them; otherwise the columns are laid one behind the other. Columns and
-    static values that not every part has are left out.
+    Parts that share their columns go on sharing them; otherwise the columns are concatenated. Only columns and static
+    values that all parts have are kept.
 
     Example:
         >>> x = Sequences({"code": torch.tensor([1, 2, 3])}, torch.tensor([0]), torch.tensor([3]))
@@ -172,20 +171,21 @@ def stack(*parts: Sequences) -> Sequences:
     """
     first = parts[0]
     lengths = torch.cat([part.lengths for part in parts])
-    static = {name: _below([part.static[name] for part in parts]) for name in _common([p.static for p in parts])}
+    static = {name: _concat([part.static[name] for part in parts]) for name in _common([p.static for p in parts])}
     names = _common([part.columns for part in parts])
     if all(part.columns[name] is first.columns[name] for part in parts for name in names):
         columns: dict[str, Values] = {name: first.columns[name] for name in names}
         return Sequences(columns, torch.cat([part.starts for part in parts]), lengths, static)
     flat = [part.flat() for part in parts]
-    columns = {n: _below([part.columns[n][index] for part, index in zip(parts, flat, strict=True)]) for n in names}
+    columns = {n: _concat([part.columns[n][index] for part, index in zip(parts, flat, strict=True)]) for n in names}
     return Sequences(columns, lengths.cumsum(0) - lengths, lengths, static)
 
 
 def join(first: Sequences, second: Sequences) -> Sequences:
-    """Return row i of `second` behind row i of `first`, with a column `segment`: 0 for the first's events, 1 after.
+    """Return rows that hold row i of `first` and then row i of `second`.
 
-    The static values are the first's.
+    A new column `segment` is 0 for the events of `first` and 1 for those of `second`. The static values are those of
+    `first`.
 
     Example:
         >>> x = Sequences({"code": torch.tensor([1, 2, 3])}, torch.tensor([0, 2]), torch.tensor([2, 1]))
@@ -203,13 +203,13 @@ def join(first: Sequences, second: Sequences) -> Sequences:
 
 
 def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -> Tensor:
-    """Return `(n,)` how many events of each row lie before a value of a column that rises within rows.
+    """Return `(n,)` the number of events of each row before a value, in a column that is sorted within each row.
 
     Args:
-        x: the rows.
-        name: the column.
+        x: The rows.
+        name: The column, non-decreasing within each row.
         values: `(n,)` one value per row.
-        right: count events equal to the value too.
+        right: Whether to count events equal to the value too.
 
     Example:
         >>> x = Sequences({"time": torch.tensor([1, 3, 5, 2, 9])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
@@ -220,19 +220,20 @@ def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -
     low, high = torch.zeros_like(x.lengths), x.lengths.clone()
     for _ in range(x.longest.bit_length()):  # bisection, all rows at once
         middle = (low + high) // 2
-        found = column[(x.starts + middle).clamp(max=max(len(column) - 1, 0))]
-        assert isinstance(found, Tensor)
-        below = (found <= values if right else found < values) & (low < high)
+        pivot = column[(x.starts + middle).clamp(max=max(len(column) - 1, 0))]
+        assert isinstance(pivot, Tensor)
+        below = (pivot <= values if right else pivot < values) & (low < high)
         low = torch.where(below, middle + 1, low)
         high = torch.where(below, high, torch.minimum(middle, high))
     return low
 
 
 def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:
+    """Return the names that all tables have."""
     return [name for name in tables[0] if all(name in table for table in tables)]
 
 
-def _below(parts: Sequence[Values]) -> Values:
+def _concat(parts: Sequence[Values]) -> Values:
     if all(isinstance(part, Tensor) for part in parts):
         return torch.cat([part for part in parts if isinstance(part, Tensor)])
     return stack(*[part for part in parts if isinstance(part, Sequences)])

@@ -10,7 +10,7 @@ from eventvec.sequences import Sequences
 
 
 def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:
-    """Return texts as a static column: one row each, with a column `bytes` of UTF-8; empty where null.
+    """Return texts as a static column: one row per text, with a column `bytes` of UTF-8; empty where null.
 
     Example:
         >>> text_column(pa.array(["ab", None, "é"])).lengths.tolist()
@@ -21,12 +21,12 @@ def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:
     _, offsets, data = array.buffers()
     ends = np.frombuffer(offsets, np.int64, len(array) + 1, 8 * array.offset)
     values = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]]
-    places = torch.from_numpy(ends - ends[0])
-    return Sequences({"bytes": torch.from_numpy(values.copy())}, places[:-1], places.diff())
+    edges = torch.from_numpy(ends - ends[0])
+    return Sequences({"bytes": torch.from_numpy(values.copy())}, edges[:-1], edges.diff())
 
 
 def strings(texts: Sequences) -> list[str]:
-    """Return the texts of a static column; they are decoded on the CPU.
+    """Return the texts of a static column, decoded on the CPU.
 
     Example:
         >>> strings(text_column(pa.array(["ab", "", "é"]))[[2, 0]])
@@ -34,6 +34,6 @@ def strings(texts: Sequences) -> list[str]:
     """
     texts = texts.to("cpu")
     ends = torch.cat([torch.zeros(1, dtype=torch.int64), texts.lengths.cumsum(0)])
-    parts = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").numpy())]
-    found: list[str] = pa.LargeStringArray.from_buffers(len(texts), *parts).to_pylist()
-    return found
+    buffers = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").numpy())]
+    decoded: list[str] = pa.LargeStringArray.from_buffers(len(texts), *buffers).to_pylist()
+    return decoded

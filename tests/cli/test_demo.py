@@ -1,4 +1,4 @@
-"""The demonstration, whole but small: every fifth aircraft, one epoch, one model."""
+"""The whole demonstration on every fifth aircraft, with one epoch and one model."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ FIFTH = slice(0, None, 5)
 @dataclass
 class Small:
     result: demo.Demo
-    told: str
+    printed: str
     page: str
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    told, out = io.StringIO(), tmp_path_factory.mktemp("demo") / "new" / "folder"
-    result = demo._run(out, FIFTH, ("knn",), 1, 0, Console(file=told, width=100))
-    return Small(result, told.getvalue(), result.page.read_text())
+    printed, out = io.StringIO(), tmp_path_factory.mktemp("demo") / "new" / "folder"
+    result = demo._run(out, FIFTH, ("knn",), 1, 0, Console(file=printed, width=100))
+    return Small(result, printed.getvalue(), result.page.read_text())
 
 
-def test_files_are_there_and_their_owner_only_reads_them(small: Small) -> None:
+def test_all_files_are_written_and_only_their_owner_can_read_them(small: Small) -> None:
     folder = small.result.page.parent
     assert {path.name for path in folder.iterdir()} == {"run", "embeddings.parquet", "report.html"}
     for path in [folder, *folder.rglob("*")]:
@@ -52,67 +52,68 @@ def test_each_aircraft_has_an_embedding_of_the_saved_run(small: Small) -> None:
     assert z.metadata["run"] == run.id
     assert z.metadata["fingerprint"] == run.info["fingerprint"] == data[FIFTH].fingerprint
     assert run.config["encoder"]["dim"] == 128
+    assert z.metadata["labels"] == []
 
 
-def test_questions_are_asked_of_aircraft_with_enough_flights(small: Small) -> None:
-    asked = flights()[1][FIFTH].filter(pl.col("flights") >= 10)
+def test_labels_are_evaluated_on_aircraft_with_enough_flights(small: Small) -> None:
+    labels = flights()[1][FIFTH].filter(pl.col("flights") >= 10)
     built, seats, engine = small.result.evaluations
-    assert built.n == asked["built_2002"].count()
-    assert seats.n == asked["seats"].count()
-    assert engine.n == asked.filter(pl.col("engine").is_in(["Turbo-fan", "Turbo-jet"])).height
+    assert built.n == labels["built_2002"].count()
+    assert seats.n == labels["seats"].count()
+    assert engine.n == labels.filter(pl.col("engine").is_in(["Turbo-fan", "Turbo-jet"])).height
     assert [e.task for e in small.result.evaluations] == ["binary", "numeric", "binary"]
     assert engine.notes[1].startswith("Classes of fewer than 50 aircraft are left out: Reciprocating (")
     for e in small.result.evaluations:
-        assert e.notes[0] == f"Asked of the {len(asked)} aircraft with 10 flights or more."
-        found = {(r.features, r.fraction) for r in e.results}
-        assert found == {(f, share) for f in ("embedding", "aggregates", "both") for share in (1.0, 0.05)}
+        assert e.notes[0] == f"Evaluated on the {len(labels)} aircraft with 10 flights or more."
+        cells = {(f, share) for f in ("embedding", "aggregates", "both") for share in (1.0, 0.05)}
+        assert {(r.features, r.fraction) for r in e.results} == cells
 
 
-def test_the_nearest_are_those_of_a_slow_loop(small: Small) -> None:
+def test_the_nearest_aircraft_equal_those_of_a_slow_loop(small: Small) -> None:
     z = read_embeddings(small.result.embeddings)
     events = flights_frames()[0].filter(pl.col("tailnum").is_in(z.keys.to_pylist()))
     miles: dict[str, int] = {}
     routes: dict[str, dict[str, int]] = {}
-    for plane, far, cancelled, origin, dest in events.select(
+    for plane, distance, cancelled, origin, dest in events.select(
         "tailnum", "distance", "cancelled", "origin", "dest"
     ).iter_rows():
-        miles[plane] = miles.get(plane, 0) + (0 if cancelled else far)
+        miles[plane] = miles.get(plane, 0) + (0 if cancelled else distance)
         counts = routes.setdefault(plane, {})
         counts[f"{origin}–{dest}"] = counts.get(f"{origin}–{dest}", 0) + 1
-    asked = z.keys.to_pylist().index(max(miles, key=lambda plane: miles[plane]))
-    far_away = [float(np.linalg.norm(row - z.values[asked])) for row in z.values]
-    nearest = sorted(range(len(z)), key=lambda i: (i != asked, far_away[i], i))[:11]
+    query = z.keys.to_pylist().index(max(miles, key=lambda plane: miles[plane]))
+    distances = [float(np.linalg.norm(row - z.values[query])) for row in z.values]
+    nearest = sorted(range(len(z)), key=lambda i: (i != query, distances[i], i))[:11]
     rows = small.result.neighbours.rows
     assert [row[0] for row in rows] == [z.keys[i].as_py() for i in nearest]
-    assert [row[1] for row in rows] == pytest.approx([far_away[i] for i in nearest], abs=0.006)
-    for plane, _, _, shown, *_ in rows:
+    assert [row[1] for row in rows] == pytest.approx([distances[i] for i in nearest], abs=0.006)
+    for plane, _, _, text, *_ in rows:
         best = sorted(routes[plane].items(), key=lambda item: (-item[1], item[0]))[:3]
-        assert shown == ", ".join(f"{route} ({count})" for route, count in best)
+        assert text == ", ".join(f"{route} ({count})" for route, count in best)
 
 
-def test_the_page_tells_what_was_found(small: Small) -> None:
+def test_the_page_shows_labels_and_neighbours(small: Small) -> None:
     first = small.result.neighbours.rows[0]
-    for text in (*demo.QUESTIONS.values(), first[0], first[3], "American Airlines", "The map", "809"):
+    for text in (*demo.LABELS.values(), first[0], first[3], "American Airlines", "The map", "809"):
         assert text in small.page
     assert "<script src" not in small.page
     assert "<link" not in small.page
 
 
 def test_each_step_is_announced_and_no_bar_is_drawn_off_a_terminal(small: Small) -> None:
-    lines = [line for line in small.told.splitlines() if "/6  " in line]
+    lines = [line for line in small.printed.splitlines() if "/6  " in line]
     assert [line.split("  ")[0] for line in lines] == [f"{i}/6" for i in range(1, 7)]
     assert [line.split("  ")[1] for line in lines] == list(small.result.seconds)
-    assert not set(small.told) & set("━\r\x1b")
+    assert not set(small.printed) & set("━\r\x1b")
 
 
 def test_the_answer_is_plain_json(small: Small) -> None:
     answer = json.loads(json.dumps(small.result.to_dict(), allow_nan=False))
-    assert [e["label"] for e in answer["evaluations"]] == list(demo.QUESTIONS.values())
+    assert [e["label"] for e in answer["evaluations"]] == list(demo.LABELS.values())
     assert answer["neighbours"][0]["aircraft"] == small.result.neighbours.rows[0][0]
     assert Path(answer["page"]).is_file()
 
 
-def test_a_folder_with_something_in_it_is_refused(small: Small, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(small: Small, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not empty; name a new folder with --out"):
         demo.run(small.result.page.parent)
     (tmp_path / "file").write_text("")

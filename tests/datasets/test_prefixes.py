@@ -1,4 +1,4 @@
-"""Histories that end at moments: equal to a loop over events, windows on shared columns, sentences for bad moments."""
+"""Rows that end at cutoffs equal a loop over events and share its columns; bad cutoffs are refused in one sentence."""
 
 from __future__ import annotations
 
@@ -26,30 +26,42 @@ def events(kind: str) -> pl.DataFrame:
 @pytest.mark.parametrize("last", [None, 3])
 def test_rows_equal_a_loop_over_events(kind: str, last: int | None) -> None:
     table = events(kind)
-    asked = table.sample(20, seed=1).select("card", when="at").with_row_index("claim")
+    cutoffs = table.sample(20, seed=1).select("card", when="at").with_row_index("claim")
     data = read(table, key="card", time="at", numeric=["amount"])
-    rows = datasets.histories(data, asked, name="claim", time="when", last=last)
+    rows = datasets.histories(data, cutoffs, name="claim", time="when", last=last)
     in_order = table.sort("card", "at", maintain_order=True)
     assert rows.keys.to_pylist() == list(range(20))
     assert (rows.schema.key, rows.sequences.columns is data.sequences.columns) == ("claim", True)  # nothing is copied
-    for row, (_, card, when) in enumerate(asked.iter_rows()):
+    for row, (_, card, when) in enumerate(cutoffs.iter_rows()):
         expected = [amount for c, at, amount in in_order.iter_rows() if c == card and at <= when]
         expected = expected if last is None else expected[-last:]
         assert rows[[row]].sequences.values("amount").tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("moments", "given", "message"),
+    ("cutoffs", "options", "message"),
     [
         ({"card": [0], "when": [3]}, {}, "no column 'claim'"),
-        ({"claim": [1, 1], "card": [0, 0], "when": [3, 4]}, {}, "one is missing or stands twice"),
-        ({"claim": [1, 2], "card": [0, 77], "when": [3, 4]}, {}, "1 of 2 moments belong to no entity .* 'card'"),
-        ({"claim": [1, 2], "card": [0, 0], "when": [3, None]}, {}, "1 missing values; every moment needs a time"),
-        ({"claim": [1], "card": [0], "when": [datetime.date(2020, 1, 1)]}, {}, "holds date values"),
-        ({"claim": [1], "card": [0], "when": [3]}, {"last": 0}, "last is 0"),
+        (
+            {"claim": [1, 1], "card": [0, 0], "when": [3, 4]},
+            {},
+            "must identify each of 2 cutoffs",
+        ),
+        ({"claim": [1, 2], "card": [0, 77], "when": [3, 4]}, {}, "an entity of the data by 'card', but 1 of 2 do not"),
+        (
+            {"claim": [1, 2], "card": [0, 0], "when": [3, None]},
+            {},
+            "needs a time, but column 'when' has 1 missing",
+        ),
+        ({"claim": [1], "card": [0], "when": [datetime.date(2020, 1, 1)]}, {}, "date values"),
+        (
+            {"claim": [1], "card": [0], "when": [3]},
+            {"last": 0},
+            "last must be at least 1, .*, got 0",
+        ),
     ],
 )
-def test_bad_moments_get_a_sentence(moments: dict, given: dict, message: str) -> None:
+def test_bad_cutoffs_are_refused(cutoffs: dict, options: dict, message: str) -> None:
     data = read(events("integer"), key="card", time="at", numeric=["amount"])
     with pytest.raises((ConfigError, DataError), match=message):
-        datasets.histories(data, pl.DataFrame(moments), name="claim", time="when", **given)
+        datasets.histories(data, pl.DataFrame(cutoffs), name="claim", time="when", **options)

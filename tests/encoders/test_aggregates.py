@@ -1,4 +1,4 @@
-"""Aggregates against plain loops, on hand-worked numbers, and on the rows that go wrong."""
+"""Aggregates against plain loops, against numbers worked by hand, and on difficult rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def a_schema(categorical: dict[str, int], numeric: tuple[str, ...]) -> Schema:
         "time",
         "integer",
         categorical=columns,
-        numeric=tuple((Numeric(name) for name in numeric)),
+        numeric=tuple(Numeric(name) for name in numeric),
         gap=Numeric("gap", True),
     )
 
@@ -49,11 +49,11 @@ def slow(x: Sequences, schema: Schema, values: int) -> list[list[float]]:
             row += [sum(numbers), mean(numbers), std(numbers)]
         for column in schema.categorical:
             codes = events[column.name]
-            own = range(FIRST, FIRST + min(values, len(column.values)))
-            row += [float(codes.count(code)) for code in own]
+            counted = range(FIRST, FIRST + min(values, len(column.values)))
+            row += [float(codes.count(code)) for code in counted]
             for number in schema.numeric:
                 pairs = list(zip(codes, events[number.name], strict=True))
-                parts = [[v for c, v in pairs if c == code and v == v] for code in own]
+                parts = [[v for c, v in pairs if c == code and v == v] for code in counted]
                 row += [mean(part) for part in parts] + [std(part) for part in parts]
             row.append(float(len({code for code in codes if code != MISSING})))
         rows.append(row)
@@ -61,7 +61,7 @@ def slow(x: Sequences, schema: Schema, values: int) -> list[list[float]]:
 
 
 def random_rows(rng: np.random.Generator, schema: Schema, lengths: list[int]) -> Sequences:
-    """Return rows in a random place each, with gaps between them, missing and unknown values."""
+    """Return rows at random positions with an event of no row between them, and missing and unknown values."""
     sizes = torch.tensor(lengths, dtype=torch.long)
     total = int(sizes.sum()) + len(lengths)
     starts = torch.zeros(len(lengths), dtype=torch.long)
@@ -130,7 +130,7 @@ def test_only_the_most_frequent_values_get_columns_but_all_count_as_distinct():
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6, 1.6e7])
-def test_deviation_survives_a_large_mean(offset):
+def test_the_standard_deviation_is_exact_beside_a_large_mean(offset):
     schema = a_schema({"c": 1}, ("n",))
     values = torch.tensor([1.0, 2.0, 3.0, 4.0] * 500) + offset
     x = Sequences({"c": torch.full((2000,), FIRST), "n": values}, torch.tensor([0]), torch.tensor([2000]))
@@ -141,12 +141,12 @@ def test_deviation_survives_a_large_mean(offset):
     assert named["n where c=v0: std"] == pytest.approx(truth, rel=1e-6)
 
 
-def test_equal_numbers_deviate_by_exactly_zero():
+def test_the_standard_deviation_of_equal_numbers_is_exactly_zero():
     x = Sequences({"n": torch.full((7,), 0.1)}, torch.tensor([0]), torch.tensor([7]))
     assert Aggregates(a_schema({}, ("n",)))(x)[0, 3] == 0
 
 
-def test_empty_rows_are_zeros_and_no_rows_are_none():
+def test_empty_rows_give_zeros_and_no_rows_give_no_aggregates():
     schema = a_schema({"c": 3}, ("n",))
     encoder = Aggregates(schema)
     x = random_rows(np.random.default_rng(0), schema, [0, 4, 0])
@@ -154,17 +154,17 @@ def test_empty_rows_are_zeros_and_no_rows_are_none():
     assert encoder(x[[]]).shape == (0, encoder.dim)
 
 
-@pytest.mark.parametrize("cells", [1, 30, 200])
-def test_blocks_change_nothing(monkeypatch, cells):
+@pytest.mark.parametrize("size", [1, 30, 200])
+def test_the_block_size_has_no_influence(monkeypatch, size):
     schema = a_schema({"c": 4, "d": 2}, ("n",))
     x = random_rows(np.random.default_rng(1), schema, [3, 0, 17, 1, 5, 9])
-    whole = Aggregates(schema)(x)
-    monkeypatch.setattr(aggregates, "CELLS", cells)
-    assert torch.equal(Aggregates(schema)(x), whole)
+    z = Aggregates(schema)(x)
+    monkeypatch.setattr(aggregates, "BLOCK_SIZE", size)
+    assert torch.equal(Aggregates(schema)(x), z)
 
 
-def test_blocks_keep_to_their_size(monkeypatch):
-    monkeypatch.setattr(aggregates, "CELLS", 20)
+def test_blocks_have_at_most_their_size(monkeypatch):
+    monkeypatch.setattr(aggregates, "BLOCK_SIZE", 20)
     lengths = torch.tensor([3, 3, 3, 100, 0, 0, 0])
     blocks = list(aggregates._blocks(lengths, 5))
     assert [row for block in blocks for row in range(7)[block]] == list(range(7))
@@ -172,7 +172,7 @@ def test_blocks_keep_to_their_size(monkeypatch):
     assert len(blocks) > 2
 
 
-def test_neighbours_do_not_leak():
+def test_other_rows_do_not_leak():
     schema = a_schema({"c": 4}, ("n",))
     x = random_rows(np.random.default_rng(2), schema, [4, 5, 6])
     before = Aggregates(schema)(x)
@@ -181,7 +181,7 @@ def test_neighbours_do_not_leak():
     assert torch.equal(Aggregates(schema)(x)[1], before[1])
 
 
-def test_a_view_gets_its_own_aggregates():
+def test_aggregates_of_a_view_are_those_of_its_events():
     schema = a_schema({"c": 4}, ("n",))
     x = random_rows(np.random.default_rng(3), schema, [6, 8])
     views = x.slice(torch.tensor([1, 0, 1]), torch.tensor([2, 0, 0]), torch.tensor([4, 6, 2]))
@@ -190,13 +190,13 @@ def test_a_view_gets_its_own_aggregates():
     )
 
 
-def test_has_no_parameters_and_refuses_a_negative_number_of_values():
+def test_aggregates_have_no_parameters_and_refuse_a_negative_number_of_values():
     assert not list(Aggregates(a_schema({"c": 1}, ())).state_dict())
-    with pytest.raises(ConfigError, match="values of 0 or more, not -1"):
+    with pytest.raises(ConfigError, match="values must be at least 0, got -1"):
         Aggregates(a_schema({"c": 1}, ()), values=-1)
 
 
-def test_of_a_dataset():
+def test_aggregate_features_of_a_dataset():
     schema = a_schema({"c": 2}, ("n",))
     x = random_rows(np.random.default_rng(4), schema, [3, 2])
     z, names = aggregate_features(Dataset(pa.array([1, 2]), x, schema), values=1)
@@ -211,6 +211,6 @@ def test_of_a_dataset():
 def test_same_on_an_accelerator():
     schema = a_schema({"c": 4}, ("n",))
     x = random_rows(np.random.default_rng(5), schema, [6, 0, 8])
-    there = Aggregates(schema)(x.to("cuda"))
-    assert there.device.type == "cuda"
-    torch.testing.assert_close(there.cpu(), Aggregates(schema)(x))
+    z = Aggregates(schema)(x.to("cuda"))
+    assert z.device.type == "cuda"
+    torch.testing.assert_close(z.cpu(), Aggregates(schema)(x))

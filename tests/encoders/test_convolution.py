@@ -1,4 +1,4 @@
-"""The dilated convolution against loops over events: what it computes, how far it sees, what padding does to it."""
+"""The dilated convolution against loops over events: its output, its receptive field, and padding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eventvec.sequences import Sequences, stack
 
 
 class Values(nn.Module):
-    """An event encoder of one column."""
+    """An event encoder that returns one column."""
 
     dim = 2
 
@@ -32,10 +32,10 @@ def series(*lengths: int, seed: int = 0) -> Sequences:
 def build(**options: int) -> TemporalConvolution:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        made = TemporalConvolution(Values(), **{"dim": 3, "width": 4, "layers": 3, **options})
-        for weight in made.parameters():
+        encoder = TemporalConvolution(Values(), **{"dim": 3, "width": 4, "layers": 3, **options})
+        for weight in encoder.parameters():
             nn.init.normal_(weight, std=0.4)
-    return made.eval()
+    return encoder.eval()
 
 
 def slow(encoder: TemporalConvolution, events: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def slow(encoder: TemporalConvolution, events: Tensor) -> Tensor:
     length, middle = len(events), encoder.kernel // 2
     h = [encoder.inputs(event) for event in events]
     for i, block in enumerate(encoder.blocks):
-        inner = [each.clamp(min=0) for each in h]
+        inner = [values.clamp(min=0) for values in h]
         for conv in (block.first, block.second):
             outer = []
             for t in range(length):
@@ -53,7 +53,7 @@ def slow(encoder: TemporalConvolution, events: Tensor) -> Tensor:
                     if 0 <= at < length:
                         total = total + conv.weight[:, :, tap] @ inner[at]
                 outer.append(total)
-            inner = [each.clamp(min=0) for each in outer]
+            inner = [values.clamp(min=0) for values in outer]
         h = [a + b for a, b in zip(h, outer, strict=True)]
     mean = sum(h) / length if length else torch.zeros(encoder.width)
     return encoder.outputs(mean)
@@ -67,22 +67,22 @@ def test_equals_a_loop_over_events(layers, kernel):
 
 
 @pytest.mark.parametrize(("layers", "kernel", "field"), [(1, 3, 5), (3, 3, 29), (2, 5, 25), (4, 1, 1)])
-def test_sees_as_far_on_each_side_as_it_says(layers, kernel, field):
+def test_the_receptive_field_is_as_large_as_stated(layers, kernel, field):
     encoder = build(layers=layers, kernel=kernel)
     assert encoder.field == field
     x, reach = series(61), field // 2
     for weight in encoder.parameters():
-        weight.data.abs_()  # with numbers above 0 no ReLU hides an event
+        weight.data.abs_()  # with positive numbers, no ReLU blocks a gradient
     h = torch.rand(1, encoder.width, 61, generator=torch.Generator().manual_seed(0)).requires_grad_()
     out = h
     for block in encoder.blocks:
         out = block(out, x.mask().unsqueeze(1))
     (gradient,) = torch.autograd.grad(out[0, :, 30].sum(), h)
-    touched = gradient[0].abs().sum(0).nonzero().squeeze(1)
-    assert (int(touched[0]), int(touched[-1])) == (30 - reach, 30 + reach)
+    reached = gradient[0].abs().sum(0).nonzero().squeeze(1)
+    assert (int(reached[0]), int(reached[-1])) == (30 - reach, 30 + reach)
 
 
-def test_padding_and_neighbours_leave_no_trace():
+def test_padding_and_other_rows_have_no_influence():
     encoder, x = build(), series(3, 0, 9, 1)
     z = encoder(x)
     alone = torch.cat([encoder(x[[row]]) for row in range(len(x))])
@@ -91,13 +91,12 @@ def test_padding_and_neighbours_leave_no_trace():
         torch.testing.assert_close(encoder(stack(x, series(length, seed=1)))[:-1], z, rtol=0, atol=1e-6)
 
 
-def test_order_matters_but_the_place_in_a_long_row_hardly():
+def test_the_order_of_events_matters_but_hardly_their_position_in_a_long_row():
     encoder = build()
     x = series(9)
-    turned = x.take(torch.arange(9).flip(0), x.lengths)
-    assert not torch.allclose(encoder(x), encoder(turned), atol=1e-3)
-    silence = torch.zeros(400, 2)
-    early, late = silence.clone(), silence.clone()
+    reversed_rows = x.take(torch.arange(9).flip(0), x.lengths)
+    assert not torch.allclose(encoder(x), encoder(reversed_rows), atol=1e-3)
+    early, late = torch.zeros(400, 2), torch.zeros(400, 2)
     early[100:109], late[250:259] = x.columns["v"], x.columns["v"]
     both = Sequences({"v": torch.cat([early, late])}, torch.tensor([0, 400]), torch.tensor([400, 400]))
     first, second = encoder(both)
@@ -120,7 +119,7 @@ def test_gradients_reach_every_weight():
     assert all(bool(weight.grad.any()) for weight in encoder.parameters())
 
 
-def test_takes_the_event_encoder_of_any_schema():
+def test_any_event_encoder_is_accepted():
     x = make.sequences([5, 0, 8])
     encoder = TemporalConvolution(EventEncoder(make.schema(), make.ALL_TIMES), dim=6, layers=2, width=5)
     assert encoder(x).shape == (3, 6)
@@ -128,8 +127,8 @@ def test_takes_the_event_encoder_of_any_schema():
 
 
 @pytest.mark.parametrize("wrong", [{"kernel": 4}, {"kernel": 0}, {"layers": 0}, {"width": 0}, {"dim": 0}])
-def test_what_it_refuses(wrong):
-    with pytest.raises(ConfigError, match="each must be at least 1, and kernel odd"):
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigError, match="must be at least 1 and kernel must be odd"):
         TemporalConvolution(Values(), **wrong)
 
 

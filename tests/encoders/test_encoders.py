@@ -1,4 +1,4 @@
-"""Encoders: what an event says, states that go on, and embeddings that depend on their row only."""
+"""Encoders: features of events, states that can be continued, and embeddings that depend on their row only."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ MIXED = [3, 0, 7, 1, 12, 4]
 CELLS = ("gru", "lstm")
 
 
-def times(*moments: dt.datetime) -> Sequences:
-    """Return one row of events at these moments."""
+def events_at(*times: dt.datetime) -> Sequences:
+    """Return one row of events at these times."""
     origin = dt.datetime(1970, 1, 1)
-    column = torch.tensor([(moment - origin) // dt.timedelta(microseconds=1) for moment in moments])
-    return Sequences({"time": column, "code": torch.full_like(column, MISSING)}, *one_row(len(moments)))
+    column = torch.tensor([(time - origin) // dt.timedelta(microseconds=1) for time in times])
+    return Sequences({"time": column, "code": torch.full_like(column, MISSING)}, *one_row(len(times)))
 
 
 def one_row(length: int) -> tuple[Tensor, Tensor]:
     return torch.tensor([0]), torch.tensor([length])
 
 
-def calendar(part: str, *moments: dt.datetime) -> Tensor:
-    """Return the place in the period, in turns from 0 to 1, that the event encoder tells for each moment."""
+def phase(feature: str, *times: dt.datetime) -> Tensor:
+    """Return the position in the period, from 0 to 1, that the event encoder's features give for each time."""
     schema = replace(make.schema(), categorical=(), numeric=())
-    sine, cosine = EventEncoder(schema, time=(part,))(times(*moments)).double().unbind(1)
+    sine, cosine = EventEncoder(schema, time=(feature,))(events_at(*times)).double().unbind(1)
     return torch.atan2(sine, cosine) / (2 * math.pi) % 1
 
 
 # Events
 
 
-def test_numbers_are_normalised_over_real_events_only():
+def test_numbers_are_normalised_over_events_without_padding():
     x, schema = make.sequences(MIXED), replace(make.schema(), categorical=())
     encoder = EventEncoder(schema).train()
     for weight in (encoder.norm.weight, encoder.norm.bias):
@@ -61,21 +61,21 @@ def test_numbers_are_normalised_over_real_events_only():
     np.testing.assert_allclose(encoder.norm.running_mean.numpy(), 0.1 * mean, rtol=1e-5)
     unbiased = numbers.var(0, ddof=1)
     np.testing.assert_allclose(encoder.norm.running_var.numpy(), 0.9 + 0.1 * unbiased, rtol=1e-5)
-    again = (numbers - 0.1 * mean) / np.sqrt(0.9 + 0.1 * unbiased + 1e-5) * weight + bias
-    np.testing.assert_allclose(encoder.eval()(x).detach().numpy()[:, :2], again, atol=2e-6)
+    by_running_statistics = (numbers - 0.1 * mean) / np.sqrt(0.9 + 0.1 * unbiased + 1e-5) * weight + bias
+    np.testing.assert_allclose(encoder.eval()(x).detach().numpy()[:, :2], by_running_statistics, atol=2e-6)
 
 
 def test_batch_statistics_do_not_depend_on_padding():
     x = make.sequences(MIXED)
     padded = stack(x, make.sequences([0, 0])[[0, 1]])
-    one, other = EventEncoder(make.schema()).train(), EventEncoder(make.schema()).train()
-    other.load_state_dict(one.state_dict())
-    assert torch.allclose(one(x), other(padded), atol=1e-6)
-    assert torch.equal(one.norm.running_var, other.norm.running_var)
+    first, second = EventEncoder(make.schema()).train(), EventEncoder(make.schema()).train()
+    second.load_state_dict(first.state_dict())
+    assert torch.allclose(first(x), second(padded), atol=1e-6)
+    assert torch.equal(first.norm.running_var, second.norm.running_var)
 
 
 @pytest.mark.parametrize("events", [0, 1])
-def test_too_few_events_for_statistics_take_the_running_ones(events):
+def test_fewer_than_two_events_are_normalised_by_running_statistics(events):
     encoder = EventEncoder(make.schema(), make.ALL_TIMES).train()
     before = encoder.norm.running_mean.clone()
     out = encoder(make.sequences([events]))
@@ -84,14 +84,14 @@ def test_too_few_events_for_statistics_take_the_running_ones(events):
     assert torch.equal(encoder.norm.running_mean, before)
 
 
-def test_without_batch_norm_a_number_is_scaled_as_the_schema_says():
+def test_without_batch_norm_a_number_is_scaled_by_the_schema_alone():
     number = Numeric("amount", log=True, mean=1.0, std=2.0)
     encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=(number,)), time=(), batch_norm=False)
     x = Sequences({"amount": torch.tensor([math.e - 1, 1 - math.e**3, 0.0, float("nan")])}, *one_row(4))
     torch.testing.assert_close(encoder(x), torch.tensor([[0.0, 0.0], [-2.0, 0.0], [-0.5, 0.0], [0.0, 1.0]]))
 
 
-def test_unknown_and_missing_codes_are_vectors_of_their_own_that_start_at_zero():
+def test_unknown_and_missing_codes_have_vectors_that_start_at_zero():
     encoder = EventEncoder(replace(make.schema(), numeric=()), time=())
     x = Sequences({"code": torch.tensor([UNKNOWN, MISSING, FIRST, FIRST + 3], dtype=torch.int32)}, *one_row(4))
     out = encoder(x)
@@ -99,45 +99,48 @@ def test_unknown_and_missing_codes_are_vectors_of_their_own_that_start_at_zero()
     assert out[:2].abs().max() == 0
     assert out[2:].abs().min(1).values.min() > 0
     out[:2].sum().backward()
-    assert encoder.embeddings[0].weight.grad[[UNKNOWN, MISSING]].abs().min() > 0  # they can learn
+    assert encoder.embeddings[0].weight.grad[[UNKNOWN, MISSING]].abs().min() > 0  # they are trained
     with pytest.raises(IndexError):
         encoder(Sequences({"code": torch.tensor([FIRST + 4])}, *one_row(1)))
 
 
-def test_width_caps_the_embedding():
+def test_width_limits_the_embedding():
     assert EventEncoder(replace(make.schema(), numeric=()), time=(), width=3).dim == 3
     assert EventEncoder(make.schema(codes=1000), time=make.ALL_TIMES).dim == 32 + 2 * 2 + 3 * 2
 
 
-def test_hours_return_after_a_day_and_weekdays_after_a_week():
+def test_hours_repeat_after_a_day_and_weekdays_after_a_week():
     midnight, morning = dt.datetime(2024, 2, 28), dt.datetime(2024, 2, 28, 6)
-    hours = calendar("hour", midnight, midnight + dt.timedelta(1), morning, morning.replace(year=1931))
+    hours = phase("hour", midnight, midnight + dt.timedelta(1), morning, morning.replace(year=1931))
     assert hours.tolist() == pytest.approx([0, 0, 0.25, 0.25], abs=1e-6)
     encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=()), time=("hour", "weekday"))
-    first, second = encoder(times(morning, morning + dt.timedelta(7)))
+    first, second = encoder(events_at(morning, morning + dt.timedelta(7)))
     torch.testing.assert_close(first, second)
 
 
 @pytest.mark.parametrize("day", ["1970-01-01", "1969-12-31", "1899-07-04", "2024-02-29", "2026-01-04", "2026-01-05"])
 def test_weekdays_of_known_dates(day):
-    moment = dt.datetime.fromisoformat(day)
-    assert float(calendar("weekday", moment)) * 7 == pytest.approx(moment.weekday(), abs=1e-5)
-    assert float(calendar("weekday", moment.replace(hour=12))) * 7 == pytest.approx(moment.weekday() + 0.5, abs=1e-5)
+    midnight = dt.datetime.fromisoformat(day)
+    noon = midnight.replace(hour=12)
+    assert float(phase("weekday", midnight)) * 7 == pytest.approx(midnight.weekday(), abs=1e-5)
+    assert float(phase("weekday", noon)) * 7 == pytest.approx(midnight.weekday() + 0.5, abs=1e-5)
 
 
-def test_days_of_the_year_return_after_a_year():
-    days = calendar("yearday", dt.datetime(2003, 5, 1), dt.datetime(2019, 5, 1), dt.datetime(1955, 5, 1))
+def test_days_of_the_year_repeat_after_a_year():
+    days = phase("yearday", dt.datetime(2003, 5, 1), dt.datetime(2019, 5, 1), dt.datetime(1955, 5, 1))
     assert float((days - days[0]).abs().max()) < 1.5 / 365
-    later = calendar("yearday", dt.datetime(2003, 8, 1))
+    later = phase("yearday", dt.datetime(2003, 8, 1))
     assert float(later - days[0]) == pytest.approx(92 / 365.2425, abs=1e-4)
 
 
-def test_what_an_event_encoder_refuses():
+def test_invalid_options_of_an_event_encoder_are_refused():
     with pytest.raises(ConfigError, match=r"time feature 'hours' is not known; did you mean 'hour'\?"):
         EventEncoder(make.schema(), time=("hours",))
-    with pytest.raises(ConfigError, match="time feature 'weekday' needs a calendar; the time is of kind integer"):
+    with pytest.raises(
+        ConfigError, match="time feature 'weekday' needs dates or timestamps, got times of kind integer"
+    ):
         EventEncoder(make.schema(kind="integer"), time=("weekday",))
-    with pytest.raises(ConfigError, match="an event has no features"):
+    with pytest.raises(ConfigError, match="events have no features; name a categorical"):
         EventEncoder(replace(make.schema(), categorical=(), numeric=()), time=())
 
 
@@ -153,16 +156,16 @@ def test_continuing_from_a_stored_state_equals_the_full_pass(cell, layers):
         assert full.shape == (len(x), layers * (1 if cell == "gru" else 2) * encoder.dim)
         torch.testing.assert_close(encoder.read(full), encoder(x))
         for split in range(13):
-            head = x.lengths.clamp(max=split)
+            before = x.lengths.clamp(max=split)
             rows = torch.arange(len(x))
-            stored = encoder.state(x.slice(rows, torch.zeros_like(head), head)).clone()
-            continued = encoder.state(x.slice(rows, head, x.lengths - head), stored)
+            stored = encoder.state(x.slice(rows, torch.zeros_like(before), before)).clone()
+            continued = encoder.state(x.slice(rows, before, x.lengths - before), stored)
             torch.testing.assert_close(continued, full, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("cell", CELLS)
-def test_an_empty_row_gives_the_learned_start(cell, layers):
+def test_an_empty_row_gives_the_learned_start_state(cell, layers):
     encoder = make.encoder(cell, layers=layers)
     x = make.sequences([0, 5, 0])
     assert torch.equal(encoder.state(x)[0], encoder.start)
@@ -179,38 +182,38 @@ def test_states_are_the_embeddings_of_each_prefix(cell):
     torch.testing.assert_close(encoder.states(x, encoder.events(x)), encoder.states(x))
 
 
-def test_each_event_of_a_window_is_looked_up_once_and_in_float32():
-    """Windows may overlap: an event counts as often as views show it, also in the statistics of the normalisation."""
+def test_each_event_of_a_window_is_encoded_once_and_in_float32():
+    """Windows may overlap: an event counts once per window, also in the statistics of batch normalisation."""
     x, encoder = make.sequences([9, 0, 7]), make.encoder("gru").train()
     views = x.slice(torch.tensor([0, 0, 2, 1]), torch.tensor([0, 3, 2, 0]), torch.tensor([6, 6, 5, 0]))
-    alone, seen = make.encoder("gru").train(), []
-    alone.events(views)
-    encoder.events.register_forward_hook(lambda module, given, out: seen.append((given[0], out)))
+    reference, calls = make.encoder("gru").train(), []
+    reference.events(views)
+    encoder.events.register_forward_hook(lambda module, args, out: calls.append((args[0], out)))
     with torch.autocast("cpu", torch.bfloat16):
         encoder(views)
-    [(packed, out)] = seen
+    [(packed, out)] = calls
     assert sorted(packed.flat().tolist()) == sorted(views.flat().tolist())
     assert (packed.longest, out.dtype) == (1, torch.float32)
-    torch.testing.assert_close(encoder.events.norm.running_mean, alone.events.norm.running_mean)
-    torch.testing.assert_close(encoder.events.norm.running_var, alone.events.norm.running_var)
+    torch.testing.assert_close(encoder.events.norm.running_mean, reference.events.norm.running_mean)
+    torch.testing.assert_close(encoder.events.norm.running_var, reference.events.norm.running_var)
 
 
-def test_layers_are_those_of_torch():
+def test_layers_equal_those_of_torch():
     x, encoder = make.sequences([6]), make.encoder("lstm", layers=2)
-    whole = nn.LSTM(encoder.events.dim, encoder.dim, num_layers=2)
+    lstm = nn.LSTM(encoder.events.dim, encoder.dim, num_layers=2)
     for layer, cell in enumerate(encoder.cells):
         for name, weight in cell.named_parameters():
-            getattr(whole, name.replace("_l0", f"_l{layer}")).data.copy_(weight)
+            getattr(lstm, name.replace("_l0", f"_l{layer}")).data.copy_(weight)
     h, c = encoder.start.view(2, 2, -1).transpose(0, 1).contiguous()
-    out, _ = whole(encoder.events(x), (h, c))
+    out, _ = lstm(encoder.events(x), (h, c))
     torch.testing.assert_close(encoder.states(x), out, rtol=0, atol=1e-6)
 
 
-def test_what_a_recurrent_encoder_refuses():
+def test_invalid_options_of_a_recurrent_encoder_are_refused():
     events = EventEncoder(make.schema())
-    with pytest.raises(ConfigError, match="dim is 0 and layers is 1"):
+    with pytest.raises(ConfigError, match="must be at least 1, got dim 0, layers 1"):
         Recurrent(events, dim=0)
-    with pytest.raises(ConfigError, match="layers is 0"):
+    with pytest.raises(ConfigError, match="got dim 256, layers 0"):
         GRU(events, layers=0)
     with pytest.raises(ConfigError, match="cell 'rnn' is not known"):
         Recurrent(events, "rnn")
@@ -219,17 +222,17 @@ def test_what_a_recurrent_encoder_refuses():
 # Transformer
 
 
-def test_order_matters_to_a_transformer():
+def test_the_order_of_events_matters_to_a_transformer():
     x = make.sequences([5], spare=0)
     encoder = make.encoder("transformer", time=())
-    turned = x.take(torch.tensor([1, 0, 2, 3, 4]), x.lengths)
-    assert not torch.allclose(encoder(x), encoder(turned), atol=1e-3)
+    swapped = x.take(torch.tensor([1, 0, 2, 3, 4]), x.lengths)
+    assert not torch.allclose(encoder(x), encoder(swapped), atol=1e-3)
 
 
-def test_a_transformer_sees_the_latest_events_only():
+def test_a_transformer_reads_the_latest_events_only():
     x, encoder = make.sequences([9, 6, 3]), make.encoder("transformer")
-    seen = x.lengths.clamp(max=6)
-    latest = x.slice(torch.arange(3), x.lengths - seen, seen)
+    lengths = x.lengths.clamp(max=6)
+    latest = x.slice(torch.arange(3), x.lengths - lengths, lengths)
     assert torch.equal(encoder(x), encoder(latest))
     torch.testing.assert_close(encoder(make.elsewhere(latest)), encoder(x), rtol=0, atol=1e-6)
 
@@ -237,8 +240,8 @@ def test_a_transformer_sees_the_latest_events_only():
 def test_positions_count_from_the_last_event():
     encoder = make.encoder("transformer")
     positions = encoder._positions(torch.tensor([[0], [3]]))
-    rates = [10_000 ** (-i / 4) for i in range(4)]
-    expected = [[math.sin(age * rate) for rate in rates] + [math.cos(age * rate) for rate in rates] for age in (0, 3)]
+    frequencies = [10_000 ** (-i / 4) for i in range(4)]
+    expected = [[wave(age * f) for wave in (math.sin, math.cos) for f in frequencies] for age in (0, 3)]
     torch.testing.assert_close(positions, torch.tensor(expected))
 
 
@@ -250,8 +253,8 @@ def test_an_empty_row_gives_the_start_token_alone():
 
 
 @pytest.mark.parametrize("wrong", [{"dim": 6, "heads": 2}, {"heads": 0}, {"layers": 0}, {"longest": 0}, {"dropout": 1}])
-def test_what_a_transformer_refuses(wrong):
-    with pytest.raises(ConfigError, match="dim a multiple of twice the heads"):
+def test_options_of_a_transformer_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigError, match="dim a multiple of twice heads"):
         Transformer(EventEncoder(make.schema()), **wrong)
 
 
@@ -259,7 +262,7 @@ def test_what_a_transformer_refuses(wrong):
 
 
 def test_every_encoder_is_tested_here():
-    assert set(ENCODERS) == {*make.ENCODERS, "language", "text"}  # which test_language.py and test_text.py test
+    assert set(ENCODERS) == {*make.ENCODERS, "language", "text"}  # tested in test_language.py and test_text.py
 
 
 @pytest.mark.parametrize("gradient", [True, False])
@@ -279,12 +282,12 @@ def test_an_embedding_depends_on_its_row_only(name, gradient):
 
 
 @pytest.mark.parametrize("name", make.ENCODERS)
-def test_encoders_never_see_outside_a_window(name):
+def test_events_outside_a_window_have_no_influence(name):
     x, encoder = make.sequences(MIXED), make.encoder(name)
     cut = x.slice(torch.tensor([4, 2, 0, 4]), torch.tensor([3, 0, 1, 10]), torch.tensor([5, 4, 2, 2]))
     assert torch.equal(encoder(cut), encoder(make.elsewhere(cut)))
-    inside = make.sequences(MIXED, seed=5)
-    assert not torch.allclose(encoder(cut), encoder(replace(cut, columns=inside.columns)), atol=1e-3)
+    other_columns = make.sequences(MIXED, seed=5).columns
+    assert not torch.allclose(encoder(cut), encoder(replace(cut, columns=other_columns)), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", make.ENCODERS)

@@ -1,4 +1,4 @@
-"""Events as a language model reads them, against a slow loop; what is trained and what is saved."""
+"""The language encoder: tokens of events against a slow loop, pooling, and what is trained and saved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import backbones
 import make
 from eventvec.config import build_encoder, describe
-from eventvec.embedding import embed
+from eventvec.embedding import encode
 from eventvec.encoders import language
 from eventvec.encoders.language import LanguageEncoder, pool, sinusoid
 from eventvec.errors import CheckpointError, ConfigError, DataError
@@ -36,18 +36,18 @@ def schema(kind: str = "timestamp") -> Schema:
 
 def rows(lengths: list[int] = LENGTHS, texts: list[str] | None = None) -> Sequences:
     x = make.sequences(lengths)
-    told = texts or [f"row {i}" * (i != 3) for i in range(len(lengths))]
-    return Sequences(x.columns, x.starts, x.lengths, {**x.static, "note": text_column(pa.array(told))})
+    notes = texts or [f"row {i}" * (i != 3) for i in range(len(lengths))]
+    return Sequences(x.columns, x.starts, x.lengths, {**x.static, "note": text_column(pa.array(notes))})
 
 
-def slowly(encoder: LanguageEncoder, x: Sequences, row: int, clock: float) -> tuple[Tensor, list[str]]:
-    """Return the input embeddings of one row, event by event, and what each token is."""
+def slow(encoder: LanguageEncoder, x: Sequences, row: int, unit: float) -> tuple[Tensor, list[str]]:
+    """Return the input embeddings of one row, event by event, and the kind of each token."""
     table, parts, kinds = encoder.model.get_input_embeddings().weight, [], []
     begin, length = int(x.starts[row]), int(x.lengths[row])
     for event in range(begin, begin + length):
         text = ("missing", "unknown", *TEXTS)[int(x.columns["code"][event])]
         ids = [encoder.tokenizer.token_to_id(character) for character in text]
-        time = float(x.columns["time"][event] - x.columns["time"][begin]) / clock
+        time = float(x.columns["time"][event] - x.columns["time"][begin]) / unit
         angles = [time / 10_000 ** (2 * (i // 2) / encoder.dim) for i in range(encoder.dim)]
         wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
         parts += [table[ids].detach(), torch.tensor(wave)[None]]
@@ -55,46 +55,46 @@ def slowly(encoder: LanguageEncoder, x: Sequences, row: int, clock: float) -> tu
     return torch.cat([*parts, torch.zeros(0, encoder.dim)]), kinds
 
 
-# How events become tokens
+# Tokens
 
 
 @pytest.mark.parametrize(("kind", "tick"), [("timestamp", 1e6), ("integer", 1.0)])
-def test_tokens_are_each_text_and_then_its_time(kind, tick):
+def test_tokens_are_those_of_each_text_and_then_its_time(kind, tick):
     unit = 3e8 if kind == "timestamp" else 3e14
     encoder, x = backbones.encoder(schema(kind), unit=unit), rows()
-    found = encoder.tokens(x)
+    tokens = encoder.tokens(x)
     for row in range(len(x)):
-        expected, kinds = slowly(encoder, x, row, unit * tick)
-        assert int(found.lengths[row]) == len(kinds)
-        torch.testing.assert_close(encoder.inputs(found[[row]]), expected, rtol=1e-4, atol=1e-5)
-        assert bool(found[[row]].values("chosen").all())
+        expected, kinds = slow(encoder, x, row, unit * tick)
+        assert int(tokens.lengths[row]) == len(kinds)
+        torch.testing.assert_close(encoder.inputs(tokens[[row]]), expected, rtol=1e-4, atol=1e-5)
+        assert bool(tokens[[row]].values("chosen").all())
 
 
 @pytest.mark.parametrize(("hidden", "kinds"), [("time", {"time"}), ("time_and_type", {"time", "last word"})])
-def test_hidden_names_the_states_that_are_pooled(hidden, kinds):
+def test_hidden_selects_the_states_that_are_pooled(hidden, kinds):
     encoder, x = backbones.encoder(schema(), unit=3600, hidden=hidden), rows()
-    found = encoder.tokens(x)
+    tokens = encoder.tokens(x)
     for row in range(len(x)):
-        told = slowly(encoder, x, row, 3.6e9)[1]
-        assert found[[row]].values("chosen").tolist() == [kind in kinds for kind in told]
+        token_kinds = slow(encoder, x, row, 3.6e9)[1]
+        assert tokens[[row]].values("chosen").tolist() == [kind in kinds for kind in token_kinds]
 
 
 @pytest.mark.parametrize("longest", [9, 12, 30])
-def test_the_latest_whole_events_that_fit_are_read_at_their_own_times(longest):
+def test_the_latest_whole_events_that_fit_are_read_with_unchanged_times(longest):
     x = rows()
-    short, whole = backbones.encoder(schema(), longest=longest, unit=1e7), backbones.encoder(schema(), unit=1e7)
-    found, full = short.tokens(x), whole.tokens(x)
+    limited, unlimited = backbones.encoder(schema(), longest=longest, unit=1e7), backbones.encoder(schema(), unit=1e7)
+    tokens, all_tokens = limited.tokens(x), unlimited.tokens(x)
     for row in range(len(x)):
         begin, length = int(x.starts[row]), int(x.lengths[row])
-        sizes = [int(short.lengths[int(code)]) + 1 for code in x.columns["code"][begin : begin + length]]
+        sizes = [int(limited.lengths[int(code)]) + 1 for code in x.columns["code"][begin : begin + length]]
         while sum(sizes) > longest:
             sizes.pop(0)
-        assert int(found.lengths[row]) == sum(sizes)
-        expected = whole.inputs(full[[row]])[int(full.lengths[row]) - sum(sizes) :]
-        assert torch.equal(short.inputs(found[[row]]), expected)
+        assert int(tokens.lengths[row]) == sum(sizes)
+        expected = unlimited.inputs(all_tokens[[row]])[int(all_tokens.lengths[row]) - sum(sizes) :]
+        assert torch.equal(limited.inputs(tokens[[row]]), expected)
 
 
-def test_sinusoid_goes_through_sine_and_cosine():
+def test_sinusoid_alternates_sine_and_cosine():
     times = torch.tensor([0.0, 1.5, 40.0])
     for dim in (6, 7):
         for t, row in zip(times.tolist(), sinusoid(times, dim), strict=True):
@@ -106,8 +106,8 @@ def test_sinusoid_goes_through_sine_and_cosine():
 # Pooling, padding, other rows
 
 
-@pytest.mark.parametrize("how", ["mean", "max", "last"])
-def test_pooling_is_over_chosen_states_only(how):
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+def test_pooling_is_over_chosen_states_only(pooling):
     rng = torch.Generator().manual_seed(0)
     states, chosen = torch.randn(5, 6, 3, generator=rng), torch.rand(5, 6, generator=rng) < 0.5
     chosen[1] = False
@@ -116,13 +116,13 @@ def test_pooling_is_over_chosen_states_only(how):
         if not len(inside):
             expected = torch.zeros(3)
         else:
-            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1]}[how]
-        torch.testing.assert_close(pool(states, chosen, how)[row], expected)
+            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1]}[pooling]
+        torch.testing.assert_close(pool(states, chosen, pooling)[row], expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
 @pytest.mark.parametrize("pooling", ["mean", "max", "last"])
-def test_a_row_does_not_depend_on_the_rows_beside_it(kind, pooling):
+def test_a_row_does_not_depend_on_other_rows(kind, pooling):
     encoder, x = backbones.encoder(schema(), kind, pooling=pooling, unit=1e7), rows()
     for tower in (encoder, encoder.text_tower("note")):
         together = tower(x)
@@ -134,7 +134,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(kind, pooling):
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
-def test_left_padding_would_read_the_same(kind):
+def test_padding_on_the_left_would_give_the_same(kind):
     encoder, x = backbones.encoder(schema(), kind), rows([4, 2])
     tokens = encoder.tokens(x)
     inputs = [encoder.inputs(tokens[[row]]) for row in range(2)]
@@ -148,30 +148,30 @@ def test_left_padding_would_read_the_same(kind):
     torch.testing.assert_close(pool(states, mask, "mean"), right[[0, 1] if len(inputs[0]) == len(longer) else [1, 0]])
 
 
-def test_a_causal_backbone_reads_onwards_and_bert_both_ways():
+def test_only_bert_attends_to_later_tokens():
     x = rows([6])
     for kind, causal in (("llama", True), ("bert", False)):
         encoder = backbones.encoder(schema(), kind)
         inputs = encoder.inputs(encoder.tokens(x))[None]
         changed = inputs.clone()
         changed[:, -1] = torch.randn(encoder.dim, generator=torch.Generator().manual_seed(0))
-        first, second = (encoder.model(inputs_embeds=each).last_hidden_state[0, 0] for each in (inputs, changed))
+        first, second = (encoder.model(inputs_embeds=e).last_hidden_state[0, 0] for e in (inputs, changed))
         assert torch.allclose(first, second, atol=1e-6) is causal
 
 
-def test_without_gradients_the_same_is_read_in_blocks(monkeypatch):
+def test_reading_in_blocks_without_gradients_gives_the_same(monkeypatch):
     encoder, x = backbones.encoder(schema()), rows([3, 1, 0, 9, 2, 6, 1])
-    whole = encoder(x)
+    z = encoder(x)
     monkeypatch.setattr(language, "BLOCK", 50)
     sizes, read = [], encoder._read
     monkeypatch.setattr(encoder, "_read", lambda part: sizes.append(len(part) * part.longest) or read(part))
     with torch.no_grad():
-        torch.testing.assert_close(encoder(x), whole, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(encoder(x), z, rtol=1e-4, atol=1e-5)
     assert len(sizes) > 2
     assert all(size <= max(50, int(encoder.tokens(x).longest)) for size in sizes)
 
 
-def test_descriptions_have_the_special_tokens_and_are_cut_at_the_limit():
+def test_descriptions_have_special_tokens_and_are_truncated_at_the_limit():
     encoder = backbones.encoder(schema(), longest=10)
     ids, lengths = encoder.encode(["ab", "abcdefghijklmn"])
     assert lengths.tolist() == [3, 10]
@@ -182,26 +182,26 @@ def test_descriptions_have_the_special_tokens_and_are_cut_at_the_limit():
 
 def test_the_text_tower_is_the_backbone_over_token_ids():
     encoder, x = backbones.encoder(schema(), "bert"), rows([2, 2], ["abc", "a longer one"])
-    found = encoder.text_tower("note")(x)
+    z = encoder.text_tower("note")(x)
     for row, text in enumerate(("abc", "a longer one")):
         ids = torch.tensor([encoder.tokenizer.encode(text).ids])
         expected = encoder.model(input_ids=ids).last_hidden_state[0].mean(0)
-        torch.testing.assert_close(found[row], expected)
+        torch.testing.assert_close(z[row], expected)
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_the_text_tower_leaves_the_encoder_in_the_mode_that_it_is_in(training):
+def test_the_text_tower_does_not_change_the_mode_of_the_encoder(training):
     encoder, data = backbones.encoder(schema()).train(training), make.dataset(LENGTHS)
     data = replace(data, sequences=rows())
-    embed(encoder.text_tower("note"), data)
+    encode(encoder.text_tower("note"), data.sequences)
     assert encoder.training is encoder.model.training is training
 
 
-# What is trained, and what is saved
+# Training and saving
 
 
 @pytest.mark.parametrize("rank", [1, 4])
-def test_adapters_have_as_many_weights_as_the_formula_says(rank):
+def test_the_number_of_trained_weights_follows_from_the_rank(rank):
     encoder = backbones.encoder(schema(), lora=rank)
     trained = sum(values.numel() for values in encoder.parameters() if values.requires_grad)
     wide, narrow = 2 * backbones.WIDTH, backbones.WIDTH + backbones.WIDTH // 2  # q and o; k and v of one head of two
@@ -209,7 +209,7 @@ def test_adapters_have_as_many_weights_as_the_formula_says(rank):
 
 
 @pytest.mark.parametrize("lora", [0, 2])
-def test_a_gradient_reaches_what_is_trained_from_both_towers(lora):
+def test_a_gradient_reaches_all_trained_weights_from_both_towers(lora):
     transformers = pytest.importorskip("transformers")
     encoder, x = backbones.encoder(schema(), lora=lora), rows([3, 5], ["one", "two"])
     for tower in (encoder, encoder.text_tower("note")):
@@ -217,12 +217,12 @@ def test_a_gradient_reaches_what_is_trained_from_both_towers(lora):
         tower(x).square().sum().backward()
         assert all(bool(values.grad.any()) for values in encoder.parameters())
     names = {name.removeprefix("model.") for name, _ in encoder.named_parameters()}
-    whole = {name for name, _ in transformers.AutoModel.from_pretrained(backbones.folder()).named_parameters()}
-    assert all("lora" in name for name in names) if lora else names == whole - {"embed_tokens.weight"}
+    all_names = {name for name, _ in transformers.AutoModel.from_pretrained(backbones.folder()).named_parameters()}
+    assert all("lora" in name for name in names) if lora else names == all_names - {"embed_tokens.weight"}
 
 
 @pytest.mark.parametrize("lora", [0, 2])
-def test_a_saved_encoder_is_without_the_backbone_and_comes_back_whole(lora):
+def test_a_saved_encoder_lacks_the_backbone_and_is_restored_exactly(lora):
     encoder, other = (backbones.encoder(schema(), lora=lora, seed=seed) for seed in (0, 1))
     x, state = rows(), encoder.state_dict()
     assert {*state} == {name for name, _ in encoder.named_parameters()} | {"_extra_state"}
@@ -257,7 +257,7 @@ def test_adapters_of_another_backbone_are_refused():
         other.load_state_dict(encoder.state_dict())
 
 
-def test_a_backbone_that_differs_in_one_number_is_another(tmp_path):
+def test_a_backbone_that_differs_in_one_weight_is_refused(tmp_path):
     transformers = pytest.importorskip("transformers")
     settings = transformers.AutoConfig.from_pretrained(backbones.folder(), intermediate_size=128)
     model = transformers.AutoModel.from_config(settings)
@@ -274,11 +274,11 @@ def test_a_backbone_that_differs_in_one_number_is_another(tmp_path):
         changed.load_state_dict(first.state_dict())
 
 
-def test_weights_are_float32_though_the_file_has_half():
+def test_weights_are_float32_even_if_the_file_holds_float16():
     assert {values.dtype for values in backbones.encoder(schema()).parameters()} == {torch.float32}
 
 
-def test_a_configuration_builds_it_and_describes_it():
+def test_a_configuration_builds_the_encoder_and_is_described():
     table = {
         "name": "language",
         "backbone": backbones.folder(),
@@ -291,26 +291,26 @@ def test_a_configuration_builds_it_and_describes_it():
     assert describe(TPPEmbedding(encoder, "note"))["encoder"] == {**table, "pooling": "mean"}
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"text": "cod"}, "text 'cod' is no categorical column of the events; did you mean 'code'"),
-        ({"unit": 0.0}, "the unit must be above 0"),
-        ({"unit": math.nan}, "the unit must be above 0"),
-        ({"unit": math.inf}, "the unit must be above 0"),
-        ({"lora": -1}, "the rank at least 0"),
-        ({"pooling": "median"}, "'median', hidden 'all': accepted are mean, max or last of all"),
-        ({"hidden": "none"}, "hidden 'none': accepted are mean, max or last of all, time or time_and_type"),
-        ({"longest": 1}, "it must be from 2 to 96"),
-        ({"longest": 97}, "longest is 97; with this backbone it must be from 2 to 96"),
-        ({"longest": 8}, "have 1 to 8 tokens; accepted are 1 to 7"),
-        ({"backbone": "nowhere"}, "'nowhere' is neither a folder with a config.json"),
+        ({"text": "cod"}, "text 'cod' is not a categorical column of the events; did you mean 'code'"),
+        ({"unit": 0.0}, "unit must be above 0 and finite"),
+        ({"unit": math.nan}, "unit must be above 0 and finite"),
+        ({"unit": math.inf}, "unit must be above 0 and finite"),
+        ({"lora": -1}, "lora at least 0, got unit 1.0, lora -1"),
+        ({"pooling": "median"}, "'median' with hidden 'all' is not known; accepted: pooling mean, max or last"),
+        ({"hidden": "none"}, "hidden 'none' is not known; accepted: .* hidden all, time or time_and_type"),
+        ({"longest": 1}, "longest must be from 2 to 96"),
+        ({"longest": 97}, "longest must be from 2 to 96 with this backbone, got 97"),
+        ({"longest": 8}, "have 1 to 8 tokens; accepted: 1 to 7"),
+        ({"backbone": "nowhere"}, "'nowhere' is not a folder with a config.json"),
     ],
 )
-def test_what_does_not_go_together_is_refused(options, message):
+def test_invalid_options_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         LanguageEncoder(**{"backbone": backbones.folder(), "schema": schema(), "text": "code", **options})
 
@@ -325,7 +325,7 @@ def test_a_backbone_that_lacks_weights_is_refused(tmp_path):
     shutil.copytree(backbones.folder(), tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
-    with pytest.raises(ConfigError, match=r"lacks 9 of its weights, layers\.2\."):
+    with pytest.raises(ConfigError, match=r"lacks 9 weights, such as layers\.2\."):
         LanguageEncoder(str(tmp_path), schema(), text="code")
 
 
@@ -341,7 +341,7 @@ def test_a_backbone_is_found_by_name(monkeypatch):
     assert LanguageEncoder(name, schema(), text="code").origin == backbones.encoder(schema()).origin
 
 
-def test_a_relative_folder_is_written_down_so_that_it_is_found_from_elsewhere(tmp_path, monkeypatch):
+def test_a_relative_folder_is_stored_as_an_absolute_path(tmp_path, monkeypatch):
     place, name = os.path.split(backbones.folder())
     monkeypatch.chdir(place)
     table = describe(TPPEmbedding(LanguageEncoder(name, schema(), text="code"), "note"))["encoder"]
@@ -349,11 +349,11 @@ def test_a_relative_folder_is_written_down_so_that_it_is_found_from_elsewhere(tm
     monkeypatch.chdir(tmp_path)
     assert build_encoder(table, schema()).backbone == backbones.folder()
     monkeypatch.setenv("EVENTVEC_MODELS", place)
-    assert LanguageEncoder(name, schema(), text="code").backbone == name  # a name stays one, wherever the folder is
+    assert LanguageEncoder(name, schema(), text="code").backbone == name  # a name is stored unchanged
 
 
 @pytest.mark.parametrize(("column", "message"), [("absent", "no static column 'absent'"), ("row", "'row' of the data")])
-def test_data_without_the_texts_are_refused(column, message):
+def test_data_without_descriptions_are_refused(column, message):
     with pytest.raises(DataError, match=message):
         backbones.encoder(schema()).text_tower(column)(rows())
 
@@ -379,8 +379,8 @@ def test_real_minilm_weights():
     assert (encoder.dim, encoder.limit) == (384, 512)
     assert sum(v.numel() for v in encoder.parameters() if v.requires_grad) == 6 * 16 * 4 * 2 * 384
     check_real(encoder)
-    told = ["a cat sat on the mat", "a kitten rested on a rug", "stock prices fell sharply"]
-    z = nn.functional.normalize(encoder.text_tower("note")(rows([1, 1, 1], told)).detach(), dim=1)
+    notes = ["a cat sat on the mat", "a kitten rested on a rug", "stock prices fell sharply"]
+    z = nn.functional.normalize(encoder.text_tower("note")(rows([1, 1, 1], notes)).detach(), dim=1)
     near, far = float(z[0] @ z[1]), float(z[0] @ z[2])
     assert near > 0.5 > 0.2 > far
 

@@ -1,4 +1,4 @@
-"""The CoLES paper's transformer beside torch's own layers; what all encoders share is in test_encoders.py."""
+"""The CoLES paper's transformer against torch's own layers. Laws of all encoders are in test_encoders.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eventvec.errors import ConfigError
 from eventvec.sequences import stack
 
 
-def test_it_is_torchs_layers_over_the_start_token_and_the_events():
+def test_the_encoder_is_torchs_layers_over_the_start_token_and_the_events():
     x = make.sequences([5], spare=0)
     encoder = make.encoder("transformer_paper", layers=2, time=())
     z = torch.cat([encoder.start[None], encoder.events(x) @ encoder.inputs.weight.T + encoder.inputs.bias])
@@ -20,33 +20,33 @@ def test_it_is_torchs_layers_over_the_start_token_and_the_events():
         query, key, value = (z @ layer.self_attn.in_proj_weight.T + layer.self_attn.in_proj_bias).chunk(3, 1)
         heads = []
         for q, k, v in zip(query.chunk(4, 1), key.chunk(4, 1), value.chunk(4, 1), strict=True):
-            heads.append((q @ k.T / q.shape[1] ** 0.5).softmax(1) @ v)  # every event sees every other one
-        z = layer.norm1(z + layer.self_attn.out_proj(torch.cat(heads, 1)))  # the norm behind the sum
+            heads.append((q @ k.T / q.shape[1] ** 0.5).softmax(1) @ v)  # every event attends to all events
+        z = layer.norm1(z + layer.self_attn.out_proj(torch.cat(heads, 1)))  # post-norm
         z = layer.norm2(z + layer.linear2(layer.linear1(z).relu()))
     torch.testing.assert_close(encoder(x)[0], encoder.blocks.norm(z)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_order_reaches_it_through_columns_only():
+def test_order_has_an_influence_through_columns_only():
     x = make.sequences([5], spare=0)
-    turned = x.take(torch.tensor([3, 0, 4, 2, 1]), x.lengths)
+    shuffled = x.take(torch.tensor([3, 0, 4, 2, 1]), x.lengths)
     encoder = make.encoder("transformer_paper", time=())
-    torch.testing.assert_close(encoder(x), encoder(turned), rtol=0, atol=1e-5)
+    torch.testing.assert_close(encoder(x), encoder(shuffled), rtol=0, atol=1e-5)
     timed = make.encoder("transformer_paper", time=("hour",))
-    torch.testing.assert_close(timed(x), timed(turned), rtol=0, atol=1e-5)  # an event takes its hour along
+    torch.testing.assert_close(timed(x), timed(shuffled), rtol=0, atol=1e-5)  # the hour is a column of the event
 
 
-def test_padding_is_not_seen():
+def test_padding_has_no_influence():
     x, encoder = make.sequences([4, 2]), make.encoder("transformer_paper")
-    beside = encoder(stack(x, make.sequences([40], seed=3)))[:2]
-    torch.testing.assert_close(beside, encoder(x), rtol=0, atol=1e-5)
+    padded = encoder(stack(x, make.sequences([40], seed=3)))[:2]
+    torch.testing.assert_close(padded, encoder(x), rtol=0, atol=1e-5)
 
 
-def test_the_latest_events_are_seen():
+def test_the_latest_events_are_read():
     x = make.sequences([9, 3])
     encoder = make.encoder("transformer_paper")
     encoder.longest = 4
-    seen = x.lengths.clamp(max=4)
-    latest = x.slice(torch.arange(2), x.lengths - seen, seen)
+    lengths = x.lengths.clamp(max=4)
+    latest = x.slice(torch.arange(2), x.lengths - lengths, lengths)
     assert torch.equal(encoder(x), encoder(latest))
 
 
@@ -56,10 +56,14 @@ def test_an_empty_row_gives_the_start_token_alone():
     torch.testing.assert_close(encoder(make.sequences([4, 0]))[1], alone, rtol=0, atol=1e-6)
 
 
-def test_the_sizes_are_the_papers():
+def test_the_default_sizes_are_those_of_the_paper():
     encoder = PaperTransformer(EventEncoder(make.schema()))
     layer = encoder.blocks.layers[0]
-    assert (encoder.dim, len(encoder.blocks.layers), layer.self_attn.num_heads) == (128, 4, 4)  # those of Age
+    assert (encoder.dim, len(encoder.blocks.layers), layer.self_attn.num_heads) == (
+        128,
+        4,
+        4,
+    )  # for the Age data set
     assert (layer.linear1.out_features, layer.dropout.p, layer.norm_first) == (128, 0.1, False)
     assert layer.activation is nn.functional.relu
 
@@ -68,6 +72,6 @@ def test_the_sizes_are_the_papers():
     "wrong",
     [{"dim": 6}, {"heads": 0}, {"layers": 0}, {"width": 0}, {"longest": 0}, {"dropout": 1}, {"dropout": -0.1}],
 )
-def test_what_it_refuses(wrong):
-    with pytest.raises(ConfigError, match="the first five must be at least 1, dim a multiple of the heads"):
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigError, match="width and longest must be at least 1, dim a multiple of heads"):
         PaperTransformer(EventEncoder(make.schema()), **wrong)

@@ -11,38 +11,40 @@ from eventvec.evaluation import retrieval as module
 from eventvec.evaluation.retrieval import Retrieval, ranks, retrieval
 
 
-def slowly(query: torch.Tensor, key: torch.Tensor) -> list[float]:
-    found = []
-    for i, one in enumerate(query):
-        cosines = [float(F.cosine_similarity(one, other, dim=0)) for other in key]
+def slow_ranks(query: torch.Tensor, key: torch.Tensor) -> list[float]:
+    """Return the rank of key i for query i, one query at a time."""
+    result = []
+    for i, row in enumerate(query):
+        cosines = [float(F.cosine_similarity(row, other, dim=0)) for other in key]
         better = sum(cosine > cosines[i] + module.TIE for cosine in cosines)
         equal = sum(abs(cosine - cosines[i]) <= module.TIE for cosine in cosines) - 1
-        found.append(1 + better + equal / 2)
-    return found
+        result.append(1 + better + equal / 2)
+    return result
 
 
 def embeddings(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return random queries and keys near them, three of which have the same direction."""
     rng = torch.Generator().manual_seed(seed)
     query = torch.randn(n, 3, generator=rng, dtype=torch.float64)
     key = query + torch.randn(n, 3, generator=rng, dtype=torch.float64)
-    key[3], key[5] = 2 * key[1], key[1]  # the same direction three times
+    key[3], key[5] = 2 * key[1], key[1]
     return query, key
 
 
 @pytest.mark.parametrize("block", [1, 4, 100])
-def test_ranks_are_those_of_a_slow_loop(block, monkeypatch):
+def test_ranks_equal_those_of_a_slow_loop(block, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", block)
     query, key = embeddings(30)
-    assert ranks(query, key).tolist() == slowly(query, key)
+    assert ranks(query, key).tolist() == slow_ranks(query, key)
 
 
-def test_figures_are_means_over_queries():
+def test_mrr_and_recall_are_means_over_queries():
     query, key = embeddings(30)
-    expected = slowly(query, key)
-    found = retrieval(query, key, at=(1, 3))
-    assert found.n == 30
-    assert found.mrr == pytest.approx(sum(1 / rank for rank in expected) / 30)
-    assert found.recall == {k: pytest.approx(sum(rank <= k for rank in expected) / 30) for k in (1, 3)}
+    expected = slow_ranks(query, key)
+    result = retrieval(query, key, at=(1, 3))
+    assert result.n == 30
+    assert result.mrr == pytest.approx(sum(1 / rank for rank in expected) / 30)
+    assert result.recall == {k: pytest.approx(sum(rank <= k for rank in expected) / 30) for k in (1, 3)}
 
 
 def test_ties_share_their_ranks():
@@ -51,24 +53,25 @@ def test_ties_share_their_ranks():
     assert ranks(query, key).tolist() == [1.5, 1.0, 1.5]
 
 
-def test_what_lies_on_one_point_scores_no_better_than_chance():
+def test_collapsed_embeddings_score_no_better_than_chance():
     same = torch.randn(1, 8, generator=torch.Generator().manual_seed(0)).repeat(50, 1)
     noise = 1e-8 * torch.randn(50, 8, generator=torch.Generator().manual_seed(1))
-    found = retrieval(same, same + noise)
-    assert found.mrr == pytest.approx(2 / 51)
-    assert found.mrr < found.chance_mrr
-    assert found.recall[10] == 0
+    result = retrieval(same, same + noise)
+    assert result.mrr == pytest.approx(2 / 51)
+    assert result.mrr < result.chance_mrr
+    assert result.recall[10] == 0
 
 
-def test_chance_is_what_a_random_order_finds():
+def test_chance_is_the_mean_over_random_orders():
     rng = torch.Generator().manual_seed(0)
-    found = [
+    results = [
         retrieval(torch.randn(20, 4, generator=rng), torch.randn(20, 4, generator=rng), at=(5,)) for _ in range(300)
     ]
     harmonic = sum(1 / rank for rank in range(1, 21)) / 20
-    assert found[0].chance_mrr == pytest.approx(harmonic)
-    assert sum(one.mrr for one in found) / 300 == pytest.approx(harmonic, abs=0.01)
-    assert sum(one.recall[5] for one in found) / 300 == pytest.approx(found[0].chance_recall(5), abs=0.02)
+    assert results[0].chance_mrr == pytest.approx(harmonic)
+    assert sum(result.mrr for result in results) / 300 == pytest.approx(harmonic, abs=0.01)
+    recall = sum(result.recall[5] for result in results) / 300
+    assert recall == pytest.approx(results[0].chance_recall(5), abs=0.02)
     assert Retrieval(3, 1.0, {}, 1.0).chance_recall(5) == 1
 
 
@@ -81,11 +84,11 @@ def test_chance_of_the_papers_corpora():
     ("query", "key", "message"),
     [
         (torch.zeros(0, 2), torch.zeros(0, 2), "n at least 1"),
-        (torch.zeros(2, 2), torch.zeros(3, 2), r"queries \(2, 2\) and keys \(3, 2\)"),
-        (torch.zeros(2), torch.zeros(2), r"must be \(n, d\)"),
+        (torch.zeros(2, 2), torch.zeros(3, 2), r"got \(2, 2\) and \(3, 2\)"),
+        (torch.zeros(2), torch.zeros(2), r"must both have the shape \(n, d\)"),
         (torch.full((1, 2), torch.nan), torch.zeros(1, 2), "not finite"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(query, key, message):
+def test_invalid_embeddings_are_refused(query, key, message):
     with pytest.raises(DataError, match=message):
         retrieval(query, key)

@@ -1,4 +1,4 @@
-"""Changelogs: what must not be told is gone from the texts, and each text stands beside its event."""
+"""Changelogs: the texts reveal neither date nor urgency, and each text belongs to its event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments import data as datasets
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "plain"),
     [
         ("  * New upstream version 2.1.3-4+deb12u2.", "* New upstream version 0."),
         ("  * Fix CVE-2023-1234, CVE-2023-99999 (Closes: #728664, #1)", "* Fix 0 (Closes: 0)"),
@@ -28,11 +28,11 @@ from experiments import data as datasets
         ("* Erstes Ö für libé", "* Erstes Ö für libé"),
     ],
 )
-def test_plain_words_tell_no_time_and_no_urgency(text: str, left: str) -> None:
-    assert pl.DataFrame({"text": [text]}).select(datasets.plain_words(pl.col("text"))).item() == left
+def test_plain_words_reveal_neither_date_nor_urgency(text: str, plain: str) -> None:
+    assert pl.DataFrame({"text": [text]}).select(datasets.plain_words(pl.col("text"))).item() == plain
 
 
-def test_each_text_stands_beside_its_event(folder: Path) -> None:
+def test_each_text_belongs_to_its_event(folder: Path) -> None:
     days = [datetime.datetime(2020, 1, day) for day in (3, 1, 2, 2, 9)]
     columns = {
         "package": ["b", "b", "a", "a", "ä"],

@@ -1,4 +1,4 @@
-"""The CoLES study: the paper's own data sets, from small files of their formats to scores, and their settings."""
+"""The CoLES study on the paper's data sets: from small files in their formats to scores, and their settings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import polars as pl
 import pytest
 from experiments.coles import __main__ as coles
 from experiments.coles import arms, published
+from experiments.coles.boosting_settings import lightgbm_settings
 from experiments.coles.study import Study
-from experiments.tables import main
 
 from eventvec import config
 from eventvec.encoders import PaperTransformer
 from eventvec.errors import ConfigError
+from eventvec.evaluation.models import Boosting
+from eventvec.losses import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.losses.negatives import HardNegatives
-from eventvec.losses.objectives import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.schema import Categorical, Schema
 
-ENTITIES, EVENTS = 120, 110  # more events than the longest of the shortest slices
+ENTITIES, EVENTS = 120, 110  # more events than the shortest slice of each data set
 SCHEMA = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
 
 
@@ -31,7 +32,7 @@ def per_event(values: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def files(folder: Path) -> Path:
-    """Write small files in the formats of the four competitions; a tenth of the entities has no label."""
+    """Write small files in the formats of the four competitions; a tenth of the entities have no label."""
     rng = np.random.default_rng(0)
     n, total, label = np.arange(ENTITIES), ENTITIES * EVENTS, np.arange(ENTITIES) % 4
     kind = rng.integers(0, 3, total) + per_event(label)
@@ -49,7 +50,7 @@ def files(folder: Path) -> Path:
     write("age_group/transactions_test.csv", age, ~seen)
     write("age_group/train_target.csv", {"client_id": n, "bins": label}, known)
 
-    day = pl.Series([f"{1 + at % 28:02}OCT{17 + at // 28}:00:00:00" for at in step.tolist()])
+    day = pl.Series([f"{1 + i % 28:02}OCT{17 + i // 28}:00:00:00" for i in step.tolist()])
     bank = {"PERIOD": step, "cl_id": per_event(n), "MCC": kind, "channel_type": kind % 2, "currency": kind * 0 + 810}
     bank |= {"TRDATETIME": day, "amount": rng.random(total), "trx_category": kind % 3}
     flagged = {**bank, "target_flag": per_event(label % 2), "target_sum": rng.random(total)}
@@ -57,7 +58,7 @@ def files(folder: Path) -> Path:
     write("rosbank/test.csv", bank, ~seen)
 
     last = step == EVENTS - 1
-    time = pl.Series([f"2019-08-06T05:{at // 60:02}:{at % 60:02}.000Z" for at in step.tolist()])
+    time = pl.Series([f"2019-08-06T05:{i // 60:02}:{i % 60:02}.000Z" for i in step.tolist()])
     game = {"event_id": kind, "game_session": per_event(n) + 1000 * last, "timestamp": time}
     game |= {"event_data": np.full(total, "{}"), "installation_id": per_event(n), "event_count": step}
     game |= {"event_code": np.where(last, 2000, 3010), "game_time": step, "title": kind}
@@ -77,36 +78,36 @@ def files(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", published.PAPER)
-def test_the_papers_data_sets_go_from_their_files_to_scores(name: str, files: Path, tmp_path: Path) -> None:
+def test_the_papers_data_sets_are_read_and_scored(name: str, files: Path, tmp_path: Path) -> None:
     study = Study.of(name, tmp_path / "runs", small=False)
     split, labelled = study.split, round(ENTITIES * 0.9)
     assert (len(study.data), len(split.target.rows), len(split.folds)) == (ENTITIES, labelled, 5)
-    assert split.seen.sum() == ENTITIES - len(split.test)  # entities without a label may be learned from
+    assert split.seen.sum() == ENTITIES - len(split.test)  # entities without a label are seen
     assert study.data.schema.key == {"age_group": "client_id", "rosbank": "cl_id", "x5": "client_id"}.get(
         name, "game_session"
     )
     small = Study.of(name, tmp_path / "runs", small=True)
-    found = small.scores({"coles": [small.embedding("coles", 0)], "supervised": [small.trainer(None, 0)]})
-    assert {cell.split for cell in found.cells} == {"cv", "test"}
-    assert all(math.isfinite(cell.main.mean) for cell in found.cells)
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [f"{name}-small"]  # never found by a full run
+    result = small.scores({"coles": [small.embedding("coles", 0)], "supervised": [small.trainer(None, 0)]})
+    assert {cell.split for cell in result.cells} == {"cv", "test"}
+    assert all(math.isfinite(cell.main.mean) for cell in result.cells)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [f"{name}-small"]  # apart from those of full runs
 
 
-def test_few_labels_are_the_papers_on_its_data_sets(files: Path, tmp_path: Path) -> None:
+def test_shares_of_labels_are_the_papers_on_its_data_sets(files: Path, tmp_path: Path) -> None:
     rows = coles.figure2(True, "rosbank", "0", str(tmp_path / "runs"))
-    whole = {row["arm"]: row["paper"] for row in rows if row["share"] == 1}
-    assert whole == {arm: curve[-1] for arm, curve in published.FIGURE2["rosbank"][1].items()}
+    paper = {row["arm"]: row["paper"] for row in rows if row["share"] == 1}
+    assert paper == {arm: curve[-1] for arm, curve in published.FIGURE2["rosbank"][1].items()}
     split = Study.of("rosbank", tmp_path, small=True).split
     counts = [round(share * len(train)) for train, _ in split.folds[:1] for share in (1, 0.5)]
     assert list(dict.fromkeys(row["labels"] for row in rows)) == pytest.approx(counts, abs=1)
 
 
-def test_lengths_below_the_law_have_no_expectation(files: Path, tmp_path: Path) -> None:
+def test_lengths_below_the_power_law_have_no_expected_count(files: Path, tmp_path: Path) -> None:
     path = files / "rosbank/train.csv"
     uniform = (np.arange(108) + 0.5) / 108
     lengths = np.where(uniform < 0.2, 3, np.minimum(9.5 * (1 - uniform) ** -0.5 + 0.5, EVENTS))
-    kept = np.concatenate([np.arange(EVENTS) < length for length in lengths])
-    pl.read_csv(path).filter(pl.Series(kept)).write_csv(path)
+    within_length = np.concatenate([np.arange(EVENTS) < length for length in lengths])
+    pl.read_csv(path).filter(pl.Series(within_length)).write_csv(path)
     rows = coles.figure3(False, "rosbank", "0", str(tmp_path))
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
     expected = [row["expected"] for row in rows]
@@ -119,20 +120,20 @@ def test_lengths_below_the_law_have_no_expectation(files: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", arms.names())
 def test_every_arm_of_every_data_set_can_be_built(name: str) -> None:
-    chosen = arms.read(name)
-    for arm in {*arms.ARMS, *chosen.get("arms", {}), "dim=32"}:
-        tables = arms.tables(chosen, arm)
+    settings = arms.read(name)
+    for arm in {*arms.ARMS, *settings.get("arms", {}), "dim=32"}:
+        tables = arms.tables(settings, arm)
         assert config.build_method(tables, SCHEMA).encoder.dim == tables["encoder"]["dim"]
-    assert set(chosen["fine_tuning"].get("from", {}).values()) <= {*arms.ARMS, *chosen.get("arms", {})}
+    assert set(settings["fine_tuning"].get("from", {}).values()) <= {*arms.ARMS, *settings.get("arms", {})}
 
 
-def test_the_size_of_the_embedding_is_all_that_figure_5_changes() -> None:
+def test_figure_5_changes_the_size_of_the_embedding_only() -> None:
     for name in published.PAPER:
-        chosen = arms.read(name)
-        plain = arms.tables(chosen, "coles")
+        settings = arms.read(name)
+        coles_tables = arms.tables(settings, "coles")
         for size in published.FIGURE5[name]:
-            expected = {**plain, "encoder": {**plain["encoder"], "dim": size}}
-            assert arms.tables(chosen, f"dim={size}") == expected
+            expected = {**coles_tables, "encoder": {**coles_tables["encoder"], "dim": size}}
+            assert arms.tables(settings, f"dim={size}") == expected
 
 
 def test_losses_are_set_as_in_the_papers_code() -> None:
@@ -143,13 +144,22 @@ def test_losses_are_set_as_in_the_papers_code() -> None:
         ]
         for name in published.PAPER
     }
-    for name, beta, nodes, apart, count in (
+    for name, beta, nodes, triplet_margin, count in (
         ("age_group", 0.3, 25, 0.3, 5), ("rosbank", 0.4, 25, 0.3, 5),
         ("bowl2019", 0.4, 25, 0.3, 2), ("x5", 0.3, 51, 0.6, 9),
     ):  # fmt: skip
-        near = HardNegatives(count)
-        deviance, margin = BinomialDeviance(beta=beta, negatives=near), Margin(0.2, 0.4, near)
-        assert built[name] == [deviance, Histogram(nodes), margin, Triplet(apart, HardNegatives(5))], name
+        negatives = HardNegatives(count)
+        deviance, margin = BinomialDeviance(beta=beta, negatives=negatives), Margin(0.2, 0.4, negatives)
+        assert built[name] == [deviance, Histogram(nodes), margin, Triplet(triplet_margin, HardNegatives(5))], name
+
+
+def test_boosted_trees_are_set_as_in_the_papers_code() -> None:
+    assert lightgbm_settings("age_group") == Boosting(1000, 0.02, 0.75, 12, 50, 50)
+    assert lightgbm_settings("rosbank") == Boosting(500, 0.02, 0.5, 6, 31, 50)
+    assert lightgbm_settings("bowl2019") == Boosting(1000, 0.01, 0.75, 12, 21, 50)
+    assert lightgbm_settings("x5") == Boosting(1000, 0.05, 0.5, 6, 50, 50)
+    with pytest.raises(ConfigError, match="no settings for data set 'churn'"):
+        lightgbm_settings("churn")
 
 
 def test_transformers_have_the_papers_sizes() -> None:
@@ -162,22 +172,21 @@ def test_transformers_have_the_papers_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
-        (["--dataset", "churn"], "ConfigError: no data set 'churn'; accepted: age_group, bowl2019"),
+        (["--dataset", "churn"], "ConfigError: --dataset must be one of age_group, bowl2019, .*, got 'churn'"),
         (["--dataset", "rosbank"], "DataError: rosbank needs train.csv"),
     ],
 )
-def test_what_cannot_be_run_gets_a_sentence(
-    given: list[str], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_unknown_or_missing_data_set_is_refused(
+    arguments: list[str], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["coles", "table8", *given])
-    options = {option.removeprefix("--"): {"default": "0"} for option in ("--dataset", "--seeds", "--keep")}
+    monkeypatch.setattr("sys.argv", ["coles", "table8", *arguments])
     with pytest.raises(SystemExit, match=message):
-        main("coles", coles.TABLES, **options)
+        coles.main()
 
 
 def test_seeds_are_whole_numbers() -> None:
     assert coles._seeds("0,1,2") == [0, 1, 2]
-    with pytest.raises(ConfigError, match="write whole numbers with commas, like 0,1,2"):
+    with pytest.raises(ConfigError, match="--seeds must be whole numbers separated by commas, like 0,1,2, got '0;1'"):
         coles._seeds("0;1")

@@ -1,4 +1,4 @@
-"""Sensors: tables of the same format, windows and features beside a loop, and the counts of the published ones."""
+"""The sensor data sets: small tables in their format, loops over windows, and the counts of the published tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from disk import parquet
 from experiments import data as datasets
 
-# cmapss: a table of the same format
+# cmapss: a table in the same format
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def engines(folder: Path) -> Path:
                 "cycle": [1, 2, 1, 2, 3],
                 "set1": [0.1, 0.2, 0.3, 0.4, 0.5],
                 "s1": [518.67] * 5,
-                "s2": [number + 0.5] * 5,  # changes between the files only
+                "s2": [number + 0.5] * 5,  # differs between the files only
             },
         )
     parquet(folder / "cmapss/RUL_FD001.parquet", {"RUL": [112, 98]})
@@ -35,7 +35,7 @@ def engines(folder: Path) -> Path:
     return folder
 
 
-def test_cmapss_gives_each_engine_one_key_and_its_remaining_life(engines: Path) -> None:
+def test_cmapss_has_one_key_and_the_remaining_life_of_each_engine(engines: Path) -> None:
     events, labels = datasets.cmapss_frames()
     assert events.columns == ["engine", "cycle", "s2"]
     assert events.filter(engine="test_FD003_002").rows() == [("test_FD003_002", i, 2.5) for i in (1, 2, 3)]
@@ -49,15 +49,15 @@ def test_cmapss_gives_each_engine_one_key_and_its_remaining_life(engines: Path) 
     ]
 
 
-def test_cmapss_moments_count_down_to_the_end_of_each_engine(engines: Path) -> None:
+def test_cmapss_times_count_down_to_the_end_of_each_engine(engines: Path) -> None:
     _, labels = datasets.cmapss_frames()
     expected = [
         (f"{engine}_{cycle:03}", engine, cycle, rul + cycles - cycle, rul + cycles - cycle < 30)
         for engine, _, _, cycles, rul in labels.iter_rows()
         for cycle in range(1, cycles + 1)
     ]
-    assert sorted(datasets.cmapss_moments().iter_rows()) == expected
-    assert sum(near for *_, near in expected) == 5  # all cycles of the two that ran to their end
+    assert sorted(datasets.cmapss_times().iter_rows()) == expected
+    assert sum(near for *_, near in expected) == 5  # all cycles of the two engines that ran to failure
 
 
 @pytest.mark.data
@@ -66,12 +66,12 @@ def test_cmapss_counts() -> None:
     assert data.keys.to_pylist() == labels["engine"].to_list()
     assert data.sequences.lengths.tolist() == labels["cycles"].to_list()
     assert (len(data), data.sequences.total, len(data.schema.numeric)) == (300, 50_323, 16)
-    moments = datasets.cmapss_moments()
-    assert (len(moments), moments["near_end"].sum()) == (50_323, 3_578)
+    cycles = datasets.cmapss_times()
+    assert (len(cycles), cycles["near_end"].sum()) == (50_323, 3_578)
     assert all(math.isfinite(column.std) and column.std > 0 and not column.log for column in data.schema.numeric)
 
 
-# uci_hapt: a table of the same format
+# uci_hapt: a table in the same format
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def motion(folder: Path) -> pl.DataFrame:
     stretches = [  # user, recording, label, samples
         (3, 0, -1, 10),  # no activity
         (3, 0, 5, 320),  # standing: windows from 0, 64, 128 and 192
-        (3, 0, 4, 127),  # sitting: one sample too few
-        (3, 0, 7, 200),  # a transition: none
-        (3, 1, 1, 191),  # walking: only the window from 0
-        (4, 0, 1, 192),  # walking, another user's: two windows, none of both users
+        (3, 0, 4, 127),  # sitting: one sample short of a window
+        (3, 0, 7, 200),  # a transition: no window
+        (3, 1, 1, 191),  # walking: one window, from 0
+        (4, 0, 1, 192),  # walking, another user: two windows, none across users
     ]
     columns: dict[str, list] = {"user": [], "exp": [], "t": [], "label": []}
     for user, recording, label, samples in stretches:
@@ -136,10 +136,10 @@ def test_hapt_as_a_dataset_has_the_features_beside_the_samples(motion: pl.DataFr
     features = datasets.uci_hapt_features(datasets.uci_hapt_frames()[0])
     assert [field.name for field in data.schema.static] == features.columns[1:]
     for field in data.schema.static:
-        found = data.sequences.static[field.name]
-        assert found.tolist() == pytest.approx(features[field.name].to_list())
+        values = data.sequences.static[field.name]
+        assert values.tolist() == pytest.approx(features[field.name].to_list())
         assert not field.log
-        scaled = field.scale(found)
+        scaled = field.scale(values)
         assert float(scaled.mean()) == pytest.approx(0, abs=1e-5)
 
 

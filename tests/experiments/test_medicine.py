@@ -1,4 +1,4 @@
-"""Patients: labels from a slow second reading, tables of the same format, and the counts of the published ones."""
+"""The medical data sets: small tables in their format, labels by a loop, and the counts of the published tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from disk import parquet
 from eventvec.errors import ConfigError
 from experiments import data as datasets
 
-# physionet2012: a table of the same format
+# physionet2012: a table in the same format
 
 
 @pytest.fixture
@@ -38,10 +38,11 @@ def test_physionet_values_are_scaled_by_parameter_over_all_sets(stays: pl.DataFr
     heart = stays.filter(parameter="HR")["value"].to_list()
     low, middle, high = statistics.quantiles(heart, n=4, method="inclusive")
     assert events.rows()[0][:3] == (1, 5, "HR")
-    assert events["value"].to_list() == pytest.approx([(70 - middle) / (high - low), 0.0])  # constant: only centred
+    expected = [(70 - middle) / (high - low), 0.0]  # MechVent is constant: only the median is subtracted
+    assert events["value"].to_list() == pytest.approx(expected)
 
 
-def test_physionet_labels_are_those_of_the_sets_with_events(stays: pl.DataFrame) -> None:
+def test_physionet_labels_are_those_of_stays_with_events(stays: pl.DataFrame) -> None:
     assert datasets.physionet2012_frames("ab")[1].rows() == [(1, "a", 0), (2, "b", 1)]  # stay 3 has no event
     events, labels = datasets.physionet2012_frames()
     assert (len(events), labels["record_id"].to_list()) == (len(stays), [1, 2, 4])
@@ -61,16 +62,16 @@ def test_physionet_counts() -> None:
     assert labels["In-hospital_death"].sum() == 554
 
 
-# nafld: tables of the same format
+# nafld: tables in the same format
 
 NAFLD = {  # person: dates of measurement, diagnoses, end of follow-up
     1: ([-10, 0, 5, 90], [(5 + 1826, "diabetes")], 5000),  # on the last day of the five years
-    2: ([-10, 0, 5], [(5 + 1827, "diabetes")], 5000),  # one day later: not within them
-    3: ([1, 2, 3], [(3, "diabetes")], 5000),  # on the day itself: not a first one
+    2: ([-10, 0, 5], [(5 + 1827, "diabetes")], 5000),  # one day later: after the five years
+    3: ([1, 2, 3], [(3, "diabetes")], 5000),  # on the day itself: not a first diagnosis afterwards
     4: ([1, 2, 3], [(3, "htn"), (4, "MI")], 3 + 1825),  # follow-up ends a day too early
-    5: ([1, 2, 3], [(9, "diabetes"), (7, "diabetes")], 10),  # known, however short the follow-up
+    5: ([1, 2, 3], [(9, "diabetes"), (7, "diabetes")], 10),  # diagnosed, however short the follow-up
     6: ([1, 2], [], 5000),  # two dates
-    7: ([], [(4, "stroke")], 5000),  # none: no row
+    7: ([], [(4, "stroke")], 5000),  # no test: no row
     8: ([1, 1, 2, 3], [], 3 + 1826),  # two tests on one day are one date
 }
 
@@ -80,7 +81,7 @@ def livers(folder: Path) -> Path:
     tests = [(person, day, "sbp", 100.0 + i) for person, (days, _, _) in NAFLD.items() for i, day in enumerate(days)]
     tests += [(person, day, "dbp", value) for person, day, _, value in tests]  # as in the published table
     tests += tests[:3]
-    diagnoses = [(person, *found) for person, (_, all_found, _) in NAFLD.items() for found in all_found]
+    diagnoses = [(person, *diagnosis) for person, (_, history, _) in NAFLD.items() for diagnosis in history]
     parquet(folder / "nafld/nafld1.parquet", {"id": list(NAFLD), "futime": [end for _, _, end in NAFLD.values()]})
     for number, names, rows in ((2, ("id", "days", "test", "value"), tests), (3, ("id", "days", "event"), diagnoses)):
         columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
@@ -88,7 +89,8 @@ def livers(folder: Path) -> Path:
     return folder
 
 
-def diabetes(person: int) -> tuple[int, bool | None] | None:
+def slow_label(person: int) -> tuple[int, bool | None] | None:
+    """Return the day of the third date and the label; None for a person without a test."""
     days, diagnoses, end = NAFLD[person]
     dates = sorted(set(days))
     if not dates:
@@ -103,7 +105,7 @@ def diabetes(person: int) -> tuple[int, bool | None] | None:
 
 
 def test_nafld_labels_equal_a_loop_over_people(livers: Path) -> None:
-    expected = {person: found for person in NAFLD if (found := diabetes(person))}
+    expected = {person: label for person in NAFLD if (label := slow_label(person))}
     _, labels = datasets.nafld_frames()
     assert {person: (at, label) for person, at, label in labels.iter_rows()} == expected
     assert [label for _, label in expected.values()] == [True, False, None, None, True, None, False]
@@ -138,15 +140,15 @@ def test_nafld_counts() -> None:
     assert (last.numpy() <= labels["at"].to_numpy()).all()
 
 
-# pbc: a table of the same format
+# pbc: a table in the same format
 
 PATIENTS = [  # last day of follow-up, status; 800 + 730 = 1530
-    (800, 2, None),  # over on the day itself
-    (801, 1, True),  # a transplant on the next
+    (800, 2, None),  # ended on the day itself
+    (801, 1, True),  # a transplant on the next day
     (1530, 2, True),
     (1531, 2, False),
     (1530, 0, False),  # followed to the end
-    (1529, 0, None),  # not quite
+    (1529, 0, None),  # one day short
 ]
 
 
@@ -159,20 +161,20 @@ def cirrhosis(folder: Path) -> Path:
     return folder
 
 
-def test_pbc_labels_who_is_at_risk_on_the_day(cirrhosis: Path) -> None:
+def test_pbc_labels_patients_at_risk_on_the_day(cirrhosis: Path) -> None:
     data, labels = datasets.pbc()
     assert labels.rows() == [(i, 800, ended) for i, (_, _, ended) in enumerate(PATIENTS)]
     assert data.keys.to_pylist() == labels["id"].to_list()
     assert [data[[row]].sequences.values("time").tolist() for row in range(6)] == [[0, 800]] * 6
 
 
-def test_pbc_moments_label_each_visit(cirrhosis: Path) -> None:
-    found = {(i, day): ended for _, i, day, ended in datasets.pbc_moments().iter_rows()}
+def test_pbc_times_label_each_visit(cirrhosis: Path) -> None:
+    labels = {(i, day): ended for _, i, day, ended in datasets.pbc_times().iter_rows()}
     for i, (end, status, _) in enumerate(PATIENTS):
         for day in (day for day in (0, 800, 801) if day <= end):
             within = status > 0 and day < end <= day + 730
-            assert found[i, day] == (within or None if end <= day or not (within or end >= day + 730) else within)
-    assert datasets.pbc_moments()["visit"].is_unique().all()
+            assert labels[i, day] == (within or None if end <= day or not (within or end >= day + 730) else within)
+    assert datasets.pbc_times()["visit"].is_unique().all()
 
 
 @pytest.mark.data
@@ -180,5 +182,5 @@ def test_pbc_counts() -> None:
     data, labels = datasets.pbc()
     assert (len(data), data.sequences.total) == (312, 1_023)
     assert (labels["ended"].count(), labels["ended"].sum()) == (267, 46)
-    ended = datasets.pbc_moments()["ended"]
+    ended = datasets.pbc_times()["ended"]
     assert (len(ended), ended.count(), ended.sum()) == (1_945, 1_802, 313)

@@ -1,4 +1,4 @@
-"""Losses against double loops, numbers worked by hand and numerical gradients."""
+"""The contrastive loss and squared distances against double loops, hand-computed values and numerical gradients."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventvec.losses import contrastive, squared_distances
+from eventvec.losses import Contrastive, contrastive, squared_distances
 from eventvec.losses.negatives import HardNegatives
+
+FIVE = HardNegatives(5)
 
 
 def sphere(rows: int, dim: int = 6, seed: int = 0) -> torch.Tensor:
@@ -43,20 +45,20 @@ def slow(z: torch.Tensor, source: list[int], margin: float, count: int) -> float
 )
 def test_equals_a_double_loop(source, count, margin, seed):
     z = sphere(len(source), 3, seed)
-    found = contrastive(z, torch.tensor(source), margin=margin, negatives=HardNegatives(count))
-    assert found.item() == pytest.approx(slow(z, source, margin, count), rel=1e-9, abs=1e-9)
+    loss = contrastive(z, torch.tensor(source), margin=margin, negatives=HardNegatives(count))
+    assert loss.item() == pytest.approx(slow(z, source, margin, count), rel=1e-9, abs=1e-9)
 
 
-def test_five_negatives_unless_said():
-    z, source = sphere(20), [i // 2 for i in range(20)]
-    assert contrastive(z, torch.tensor(source), margin=1.5).item() == pytest.approx(slow(z, source, 1.5, 5))
-    assert contrastive(z, torch.tensor(source)).item() == pytest.approx(slow(z, source, 0.5, 5))
+def test_default_options():
+    z, source, rng = 0.5 * sphere(20), [i // 2 for i in range(20)], torch.Generator()
+    assert Contrastive(margin=1.5)(z, torch.tensor(source), rng).item() == pytest.approx(slow(2 * z, source, 1.5, 5))
+    assert Contrastive()(z, torch.tensor(source), rng).item() == pytest.approx(slow(2 * z, source, 0.5, 5))
 
 
-def test_worked_by_hand():
+def test_hand_computed_value():
     z = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0], [0.0, 1.5]], dtype=torch.float64)
     source = torch.tensor([0, 0, 1, 2])
-    # positive: 25; nearest of row 0: 2 at 1; of row 1: 3 at √15.25; of rows 2 and 3: each other at 0.5
+    # positive: 25; nearest to row 0: row 2 at 1; to row 1: row 3 at √15.25; to rows 2 and 3: each other at 0.5
     loss = contrastive(z, source, margin=2.0, negatives=HardNegatives(1))
     assert loss.item() == pytest.approx(25 + 1 + 0 + 2 * 1.5**2)
 
@@ -65,28 +67,29 @@ def test_worked_by_hand():
 def test_equal_embeddings_cost_the_margin_of_each_negative(entities):
     z = sphere(1).expand(2 * entities, -1)
     source = torch.arange(entities).repeat_interleave(2)
-    negatives = 2 * entities * min(5, 2 * entities - 2)  # fewer than asked for where there are not as many
-    assert contrastive(z, source, margin=0.7).item() == pytest.approx(negatives * 0.7**2, rel=1e-4)
+    n_negatives = 2 * entities * min(5, 2 * entities - 2)  # fewer than 5 per row if the batch has fewer
+    loss = contrastive(z, source, margin=0.7, negatives=FIVE)
+    assert loss.item() == pytest.approx(n_negatives * 0.7**2, rel=1e-4)
 
 
-def test_far_apart_and_together_costs_nothing():
+def test_equal_positives_and_distant_negatives_cost_nothing():
     z = torch.eye(4).repeat_interleave(3, 0)
-    assert contrastive(z, torch.arange(4).repeat_interleave(3), margin=1.4).item() == 0
+    assert contrastive(z, torch.arange(4).repeat_interleave(3), margin=1.4, negatives=FIVE).item() == 0
 
 
-def test_one_source_has_no_negatives_and_singles_no_positives():
+def test_a_single_source_has_no_negatives_and_single_rows_have_no_positives():
     z = sphere(4)
     distances = [math.dist(z[i].tolist(), z[j].tolist()) for i in range(4) for j in range(i)]
-    one = contrastive(z, torch.zeros(4, dtype=torch.long), margin=2.0)
-    assert one.item() == pytest.approx(sum(d**2 for d in distances))
-    all_others = contrastive(z, torch.arange(4), margin=2.0)
-    assert all_others.item() == pytest.approx(2 * sum((2 - d) ** 2 for d in distances))
+    positives = contrastive(z, torch.zeros(4, dtype=torch.long), margin=2.0, negatives=FIVE)
+    assert positives.item() == pytest.approx(sum(d**2 for d in distances))
+    negatives = contrastive(z, torch.arange(4), margin=2.0, negatives=FIVE)
+    assert negatives.item() == pytest.approx(2 * sum((2 - d) ** 2 for d in distances))
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_nothing_to_compare_is_zero_with_a_gradient(rows):
+def test_loss_without_pairs_is_zero_with_a_gradient(rows):
     z = sphere(rows).requires_grad_()
-    loss = contrastive(z, torch.arange(rows))
+    loss = contrastive(z, torch.arange(rows), margin=0.5, negatives=FIVE)
     loss.backward()
     assert loss.item() == pytest.approx(0, abs=1e-12)
     assert bool(z.grad.isfinite().all())
@@ -94,20 +97,21 @@ def test_nothing_to_compare_is_zero_with_a_gradient(rows):
 
 def test_order_of_rows_does_not_matter():
     z, source = sphere(12), torch.arange(12) // 3
-    turn = torch.randperm(12, generator=torch.Generator().manual_seed(0))
-    assert contrastive(z[turn], source[turn]).item() == pytest.approx(contrastive(z, source).item())
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    shuffled, loss = (contrastive(z[o], source[o], margin=0.5, negatives=FIVE) for o in (order, torch.arange(12)))
+    assert shuffled.item() == pytest.approx(loss.item())
 
 
-def test_gradient_is_the_numerical_one():
+def test_gradient_equals_the_numerical_gradient():
     z, source = sphere(7).requires_grad_(), torch.tensor([0, 0, 1, 1, 2, 2, 3])
     assert torch.autograd.gradcheck(lambda v: contrastive(v, source, margin=1.2, negatives=HardNegatives(2)), z)
     assert torch.autograd.gradcheck(squared_distances, sphere(5).requires_grad_())
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
-def test_identical_rows_have_finite_gradients(kind):
-    z = sphere(1).to(kind).repeat(6, 1).requires_grad_()
-    contrastive(z, torch.tensor([0, 0, 1, 1, 2, 2])).backward()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_identical_rows_have_finite_gradients(dtype):
+    z = sphere(1).to(dtype).repeat(6, 1).requires_grad_()
+    contrastive(z, torch.tensor([0, 0, 1, 1, 2, 2]), margin=0.5, negatives=FIVE).backward()
     assert bool(z.grad.isfinite().all())
 
 
@@ -119,10 +123,10 @@ def test_distances_equal_a_loop_and_are_never_negative():
     assert bool((squared_distances(near) >= 0).all())
 
 
-def test_distances_keep_their_digits_under_autocast():
+def test_distances_are_exact_under_autocast():
     z = F.normalize(sphere(1) + 0.05 * sphere(40, seed=1), dim=1).float()
     exact, source = squared_distances(z), torch.arange(40) // 4
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(squared_distances(z), exact)
-        loss = contrastive(z, source)
-    assert torch.equal(loss, contrastive(z, source))
+        loss = contrastive(z, source, margin=0.5, negatives=FIVE)
+    assert torch.equal(loss, contrastive(z, source, margin=0.5, negatives=FIVE))

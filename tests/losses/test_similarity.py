@@ -1,7 +1,8 @@
-"""Losses over graded similarities against double loops, their limits, numbers worked by hand, numerical gradients."""
+"""Losses on graded similarities against double loops, limits in the temperature, and numerical gradients."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from eventvec.losses import expclr, feature_similarity, pair_loss, quadratic
+from eventvec.losses import expclr_loss, feature_similarity, pair_loss, quadratic
 
 NORMALIZE = ("none", "row_mean")
+QUADRATIC = functools.partial(quadratic, delta=1.0, normalize="row_mean")
+EXPCLR = functools.partial(expclr_loss, delta=1.0, temperature=1.0, normalize="row_mean")
+PAIR_LOSS = functools.partial(pair_loss, margin=1.0)
 
 
 def draw(rows: int, dim: int, seed: int = 0) -> Tensor:
@@ -38,7 +42,7 @@ def slow_errors(z: list[list[float]], s: list[list[float]], delta: float | str, 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 5), st.integers(0, 10**6))
-def test_similarity_equals_a_double_loop(rows, dim, seed):
+def test_feature_similarity_equals_a_double_loop(rows, dim, seed):
     f = draw(rows, dim, seed)
     expected = torch.tensor(slow_similarity(f.tolist()), dtype=torch.float64)
     torch.testing.assert_close(feature_similarity(f), expected)
@@ -52,15 +56,15 @@ def test_similarity_equals_a_double_loop(rows, dim, seed):
     st.sampled_from(NORMALIZE),
     st.integers(0, 10**6),
 )
-def test_both_losses_equal_a_double_loop(rows, delta, temperature, normalize, seed):
+def test_quadratic_and_expclr_equal_a_double_loop(rows, delta, temperature, normalize, seed):
     z, s = draw(rows, 3, seed), feature_similarity(draw(rows, 2, seed + 1))
     errors = slow_errors(z.tolist(), s.tolist(), delta, normalize)
     mean = sum(errors) / rows**2
     assert quadratic(z, s, delta=delta, normalize=normalize).item() == pytest.approx(mean, rel=1e-9)
-    top = max(errors)
-    soft = top + temperature * math.log(sum(math.exp((e - top) / temperature) for e in errors) / rows**2)
-    found = expclr(z, s, delta=delta, temperature=temperature, normalize=normalize).item()
-    assert found == pytest.approx(soft, rel=1e-9, abs=1e-12)
+    worst = max(errors)
+    expected = worst + temperature * math.log(sum(math.exp((e - worst) / temperature) for e in errors) / rows**2)
+    loss = expclr_loss(z, s, delta=delta, temperature=temperature, normalize=normalize).item()
+    assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=30, deadline=None)
@@ -78,91 +82,90 @@ def test_pair_loss_equals_a_double_loop(rows, margin, labels, seed):
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)
-def test_temperature_leads_from_the_worst_pair_to_the_mean(normalize):
+def test_loss_falls_with_the_temperature_from_the_worst_pair_to_the_mean(normalize):
     z, s = draw(8, 3), feature_similarity(draw(8, 2, 1))
     errors = slow_errors(z.tolist(), s.tolist(), 1.0, normalize)
-    losses = [expclr(z, s, temperature=t, normalize=normalize).item() for t in (1e-4, 0.1, 1.0, 10.0, 1e6)]
+    losses = [EXPCLR(z, s, temperature=t, normalize=normalize).item() for t in (1e-4, 0.1, 1.0, 10.0, 1e6)]
     assert losses == sorted(losses, reverse=True)
     assert losses[0] == pytest.approx(max(errors), rel=1e-2)
-    mean = quadratic(z, s, normalize=normalize).item()
+    mean = QUADRATIC(z, s, normalize=normalize).item()
     assert losses[-1] == pytest.approx(mean, rel=1e-4)
-    assert expclr(z, s, temperature=math.inf, normalize=normalize).item() == mean
+    assert EXPCLR(z, s, temperature=math.inf, normalize=normalize).item() == mean
 
 
-@pytest.mark.parametrize("loss", [quadratic, expclr])
-def test_zero_exactly_where_distances_are_the_ones_asked_for(loss):
-    place = torch.tensor([[0.0], [1.0], [3.0], [6.0]], dtype=torch.float64)
-    similarity = 1 - torch.cdist(place, place) / 6  # linear, so that a line is a solution
-    assert loss(place / 6 * 2.5, similarity, delta=2.5, normalize="none").item() == pytest.approx(0, abs=1e-12)
-    assert loss(place / 6 * 2.4, similarity, delta=2.5, normalize="none").item() > 1e-4
+@pytest.mark.parametrize("loss", [QUADRATIC, EXPCLR])
+def test_loss_is_zero_only_if_distances_equal_their_targets(loss):
+    position = torch.tensor([[0.0], [1.0], [3.0], [6.0]], dtype=torch.float64)
+    similarity = 1 - torch.cdist(position, position) / 6  # linear, so that a line is a solution
+    assert loss(position / 6 * 2.5, similarity, delta=2.5, normalize="none").item() == pytest.approx(0, abs=1e-12)
+    assert loss(position / 6 * 2.4, similarity, delta=2.5, normalize="none").item() > 1e-4
 
 
-@pytest.mark.parametrize("loss", [quadratic, expclr])
-def test_distances_by_their_rows_mean_know_no_scale(loss):
+@pytest.mark.parametrize("loss", [QUADRATIC, EXPCLR])
+def test_normalised_distances_do_not_depend_on_the_scale(loss):
     z, s = draw(7, 4), feature_similarity(draw(7, 2, 1))
     assert loss(1e-3 * z, s).item() == pytest.approx(loss(z, s).item(), rel=1e-9)
-    assert loss(z, s).item() == loss(z, s, normalize="row_mean").item()
     assert loss(2 * z, s, normalize="none").item() != pytest.approx(loss(z, s, normalize="none").item(), rel=1e-2)
 
 
 @pytest.mark.parametrize("dim", [1, 3])
-def test_auto_asks_for_distances_of_mean_one(dim):
+def test_automatic_delta_gives_target_distances_of_mean_one(dim):
     s = feature_similarity(draw(16, dim))
     delta = 1 / (1 - s).mean().item()
     z = draw(16, 3, 1)
-    assert quadratic(z, s, delta="auto").item() == pytest.approx(quadratic(z, s, delta=delta).item())
-    assert quadratic(z, s, delta="auto").item() < quadratic(z, s, delta=1.2 * delta).item()
+    assert QUADRATIC(z, s, delta="auto").item() == pytest.approx(QUADRATIC(z, s, delta=delta).item())
+    assert QUADRATIC(z, s, delta="auto").item() < QUADRATIC(z, s, delta=1.2 * delta).item()
 
 
 def test_order_of_rows_does_not_matter():
     z, f = draw(9, 3), draw(9, 2, 1)
-    turn = torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    for loss in (quadratic, expclr, pair_loss):
-        found = loss(z[turn], feature_similarity(f[turn])).item()
-        assert found == pytest.approx(loss(z, feature_similarity(f)).item(), rel=1e-9)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    for loss in (QUADRATIC, EXPCLR, PAIR_LOSS):
+        shuffled = loss(z[order], feature_similarity(f[order])).item()
+        assert shuffled == pytest.approx(loss(z, feature_similarity(f)).item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)
 @pytest.mark.parametrize("delta", [1.3, "auto"])
-def test_gradient_is_the_numerical_one(normalize, delta):
+def test_gradient_equals_the_numerical_gradient(normalize, delta):
     z, s = draw(5, 3).requires_grad_(), feature_similarity(draw(5, 2, 1))
     assert torch.autograd.gradcheck(lambda v: quadratic(v, s, delta=delta, normalize=normalize), z)
-    assert torch.autograd.gradcheck(lambda v: expclr(v, s, delta=delta, temperature=0.5, normalize=normalize), z)
+    assert torch.autograd.gradcheck(lambda v: expclr_loss(v, s, delta=delta, temperature=0.5, normalize=normalize), z)
     assert torch.autograd.gradcheck(lambda v: pair_loss(v, s, margin=2.0), z)
 
 
 def test_gradient_weighs_pairs_by_a_softmax_of_their_errors():
     s = feature_similarity(draw(5, 2, 1))
     z = draw(5, 3).requires_grad_()
-    soft = torch.autograd.grad(expclr(z, s, temperature=0.7), z)[0]
+    gradient = torch.autograd.grad(EXPCLR(z, s, temperature=0.7), z)[0]
     distance = torch.cdist(z, z)
     errors = (1 - s - distance / distance.mean(1, keepdim=True)).square()
     weight = (errors / 0.7).flatten().softmax(0).view_as(errors).detach()
-    torch.testing.assert_close(soft, torch.autograd.grad((weight * errors).sum(), z)[0])
+    torch.testing.assert_close(gradient, torch.autograd.grad((weight * errors).sum(), z)[0])
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("normalize", NORMALIZE)
 @pytest.mark.parametrize("z", [torch.ones(4, 3), torch.tensor([[0.0], [0.0], [1.0], [1.0]]), torch.zeros(1, 2)])
-def test_identical_rows_have_finite_losses_and_gradients(kind, normalize, z):
-    z = z.to(kind).requires_grad_()
+def test_identical_rows_have_finite_losses_and_gradients(dtype, normalize, z):
+    z = z.to(dtype).requires_grad_()
     for f in (torch.zeros(len(z), 2), torch.arange(2.0 * len(z)).view(-1, 2)):
-        s = feature_similarity(f.to(kind))
+        s = feature_similarity(f.to(dtype))
         for delta in (1.0, "auto"):
-            loss = expclr(z, s, delta=delta, normalize=normalize) + quadratic(z, s, delta=delta, normalize=normalize)
-            (gradient,) = torch.autograd.grad(loss + pair_loss(z, s), z)
+            loss = EXPCLR(z, s, delta=delta, normalize=normalize) + QUADRATIC(z, s, delta=delta, normalize=normalize)
+            (gradient,) = torch.autograd.grad(loss + PAIR_LOSS(z, s), z)
             assert bool(loss.isfinite())
             assert bool(gradient.isfinite().all())
 
 
-def test_equal_features_ask_for_nothing_but_coincidence():
+def test_rows_with_equal_features_should_have_equal_embeddings():
     s = feature_similarity(torch.ones(4, 2, dtype=torch.float64))
     assert torch.equal(s, torch.ones(4, 4, dtype=torch.float64))
-    assert quadratic(torch.ones(4, 3, dtype=torch.float64), s, delta="auto").item() == 0
+    assert QUADRATIC(torch.ones(4, 3, dtype=torch.float64), s, delta="auto").item() == 0
 
 
 def test_large_errors_do_not_overflow():
     z, s = 1e3 * draw(6, 2), torch.eye(6, dtype=torch.float64)
     worst = max(slow_errors(z.tolist(), s.tolist(), 1.0, "none"))
-    assert expclr(z, s, normalize="none").item() == pytest.approx(worst, rel=1e-4)
-    assert expclr(z.float(), s.float(), normalize="none").item() == pytest.approx(worst, rel=1e-4)
+    assert EXPCLR(z, s, normalize="none").item() == pytest.approx(worst, rel=1e-4)
+    assert EXPCLR(z.float(), s.float(), normalize="none").item() == pytest.approx(worst, rel=1e-4)

@@ -1,4 +1,4 @@
-"""What every method keeps to, and what each one's loss is."""
+"""The contract that every method keeps, and the losses of CoLES and of order-contrastive pre-training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from torch import Tensor, nn
 import cases
 import make
 from eventvec import losses
-from eventvec.config import build_method, describe
+from eventvec.config import arguments, build_method, describe
+from eventvec.encoders import ENCODERS
+from eventvec.errors import ConfigError, DataError
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import METHODS, CoLES, Order
+from eventvec.methods.declarations import static_columns, suggested, usable_rows
 from eventvec.sequences import Sequences
-from eventvec.views import RandomSlices, RejectionSlices
-from eventvec.views.pairs import OrderPairs
+from eventvec.views import OrderPairs, RandomSlices, RejectionSlices
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -25,10 +27,10 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def case(name: str) -> tuple[nn.Module, Sequences]:
-    """Return the method under a name, in training, and the rows that it can use."""
+    """Return the method of a name, in training mode, and the rows that it can use."""
     assert name in cases.CASES, f"METHODS has {name!r}, tests/cases.py has not: add a method and a batch for it"
     method, batch = cases.CASES[name]()
-    return method.train(), batch[method.usable(batch)]
+    return method.train(), batch[usable_rows(method, batch)]
 
 
 # The contract
@@ -38,20 +40,20 @@ def test_every_method_has_a_case():
     assert set(cases.CASES) == set(METHODS)
 
 
-def test_a_method_without_a_case_is_refused():
+def test_a_method_without_a_case_fails():
     with pytest.raises(AssertionError, match="METHODS has 'newcomer'"):
         case("newcomer")
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_has_an_encoder_of_one_vector_per_row(name):
+def test_encoder_returns_one_vector_per_row(name):
     method, batch = case(name)
     assert method.encoder(batch).shape == (len(batch), method.encoder.dim)
     assert dict(method.named_modules())["encoder"] is method.encoder
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_loss_is_a_finite_number_with_a_gradient_for_every_weight(name):
+def test_loss_is_finite_and_has_a_gradient_for_every_weight(name):
     method, batch = case(name)
     loss = method.loss(batch, rng())
     assert loss.shape == ()
@@ -65,13 +67,13 @@ def test_loss_is_a_finite_number_with_a_gradient_for_every_weight(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_calling_a_method_is_its_loss(name):
+def test_calling_a_method_returns_its_loss(name):
     method, batch = case(name)
     assert torch.equal(method.eval()(batch, rng(3)), method.loss(batch, rng(3)))
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_loss_is_drawn_from_the_generator_that_is_given(name):
+def test_loss_uses_only_the_random_generator_that_it_receives(name):
     method, batch = case(name)
     method.eval()
     first, again, other = (method.loss(batch, rng(seed)) for seed in (1, 1, 2))
@@ -83,9 +85,10 @@ def test_loss_is_drawn_from_the_generator_that_is_given(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_usable_names_the_rows_that_the_loss_can_take(name):
+def test_usable_marks_the_rows_that_the_loss_can_take(name):
     method, batch = cases.CASES[name]()
     usable = method.usable(batch)
+    assert torch.equal(usable_rows(method, batch), usable)
     assert usable.shape == (len(batch),)
     assert usable.dtype == torch.bool
     assert 2 <= int(usable.sum()) < len(batch)
@@ -94,6 +97,29 @@ def test_usable_names_the_rows_that_the_loss_can_take(name):
     for seed in range(20):
         assert bool(method.loss(shortest[[0, 0]], rng(seed)).isfinite())
     assert method.usable(batch[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_static_columns_are_the_only_ones_that_the_method_reads(name):
+    method, batch = case(name)
+    needed = static_columns(method)
+    assert set(needed) <= set(batch.static)
+    without = Sequences(batch.columns, batch.starts, batch.lengths, {key: batch.static[key] for key in needed})
+    assert torch.equal(method.eval().loss(without, rng()), method.loss(batch, rng()))
+    assert method.usable(without).all()
+    for missing in needed:
+        static = {key: values for key, values in batch.static.items() if key != missing}
+        with pytest.raises((ConfigError, DataError), match=missing):
+            method.usable(Sequences(batch.columns, batch.starts, batch.lengths, static))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_suggestion_has_options_of_the_method_and_of_its_encoder(name):
+    suggestion = suggested(METHODS[name], make.sequences([30] * 40))
+    assert set(suggestion) == {"method", "encoder"}
+    assert set(suggestion["method"]) <= set(arguments(METHODS[name]))
+    encoder = ENCODERS[suggestion["encoder"]["name"]]
+    assert set(suggestion["encoder"]) <= {"name", *arguments(encoder)}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -109,7 +135,7 @@ def test_two_rows_are_enough(name):
 def test_a_description_builds_a_method_of_the_same_shape(name):
     method, _ = case(name)
     table = describe(method)
-    again = build_method(json.loads(json.dumps(table)), make.schema())  # plain values only: it goes to a file
+    again = build_method(json.loads(json.dumps(table)), make.schema())  # plain values, because the table goes to a file
     assert type(again) is type(method)
     assert describe(again) == table
     shapes = {key: values.shape for key, values in method.state_dict().items()}
@@ -120,7 +146,7 @@ def test_a_description_builds_a_method_of_the_same_shape(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_batch_is_left_as_it_was(name):
+def test_loss_does_not_change_the_batch(name):
     method, batch = case(name)
     before = {key: values.clone() for key, values in batch.columns.items() if isinstance(values, Tensor)}
     names, starts, lengths = list(batch.columns), batch.starts.clone(), batch.lengths.clone()
@@ -132,7 +158,7 @@ def test_the_batch_is_left_as_it_was(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_events_of_no_row_do_not_count(name):
+def test_events_outside_all_rows_do_not_matter(name):
     method, batch = case(name)
     method.eval()
     assert torch.equal(method.loss(batch, rng()), method.loss(make.elsewhere(batch), rng()))
@@ -142,11 +168,11 @@ def test_events_of_no_row_do_not_count(name):
 
 
 @pytest.mark.parametrize("views", [RandomSlices(4, 2, 5), RejectionSlices(6, 2, 5)])
-def test_coles_is_the_contrastive_loss_of_unit_vectors(views):
+def test_coles_takes_the_contrastive_loss_of_unit_vectors(views):
     batch, encoder = make.sequences([9, 5, 8, 6]), make.encoder("gru")
     method = CoLES(encoder, views, margin=0.8, negatives=HardNegatives(2))
-    cut, source = views(batch, rng())
-    z = encoder(cut).detach()
+    slices, source = views(batch, rng())
+    z = encoder(slices).detach()
     unit = z / z.square().sum(1, keepdim=True).sqrt()
     expected = losses.contrastive(unit, source, margin=0.8, negatives=HardNegatives(2))
     torch.testing.assert_close(method.loss(batch, rng()), expected)
@@ -154,7 +180,7 @@ def test_coles_is_the_contrastive_loss_of_unit_vectors(views):
 
 
 @pytest.mark.parametrize("name", make.ENCODERS)
-def test_coles_takes_a_batch_of_which_no_slice_is_kept(name):
+def test_coles_takes_a_batch_without_slices(name):
     method = CoLES(make.encoder(name), RejectionSlices(2, shortest=30, longest=31)).train()
     batch = make.sequences([31])
     assert len(method.views(batch, rng(1))[0]) == 0
@@ -163,11 +189,11 @@ def test_coles_takes_a_batch_of_which_no_slice_is_kept(name):
     assert loss.item() == 0
 
 
-# Order and its kin
+# Order
 
 
 class Amount(nn.Module):
-    """An encoder of two numbers: the sum of the row's amounts, and its first."""
+    """An encoder that returns the sum of the row's amounts and the first amount."""
 
     dim = 2
 
@@ -176,7 +202,7 @@ class Amount(nn.Module):
         return torch.stack([amount.sum(1), amount[:, 0]], 1)
 
 
-def test_order_asks_a_linear_classifier_about_both_windows():
+def test_order_classifies_both_windows_linearly():
     method = Order(Amount(), OrderPairs(2))
     x = Sequences({"amount": torch.tensor([1.0, 2.0, 5.0, 3.0])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
     features = torch.tensor([3.0, 1.0, 8.0, 5.0, -5.0, -4.0, 5.0, 4.0])  # g, g', g - g', |g - g'|
@@ -184,17 +210,17 @@ def test_order_asks_a_linear_classifier_about_both_windows():
     torch.testing.assert_close(method.logits(x), (features @ weight + bias)[None])
 
 
-def test_order_is_the_mean_cross_entropy_of_one_pair_per_row():
+def test_order_takes_the_mean_cross_entropy_of_one_pair_per_row():
     method, batch = case("pcl")
     method.eval()
     views, label = method.pairs(batch, rng())
-    chance = method.logits(views).sigmoid()
-    expected = -torch.where(label == 1, chance, 1 - chance).log().mean()
+    probability = method.logits(views).sigmoid()
+    expected = -torch.where(label == 1, probability, 1 - probability).log().mean()
     torch.testing.assert_close(method.loss(batch, rng()), expected)
-    torch.testing.assert_close(F.binary_cross_entropy(chance, label), expected)
+    torch.testing.assert_close(F.binary_cross_entropy(probability, label), expected)
 
 
-# They learn what they are for
+# Training
 
 
 def train(method: nn.Module, x: Sequences, steps: int) -> nn.Module:
@@ -212,14 +238,14 @@ def test_ocp_learns_which_window_comes_first():
     x = Sequences({**x.columns, "code": rising}, x.starts, x.lengths)
     method = train(case("ocp")[0], x, 60)
     views, label = method.pairs(x, rng(9))
-    found = method.logits(views) > 0
-    assert float((found == (label == 1)).float().mean()) > 0.95
+    predicted = method.logits(views) > 0
+    assert float((predicted == (label == 1)).float().mean()) > 0.95
 
 
 def test_coles_brings_slices_of_one_entity_together():
     x = make.sequences([8] * 24)
-    own = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), (2 + x.rows() % 4).int())
-    x = Sequences({**x.columns, "code": own}, x.starts, x.lengths)[:4]
+    constant = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), (2 + x.rows() % 4).int())
+    x = Sequences({**x.columns, "code": constant}, x.starts, x.lengths)[:4]
     method = train(case("coles")[0], x, 40)
     views, source = method.views(x, rng(9))
     squared = losses.squared_distances(F.normalize(method.encoder(views).detach(), dim=1))

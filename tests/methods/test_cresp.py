@@ -1,4 +1,4 @@
-"""CReSP: what its losses are, that processes go through fit, embed, saving and resuming, and that it learns."""
+"""CReSP: its losses, processes in fit, embed, saving and resuming, and training."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ import eventvec as ev
 import make
 from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
-from eventvec.encoders.points import Images, Numbers, Pairs
+from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP, fclr, ocp
+from eventvec.methods.declarations import usable_rows
 from eventvec.views import ShuffledParts, hold_out
 from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 
@@ -33,12 +34,12 @@ def rng(seed: int = 0) -> torch.Generator:
 
 def untargeted(layers: int = 1, noise: float = 1.0) -> CReSP:
     torch.manual_seed(0)
-    return CReSP(SetEncoder(Pairs(), dim=32, layers=layers, heads=4), Sinusoids(2, 5, noise), projection=32)
+    return CReSP(SetEncoder(PointEncoder(), dim=32, layers=layers, heads=4), Sinusoids(2, 5, noise), projection=32)
 
 
 def targeted() -> TargetedCReSP:
     torch.manual_seed(0)
-    encoder = SetEncoder(Pairs(Images(dim=16, width=4)), dim=16, layers=0, pair="gated")
+    encoder = SetEncoder(PointEncoder(Images(dim=16, width=4)), dim=16, layers=0, pair="gated")
     return TargetedCReSP(encoder, Snooker(count=1, length=4), projection=8)
 
 
@@ -48,92 +49,92 @@ KINDS = [(untargeted, lambda: sinusoids(40)), (targeted, lambda: snooker(40))]
 # Losses
 
 
-def test_untargeted_compares_the_projections_of_two_views():
+def test_untargeted_loss_compares_the_projections_of_two_views():
     method, x = untargeted().eval(), sinusoids(4).sequences
     views, source = method.views(x, rng())
     assert source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     z = F.normalize(method.project(method.encoder(views)), dim=1)
-    likeness = (z @ z.T / 0.5).fill_diagonal_(float("-inf"))
+    logits = (z @ z.T / 0.5).fill_diagonal_(float("-inf"))
     partner = torch.tensor([1, 0, 3, 2, 5, 4, 7, 6])
-    torch.testing.assert_close(method.loss(x, rng()), F.cross_entropy(likeness, partner))
+    torch.testing.assert_close(method.loss(x, rng()), F.cross_entropy(logits, partner))
 
 
-def test_targeted_predicts_what_is_seen_at_the_place_that_was_held_out():
+def test_targeted_loss_predicts_the_observation_that_was_held_out():
     method, x = targeted().eval(), snooker(5).sequences
     views, _ = method.views(x, rng())
     firsts = torch.arange(5) * 4
     pictures, times = views.values("y"), views.values("x")
-    rest = views.slice(torch.arange(5), torch.ones(5).long(), torch.full((5,), 3))
-    query = method.project(method.head(torch.cat([method.encoder(rest), times[firsts]], 1)))
+    context = views.slice(torch.arange(5), torch.ones(5).long(), torch.full((5,), 3))
+    query = method.project(method.head(torch.cat([method.encoder(context), times[firsts]], 1)))
     key = method.project(method.encoder.events.observation(pictures[firsts]))
-    likeness = F.cosine_similarity(query[:, None], key[None], dim=2) / 0.5
-    torch.testing.assert_close(method.loss(x, rng()), F.cross_entropy(likeness, torch.arange(5)))
+    logits = F.cosine_similarity(query[:, None], key[None], dim=2) / 0.5
+    torch.testing.assert_close(method.loss(x, rng()), F.cross_entropy(logits, torch.arange(5)))
 
 
 def test_the_target_is_not_in_the_context():
     method, batch = cases.CASES["cresp"]()
-    batch = batch[method.usable(batch)]
+    batch = batch[usable_rows(method, batch)]
     views, _ = method.eval().views(batch, rng())
-    other = replace(views, columns={**views.columns, "y": views.columns["y"].clone()})
-    other.columns["y"][other.starts] += 9
-    assert torch.equal(method.predictor(hold_out(views)), method.predictor(hold_out(other)))
-    place = replace(hold_out(views), static={**hold_out(views).static, "x*": torch.full((len(batch),), 3.0)})
-    assert not torch.allclose(method.predictor(hold_out(views)), method.predictor(place))
-    assert torch.equal(method.encoder(hold_out(views)), method.encoder(place))
+    changed = replace(views, columns={**views.columns, "y": views.columns["y"].clone()})
+    changed.columns["y"][changed.starts] += 9
+    assert torch.equal(method.predictor(hold_out(views)), method.predictor(hold_out(changed)))
+    moved = replace(hold_out(views), static={**hold_out(views).static, "x*": torch.full((len(batch),), 3.0)})
+    assert not torch.allclose(method.predictor(hold_out(views)), method.predictor(moved))
+    assert torch.equal(method.encoder(hold_out(views)), method.encoder(moved))
 
 
 def test_fclr_is_untargeted_without_attention():
-    encoder = SetEncoder(Pairs(), dim=8, layers=0)
+    encoder = SetEncoder(PointEncoder(), dim=8, layers=0)
     assert type(fclr(encoder)) is CReSP
-    way = r'; write \[encoder\] name = "set", layers = 0'
-    with pytest.raises(ConfigError, match=f"not a SetEncoder with layers = 1{way}"):
-        fclr(SetEncoder(Pairs(), dim=8, layers=1))
-    with pytest.raises(ConfigError, match=f"not a Recurrent with layers = 1{way}"):
+    advice = r'; write \[encoder\] name = "set", layers = 0'
+    with pytest.raises(ConfigError, match=f"set encoder without attention, got SetEncoder with layers = 1{advice}"):
+        fclr(SetEncoder(PointEncoder(), dim=8, layers=1))
+    with pytest.raises(ConfigError, match=f"set encoder without attention, got Recurrent with layers = 1{advice}"):
         fclr(make.encoder("gru"))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("build", "message"),
     [
-        (lambda: CReSP(SetEncoder(Pairs()), ShuffledParts(1)), "count 1; at least 2 views"),
-        (lambda: TargetedCReSP(SetEncoder(Pairs()), Snooker(count=2)), "count 2; the target is held out of 1"),
-        (lambda: TargetedCReSP(make.encoder("gru")), "needs an encoder of pairs"),
-        (lambda: TargetedCReSP(make.encoder("set")), "needs an encoder of pairs"),
+        (lambda: CReSP(SetEncoder(PointEncoder()), ShuffledParts(1)), "count of views must be at least 2 .*, got 1"),
+        (lambda: TargetedCReSP(SetEncoder(PointEncoder()), Snooker(count=2)), "count of views must be 1, .*, got 2"),
+        (lambda: TargetedCReSP(make.encoder("gru")), "must encode points .*, got Recurrent over EventEncoder"),
+        (lambda: TargetedCReSP(make.encoder("set")), "must encode points .*, got SetEncoder over EventEncoder"),
     ],
 )
-def test_what_does_not_go_together_is_refused(wrong, message):
+def test_views_and_encoders_that_do_not_fit_are_refused(build, message):
     with pytest.raises(ConfigError, match=message):
-        wrong()
+        build()
 
 
 @pytest.mark.parametrize("number", [0.0, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("method", [CReSP, TargetedCReSP])
 def test_numbers_out_of_range_are_refused(method, number):
-    with pytest.raises(ConfigError, match=f"temperature is {number}; it must be above 0 and finite"):
-        method(SetEncoder(Pairs()), ShuffledParts(1 + (method is CReSP)), temperature=number)
-    with pytest.raises(ConfigError, match="projection is 0; at least 1"):
-        method(SetEncoder(Pairs()), ShuffledParts(1 + (method is CReSP)), projection=0)
+    with pytest.raises(ConfigError, match=f"temperature must be above 0 and finite, got {number}"):
+        method(SetEncoder(PointEncoder()), ShuffledParts(1 + (method is CReSP)), temperature=number)
+    with pytest.raises(ConfigError, match="projection must be at least 1, got 0"):
+        method(SetEncoder(PointEncoder()), ShuffledParts(1 + (method is CReSP)), projection=0)
 
 
-# Through the house
+# Reading, training and saving
 
 
 def table(columns: dict[str, torch.Tensor]) -> ev.Dataset:
-    """Return 12 rows of 6 events of their own with these columns."""
+    """Return 12 rows of 6 events with these columns."""
     data = make.dataset([6] * 12)
-    own = data.sequences.take(data.sequences.flat(), data.sequences.lengths)
-    return replace(data, sequences=replace(own, columns={**own.columns, **columns}))
+    x = data.sequences.take(data.sequences.flat(), data.sequences.lengths)
+    return replace(data, sequences=replace(x, columns={**x.columns, **columns}))
 
 
 def methods() -> list[nn.Module]:
-    """Return each method that an encoder of pairs goes with, on ordinary rows."""
+    """Return methods over an encoder of points, for rows of an event table."""
     torch.manual_seed(0)
-    encoders = [SetEncoder(Pairs(), dim=8, layers=0) for _ in range(7)]
+    encoders = [SetEncoder(PointEncoder(), dim=8, layers=0) for _ in range(7)]
     return [
         TargetedCReSP(encoders[0], projection=4),
         CReSP(encoders[1], projection=4),
         fclr(encoders[2], projection=4),
-        ev.CoLES(encoders[3], ev.RandomSlices(shortest=2, longest=4)),
+        ev.methods.CoLES(encoders[3], ev.views.RandomSlices(shortest=2, longest=4)),
         ocp(encoders[4], length=2),
         ExpCLR(encoders[5], make.schema(), ["level"]),
         Supervised(encoders[6], make.schema(), "kind"),
@@ -141,47 +142,47 @@ def methods() -> list[nn.Module]:
 
 
 @pytest.mark.parametrize("which", range(7))
-def test_rows_with_missing_looks_are_counted_out_and_not_encoded(which, tmp_path: Path):
+def test_rows_with_missing_points_are_left_out_and_not_encoded(which, tmp_path: Path):
     x, y = torch.randn(2, 72, generator=rng())
     method = methods()[which]
-    able = method.usable(table({"x": x, "y": y}).sequences)
-    assert able.sum() >= 6
+    usable = usable_rows(method, table({"x": x, "y": y}).sequences)
+    assert usable.sum() >= 6
     x[6 * 3 + 2], y[6 * 7] = math.nan, math.inf
     data = table({"x": x, "y": y})
-    able[[3, 7]] = False
-    assert method.usable(data.sequences).tolist() == able.tolist()
+    usable[[3, 7]] = False
+    assert usable_rows(method, data.sequences).tolist() == usable.tolist()
     result = ev.fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0.0)
-    assert result.usable == int(able.sum())
+    assert result.usable == int(usable.sum())
     assert "too few distinct times, or lack a value" in result.notes[0]
     with pytest.raises(DataError, match="column 'x' is missing or infinite in 1 of 72 events"):
-        ev.embed(method.encoder, data)
-    assert ev.embed(method.encoder, data[able]).isfinite().all()
+        ev.encode(method.encoder, data.sequences)
+    assert ev.encode(method.encoder, data[usable].sequences).isfinite().all()
 
 
 @pytest.mark.parametrize("which", range(7))
-def test_data_without_the_columns_are_refused_before_a_folder_is_made(which, tmp_path: Path):
-    with pytest.raises(DataError, match="absent: x, found: amount, code, gap, time, y;"):
+def test_data_without_the_columns_are_refused_before_a_folder_is_created(which, tmp_path: Path):
+    with pytest.raises(DataError, match="missing: x, found: amount, code, gap, time, y;"):
         ev.fit(methods()[which], table({"y": torch.ones(72)}), epochs=1, batch_size=4, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_embedding_what_has_yet_to_be_drawn_names_the_way_out():
-    with pytest.raises(DataError, match=r"absent: x, y, found: none; .* processes.draw"):
-        ev.embed(untargeted().encoder, sinusoids(4))
+def test_encoding_rows_without_drawn_events_is_refused():
+    with pytest.raises(DataError, match=r"missing: x, y, found: none; .* processes.draw"):
+        ev.encode(untargeted().encoder, sinusoids(4).sequences)
     drawn = draw(snooker(4), Snooker(count=1, length=4), seed=0)
     with pytest.raises(DataError, match=r"make it with views.hold_out\(x\)"):
-        ev.embed(targeted().predictor, drawn)
+        ev.encode(targeted().predictor, drawn.sequences)
 
 
-def test_pictures_are_no_numbers():
-    method = TargetedCReSP(SetEncoder(Pairs(), dim=8, layers=0), Snooker(count=1, length=4), projection=8)
-    with pytest.raises(DataError, match=r"values of shape \(3, 28, 28\) are not 1 number each; .*, images"):
+def test_images_are_refused_by_a_net_for_numbers():
+    method = TargetedCReSP(SetEncoder(PointEncoder(), dim=8, layers=0), Snooker(count=1, length=4), projection=8)
+    with pytest.raises(DataError, match=r"values have shape \(3, 28, 28\), .* takes 1 number per value; .* images"):
         ev.fit(method, snooker(8), epochs=1, batch_size=4)
 
 
-@pytest.mark.parametrize(("make_one", "data"), KINDS)
-def test_a_process_is_described_and_built_again(make_one, data):
-    method = make_one()
+@pytest.mark.parametrize(("build", "data"), KINDS)
+def test_a_process_is_described_and_built_again(build, data):
+    method = build()
     again = build_method(describe(method), data().schema)
     assert again.views == method.views
     again.load_state_dict(method.state_dict())
@@ -189,7 +190,7 @@ def test_a_process_is_described_and_built_again(make_one, data):
     assert torch.equal(again.eval().loss(x, rng()), method.eval().loss(x, rng()))
 
 
-def test_a_configuration_says_what_a_pair_is():
+def test_a_configuration_builds_the_encoder_of_points():
     config: dict[str, Any] = {
         "method": {"name": "cresp", "views": {"name": "snooker", "count": 1, "length": 4}},
         "encoder": {
@@ -200,13 +201,14 @@ def test_a_configuration_says_what_a_pair_is():
     method = build_method(config, snooker(1).schema)
     assert isinstance(method, TargetedCReSP)
     assert method.predictor.dim == 8
-    assert describe(method)["encoder"]["events"]["covariate"] == {"name": "numbers", "size": 1}
+    described = describe(TargetedCReSP(method.encoder, method.views))
+    assert described["encoder"]["events"]["covariate"] == {"name": "numbers", "size": 1}
 
 
-@pytest.mark.parametrize(("make_one", "data"), KINDS)
-def test_processes_feed_fit_like_any_data_set(make_one, data, tmp_path: Path):
+@pytest.mark.parametrize(("build", "data"), KINDS)
+def test_processes_are_trained_resumed_and_loaded_like_any_data_set(build, data, tmp_path: Path):
     settings: dict[str, Any] = {"epochs": 4, "batch_size": 8, "validation": 0.2, "checkpoint_every": 1}
-    whole, cut = make_one(), make_one()
+    whole, resumed = build(), build()
     result = ev.fit(whole, data(), **settings)
     losses = [record["loss"] for record in result.history]
     assert (result.usable, len(set(losses))) == (40, 4)
@@ -220,74 +222,74 @@ def test_processes_feed_fit_like_any_data_set(make_one, data, tmp_path: Path):
             raise Killed
 
     with pytest.raises(Killed):
-        ev.fit(make_one(), data(), out=tmp_path / "run", progress=kill, **settings)
-    ev.fit(cut, data(), out=tmp_path / "run", resume=True, **settings)
-    for one, other in zip(whole.parameters(), cut.parameters(), strict=True):
+        ev.fit(build(), data(), out=tmp_path / "run", progress=kill, **settings)
+    ev.fit(resumed, data(), out=tmp_path / "run", resume=True, **settings)
+    for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(one, other)
     assert [r["validation"] for r in result.history][-1] is not None
     loaded = load(tmp_path / "run")
     drawn = draw(data(), replace(whole.views, count=1), seed=5)
-    z = ev.embed(loaded.encoder, drawn)
-    assert torch.equal(z, ev.embed(whole.encoder, drawn))
+    z = ev.encode(loaded.encoder, drawn.sequences)
+    assert torch.equal(z, ev.encode(whole.encoder, drawn.sequences))
     assert z.shape == (40, whole.encoder.dim)
     assert len(z.unique(dim=0)) == 40
 
 
-def test_the_validation_loss_is_drawn_the_same_way_every_time():
+def test_the_validation_loss_uses_the_same_draws_every_time():
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 16, "lr": 1e-12, "validation": 0.4}
     first, second = ev.fit(untargeted(), sinusoids(40), **settings).history
     assert abs(first["loss"] - second["loss"]) > 1e-3  # fresh draws
     assert first["validation"] == pytest.approx(second["validation"], rel=1e-5)
 
 
-def test_embedding_leaves_the_training_mode_alone():
+def test_encoding_does_not_change_the_training_mode():
     method, x = targeted().train(), draw(snooker(6), Snooker(count=1, length=4), seed=0)
     context = replace(x, sequences=hold_out(x.sequences))
-    z = ev.embed(method.predictor, context)
+    z = ev.encode(method.predictor, context.sequences)
     assert z.shape == (6, 16)
     assert all(module.training for module in method.modules())
     assert not any(module.training for module in method.eval().predictor.modules())
     torch.testing.assert_close(method.predictor(context.sequences), z, rtol=0, atol=1e-6)
 
 
-def test_a_predictor_stores_nothing_twice():
+def test_a_predictor_adds_no_weights():
     names = [name.split(".")[0] for name in targeted().state_dict()]
     assert set(names) == {"encoder", "head", "project"}
 
 
-def test_ordinary_rows_are_cut_into_halves():
+def test_rows_of_an_event_table_are_cut_into_halves():
     torch.manual_seed(0)
     method = CReSP(make.encoder("set"), ShuffledParts(2), projection=4)
     result = ev.fit(method, make.dataset([6] * 12), epochs=2, batch_size=6, validation=0.0)
     assert result.steps == 4
-    assert ev.embed(method.encoder, make.dataset([6, 0, 2])).shape == (3, 8)
+    assert ev.encode(method.encoder, make.dataset([6, 0, 2]).sequences).shape == (3, 8)
 
 
-# It learns what it is for
+# Training
 
 
 def phase_error(encoder: nn.Module, noise: float) -> float:
-    looks = Sinusoids(count=1, length=20, noise=noise)
-    training, test = (draw(sinusoids(600, seed), looks, seed) for seed in (1, 2))
-    z = [ev.embed(encoder, data).double().numpy() for data in (training, test)]
+    process = Sinusoids(count=1, length=20, noise=noise)
+    training, test = (draw(sinusoids(600, seed), process, seed) for seed in (1, 2))
+    z = [ev.encode(encoder, data.sequences).double().numpy() for data in (training, test)]
     phase = [np.asarray(data.sequences.static["phase"]) for data in (training, test)]
     return float(np.square(Ridge(1e-3).fit(z[0], phase[0]).predict(z[1]) - phase[1]).mean())
 
 
-def test_cresp_learns_the_phase_of_functions_that_it_never_sees_twice():
+def test_cresp_learns_the_phase_of_functions_that_are_drawn_anew():
     torch.manual_seed(0)
-    method = CReSP(SetEncoder(Pairs(), dim=64, layers=1, heads=4), Sinusoids(2, 5, noise=0.0), projection=32)
+    method = CReSP(SetEncoder(PointEncoder(), dim=64, layers=1, heads=4), Sinusoids(2, 5, noise=0.0), projection=32)
     before = phase_error(method.encoder, 0.0)
     ev.fit(method, sinusoids(1000, seed=9), epochs=15, batch_size=50, lr=0.003, validation=0.0)
     assert before > 0.04
     assert phase_error(method.encoder, 0.0) < before / 3
 
 
-def test_targeted_cresp_finds_the_observation_at_a_place():
+def test_targeted_cresp_identifies_the_observation_at_a_given_x():
     torch.manual_seed(0)
-    encoder = SetEncoder(Pairs(Numbers(1, width=16)), dim=64, layers=0)
+    encoder = SetEncoder(PointEncoder(Numbers(1, width=16)), dim=64, layers=0)
     method = TargetedCReSP(encoder, Sinusoids(count=1, length=8, noise=0.0), projection=16)
     ev.fit(method, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.003, validation=0.0)
     with torch.inference_mode():
         loss = float(method.eval().loss(sinusoids(64, seed=5).sequences, rng()))
-    assert loss < math.log(64) - 0.6  # chance is the logarithm of the candidates
+    assert loss < math.log(64) - 0.6  # chance is the logarithm of the number of candidates

@@ -1,4 +1,4 @@
-"""ExpCLR: what it asks of which features, who is usable, and that it learns what the features say."""
+"""ExpCLR: its features and loss, usable rows, refused options, saving, and training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eventvec import losses
 from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
-from eventvec.embedding import embed
+from eventvec.embedding import encode
 from eventvec.encoders import EventEncoder, TemporalConvolution
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.expclr import ExpCLR
@@ -46,7 +46,7 @@ def rng() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def test_features_are_on_the_schemas_scale_in_the_order_named():
+def test_features_are_standardised_in_the_order_of_their_names():
     x, method = rows(), ExpCLR(make.encoder("gru"), schema(), ["shape", "speed"])
     shape, speed = x.static["shape"], x.static["speed"]
     expected = torch.stack([(shape[:, 0] - 1) / 2, shape[:, 1] / 0.5, (speed - 10) / 4], 1)
@@ -56,18 +56,18 @@ def test_features_are_on_the_schemas_scale_in_the_order_named():
 @pytest.mark.parametrize("delta", ["auto", 0.7])
 @pytest.mark.parametrize("normalize", ["row_mean", "none"])
 @pytest.mark.parametrize("temperature", [0.3, 1.0, math.inf])
-def test_loss_is_expclr_of_embeddings_and_features(delta, normalize, temperature):
+def test_loss_equals_a_double_loop_over_embeddings_and_features(delta, normalize, temperature):
     x, encoder = rows(), make.encoder("gru")
     method = ExpCLR(encoder, schema(), ["speed", "shape"], delta, temperature, normalize)
     f, z = method.expert(x).double(), encoder(x).detach().double()
     n = range(len(x))
     largest = max(math.dist(f[i].tolist(), f[j].tolist()) for i in n for j in n)
-    far = [[1 - (1 - math.dist(f[i].tolist(), f[j].tolist()) / largest) ** 2 for j in n] for i in n]
-    scale = len(x) ** 2 / sum(map(sum, far)) if delta == "auto" else delta
+    target = [[1 - (1 - math.dist(f[i].tolist(), f[j].tolist()) / largest) ** 2 for j in n] for i in n]
+    scale = len(x) ** 2 / sum(map(sum, target)) if delta == "auto" else delta
     errors = []
     for i in n:
         mean = sum(math.dist(z[i].tolist(), z[k].tolist()) for k in n) / len(x) if normalize == "row_mean" else 1
-        errors += [(far[i][j] * scale - math.dist(z[i].tolist(), z[j].tolist()) / mean) ** 2 for j in n]
+        errors += [(target[i][j] * scale - math.dist(z[i].tolist(), z[j].tolist()) / mean) ** 2 for j in n]
     expected = sum(errors) / len(errors)
     if temperature < math.inf:
         expected = temperature * math.log(sum(math.exp(e / temperature) for e in errors) / len(errors))
@@ -82,19 +82,21 @@ def test_rows_without_a_feature_or_an_event_are_not_usable():
     assert ExpCLR(make.encoder("gru"), schema(), ["speed"]).usable(x).tolist() == [True, False, False, True]
 
 
-def test_missing_columns_and_those_that_are_no_numbers_are_refused():
+def test_columns_that_are_missing_or_not_numbers_are_refused():
     encoder = make.encoder("gru")
     with pytest.raises(ConfigError, match=r"no static column 'sped'; did you mean 'speed'"):
         ExpCLR(encoder, schema(), ["sped"])
     for name, kind in (("group", "categorical"), ("words", "text")):
-        with pytest.raises(ConfigError, match=f"'{name}' is of kind {kind}; features are numbers"):
+        with pytest.raises(
+            ConfigError, match=f"features must be numeric or vector columns, got '{name}', which is {kind}"
+        ):
             ExpCLR(encoder, schema(), ["speed", name])
     with pytest.raises(DataError, match="the data has no static column 'speed'"):
         ExpCLR(encoder, schema(), ["speed"]).usable(make.sequences([3]))
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "options",
     [
         {"features": []},
         {"delta": 0.0},
@@ -106,13 +108,13 @@ def test_missing_columns_and_those_that_are_no_numbers_are_refused():
         {"normalize": "rows"},
     ],
 )
-def test_numbers_out_of_range_are_refused(wrong):
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        ExpCLR(make.encoder("gru"), schema(), **{"features": ["speed"], **wrong})
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match=f"{next(iter(options))} must .*, got "):
+        ExpCLR(make.encoder("gru"), schema(), **{"features": ["speed"], **options})
 
 
 @pytest.mark.parametrize("options", [{}, {"delta": 1, "temperature": math.inf, "normalize": "none"}])
-def test_a_configuration_builds_it_and_is_written_down_again(options):
+def test_a_configuration_builds_the_method_and_is_described_again(options):
     config = {
         "method": {"name": "expclr", "features": ["speed", "shape"], **options},
         "encoder": {"name": "tcn", "dim": 5, "layers": 2, "width": 4, "kernel": 3},
@@ -120,8 +122,7 @@ def test_a_configuration_builds_it_and_is_written_down_again(options):
     method = build_method(config, schema())
     assert isinstance(method, ExpCLR)
     assert isinstance(method.encoder, TemporalConvolution)
-    written = describe(method)["method"]
-    assert written == {
+    assert describe(method)["method"] == {
         "name": "expclr",
         "features": ["speed", "shape"],
         "delta": "auto",
@@ -132,7 +133,7 @@ def test_a_configuration_builds_it_and_is_written_down_again(options):
 
 
 def waves(n: int) -> tuple[Dataset, Tensor]:
-    """Return noisy sines of 40 events: frequency and amplitude are features, the phase is not; label: frequency."""
+    """Return noisy sines of 40 events with their frequency and amplitude as features, and the frequency as label."""
     draw = torch.Generator().manual_seed(1)
     frequency, amplitude, phase = torch.rand(3, n, generator=draw)
     angle = torch.arange(40) * (0.2 + 0.6 * frequency[:, None]) + 6.3 * phase[:, None]
@@ -141,17 +142,17 @@ def waves(n: int) -> tuple[Dataset, Tensor]:
     static = {"speed": frequency, "size": amplitude}
     scales = (Numeric("speed", False, 0.5, 0.29), Numeric("size", False, 0.5, 0.29))
     field = Numeric("amount", log=False)
-    known = replace(make.schema(kind="integer"), categorical=(), numeric=(field,), static=scales)
+    described = replace(make.schema(kind="integer"), categorical=(), numeric=(field,), static=scales)
     x = Sequences(columns, torch.arange(n) * 40, torch.full((n,), 40), static)
-    return Dataset(make.dataset([1] * n).keys, x, known), (frequency * 4).long()
+    return Dataset(make.dataset([1] * n).keys, x, described), (frequency * 4).long()
 
 
-def nearest(z: Tensor, label: Tensor) -> float:
+def neighbour_accuracy(z: Tensor, label: Tensor) -> float:
     """Return the share of rows whose nearest other row has the same label."""
     return float((label[torch.cdist(z, z).fill_diagonal_(9e9).argmin(1)] == label).float().mean())
 
 
-def small(data: Dataset) -> ExpCLR:
+def small_method(data: Dataset) -> ExpCLR:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         encoder = TemporalConvolution(EventEncoder(data.schema, time=()), dim=8, layers=3, width=12)
@@ -162,7 +163,7 @@ def test_a_killed_run_resumes_and_loads(tmp_path):
     data, _ = waves(24)
     data.sequences.static["speed"][3] = float("nan")
     settings = {"epochs": 3, "batch_size": 8, "checkpoint_every": 1, "validation": 0.0}
-    whole, gone_on = small(data), small(data)
+    whole, resumed = small_method(data), small_method(data)
     assert fit(whole, data, out=tmp_path / "whole", **settings).usable == 23
 
     def killed(record: dict[str, float | int | None]) -> None:
@@ -170,49 +171,49 @@ def test_a_killed_run_resumes_and_loads(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(small(data), data, out=tmp_path / "cut", progress=killed, **settings)
-    fit(gone_on, data, out=tmp_path / "cut", resume=True, **settings)
+        fit(small_method(data), data, out=tmp_path / "cut", progress=killed, **settings)
+    fit(resumed, data, out=tmp_path / "cut", resume=True, **settings)
     loaded = load(tmp_path / "cut").method
     expected = whole.state_dict()
-    for other in (gone_on, loaded):
-        found = other.state_dict()
-        assert found.keys() == expected.keys()
-        assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert torch.equal(embed(loaded.encoder, data), embed(whole.encoder, data))
+    for other in (resumed, loaded):
+        weights = other.state_dict()
+        assert weights.keys() == expected.keys()
+        assert all(torch.equal(weights[name], expected[name]) for name in expected)
+    assert torch.equal(encode(loaded.encoder, data.sequences), encode(whole.encoder, data.sequences))
 
 
-def test_learns_to_lie_as_far_apart_as_the_features_do():
+def test_distances_of_new_rows_follow_their_features_after_training():
     data, label = waves(160)
-    method, train = small(data), data[:96]
+    method, train = small_method(data), data[:96]
     encoder = method.encoder
-    before = embed(encoder, data)[96:]
+    before = encode(encoder, data.sequences)[96:]
     result = fit(method, train, epochs=40, batch_size=32, lr=0.01, validation=0.0)
-    after = embed(encoder, data)[96:]
-    losses_seen = [record["loss"] for record in result.history]
-    assert losses_seen[-1] < 0.3 * losses_seen[0]
-    wanted = 1 - losses.feature_similarity(method.expert(data.sequences[96:]))
+    after = encode(encoder, data.sequences)[96:]
+    history = [record["loss"] for record in result.history]
+    assert history[-1] < 0.3 * history[0]
+    target = 1 - losses.feature_similarity(method.expert(data.sequences[96:]))
 
     def agreement(z: Tensor) -> float:
-        return float(torch.corrcoef(torch.stack([torch.cdist(z, z).flatten(), wanted.flatten()]))[0, 1])
+        return float(torch.corrcoef(torch.stack([torch.cdist(z, z).flatten(), target.flatten()]))[0, 1])
 
     assert agreement(after) > 0.9 > 0.7 > agreement(before)
-    assert nearest(after, label[96:]) > nearest(before, label[96:]) + 0.1
+    assert neighbour_accuracy(after, label[96:]) > neighbour_accuracy(before, label[96:]) + 0.1
 
 
-def test_gradient_reaches_the_encoder_only_through_distances():
-    class Own(nn.Module):
+def test_gradient_is_invariant_to_shifts_and_scale_of_embeddings():
+    class Positions(nn.Module):
         dim = 2
 
         def __init__(self) -> None:
             super().__init__()
-            self.place = nn.Parameter(torch.tensor([[0.0, 1.0], [2.0, 0.5], [1.0, 1.0]]))
+            self.position = nn.Parameter(torch.tensor([[0.0, 1.0], [2.0, 0.5], [1.0, 1.0]]))
 
         def forward(self, x: Sequences) -> Tensor:
-            return self.place[: len(x)]
+            return self.position[: len(x)]
 
-    encoder = Own()
+    encoder = Positions()
     ExpCLR(encoder, schema(), ["speed"]).loss(rows((1, 1, 1)), rng()).backward()
-    torch.testing.assert_close(encoder.place.grad.sum(0), torch.zeros(2), atol=1e-6, rtol=0)  # shifts change nothing
-    along = (encoder.place.grad * encoder.place).sum()
-    torch.testing.assert_close(along, torch.tensor(0.0), atol=1e-6, rtol=0)  # neither does the scale
-    assert float(encoder.place.grad.abs().max()) > 1e-3
+    torch.testing.assert_close(encoder.position.grad.sum(0), torch.zeros(2), atol=1e-6, rtol=0)  # shifts
+    radial = (encoder.position.grad * encoder.position).sum()
+    torch.testing.assert_close(radial, torch.tensor(0.0), atol=1e-6, rtol=0)  # scale
+    assert float(encoder.position.grad.abs().max()) > 1e-3

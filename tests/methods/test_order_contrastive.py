@@ -1,4 +1,4 @@
-"""Pair classifiers: what each computes, by hand, and that it learns what its pairs ask."""
+"""Classifiers of pairs: their logits by hand, the options that they refuse, and training on each kind of pair."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from eventvec.encoders.segments import Segmented
 from eventvec.errors import ConfigError
 from eventvec.methods import CrossOrder, Order, SlicePairs, entity_contrastive, nsp, ocp, ocp_biased, pcl, sop
 from eventvec.sequences import Sequences, join, stack
-from eventvec.views import RandomSlices
-from eventvec.views.pairs import BiasedOrderPairs, EntityPairs, NextPairs, OrderPairs, PermutationPairs, SwappedPairs
+from eventvec.views import (
+    BiasedOrderPairs,
+    EntityPairs,
+    NextPairs,
+    OrderPairs,
+    PermutationPairs,
+    RandomSlices,
+    SwappedPairs,
+)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -23,7 +30,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 class Amount(nn.Module):
-    """An encoder of two numbers: the sum of the row's amounts, and its first; it tells joined rows apart."""
+    """An encoder that returns the sum of the row's amounts and the first amount, and distinguishes joined rows."""
 
     dim, joins = 2, True
 
@@ -32,82 +39,89 @@ class Amount(nn.Module):
         return torch.stack([amount.sum(1), amount[:, 0]], 1)
 
 
-def two() -> Sequences:
+def two_rows() -> Sequences:
     return Sequences({"amount": torch.tensor([1.0, 2.0, 5.0, 3.0])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
 
 
-# What they compute
+# Pairs and logits
 
 
 @pytest.mark.parametrize(
-    ("make_one", "pairs"),
+    ("build", "pairs"),
     [(ocp, OrderPairs), (ocp_biased, BiasedOrderPairs), (pcl, PermutationPairs), (entity_contrastive, EntityPairs)],
 )
-def test_the_schemes_differ_in_their_pairs(make_one, pairs):
-    assert type(made := make_one(Amount(), length=4, skip=1, within="code", count=5)) is Order
-    assert made.pairs == pairs(4, 1, "code", 5)
-    assert make_one(Amount()).pairs == pairs()
+def test_variants_of_order_differ_in_their_pairs(build, pairs):
+    assert type(method := build(Amount(), length=4, skip=1, within="code", count=5)) is Order
+    assert method.pairs == pairs(4, 1, "code", 5)
+    assert build(Amount()).pairs == pairs()
 
 
-@pytest.mark.parametrize(("make_one", "pairs"), [(nsp, NextPairs), (sop, SwappedPairs)])
-def test_parts_of_slices_differ_in_their_pairs(make_one, pairs):
-    made = make_one(Amount(), RandomSlices(3, 4, 9))
-    assert type(made) is SlicePairs
-    assert made.pairs == pairs(RandomSlices(3, 4, 9))
-    assert [type(layer) for layer in made.head] == [nn.Linear, nn.ReLU, nn.Dropout, nn.BatchNorm1d, nn.Linear]
-    assert (made.head[0].in_features, made.head[0].out_features, made.head[2].p) == (4, 512, 0.5)
+@pytest.mark.parametrize(("build", "pairs"), [(nsp, NextPairs), (sop, SwappedPairs)])
+def test_variants_of_slice_pairs_differ_in_their_pairs(build, pairs):
+    method = build(Amount(), RandomSlices(3, 4, 9))
+    assert type(method) is SlicePairs
+    assert method.pairs == pairs(RandomSlices(3, 4, 9))
+    assert [type(layer) for layer in method.head] == [nn.Linear, nn.ReLU, nn.Dropout, nn.BatchNorm1d, nn.Linear]
+    assert (method.head[0].in_features, method.head[0].out_features, method.head[2].p) == (4, 512, 0.5)
 
 
 def test_parts_are_compared_on_the_unit_sphere():
     method = SlicePairs(Amount(), SwappedPairs(RandomSlices(2, 2, 4)), hidden=3).eval()
     first, second = torch.tensor([3.0, 1.0]), torch.tensor([8.0, 5.0])
     unit = torch.cat([first / 10**0.5, second / 89**0.5])
-    inner = (method.head[0].weight @ unit + method.head[0].bias).clamp(min=0) / (1 + 1e-5) ** 0.5
-    expected = method.head[4].weight @ inner + method.head[4].bias
-    torch.testing.assert_close(method.logits(two()), expected)
+    hidden = (method.head[0].weight @ unit + method.head[0].bias).clamp(min=0) / (1 + 1e-5) ** 0.5
+    expected = method.head[4].weight @ hidden + method.head[4].bias
+    torch.testing.assert_close(method.logits(two_rows()), expected)
 
 
-def test_a_cross_encoder_reads_the_second_window_behind_the_first():
+def test_a_cross_encoder_reads_the_second_window_after_the_first():
     method = CrossOrder(Amount())
     expected = method.classifier.weight[0] @ torch.tensor([11.0, 1.0]) + method.classifier.bias
-    torch.testing.assert_close(method.logits(two()), expected)
+    torch.testing.assert_close(method.logits(two_rows()), expected)
 
 
-def test_the_second_of_joined_rows_is_told_from_the_first():
+def test_the_second_of_joined_rows_is_encoded_differently():
     events, x = EventEncoder(make.schema()).eval(), make.sequences([3, 2])
     segmented = Segmented(events)
     torch.testing.assert_close(segmented(x), events(x))  # rows that were not joined
-    both = join(x[[0]], x[[1]])
-    second = both.values("segment").unsqueeze(1) * segmented.second
-    torch.testing.assert_close(segmented(both), events(both) + second)
-    assert both.values("segment").tolist() == [0, 0, 0, 1, 1]
+    joined = join(x[[0]], x[[1]])
+    second = joined.values("segment").unsqueeze(1) * segmented.second
+    torch.testing.assert_close(segmented(joined), events(joined) + second)
+    assert joined.values("segment").tolist() == [0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["nsp", "sop", "ocp_biased", "entity_contrastive"])
-def test_the_loss_is_the_mean_cross_entropy_of_the_pairs(name):
+def test_loss_is_the_mean_cross_entropy_of_the_pairs(name):
     table = {"method": {"name": name}, "encoder": {"name": "gru", "dim": 8}}
     x = make.sequences([30, 22, 18])
     method = build_method(suggest(x, table), make.schema()).eval()
     views, label = method.pairs(x, rng())
-    chance = method.logits(views).sigmoid()
-    torch.testing.assert_close(method.loss(x, rng()), F.binary_cross_entropy(chance, label))
+    probability = method.logits(views).sigmoid()
+    torch.testing.assert_close(method.loss(x, rng()), F.binary_cross_entropy(probability, label))
 
 
-# What they refuse, and how they are written down
+# Options
 
 
-def test_a_cross_encoder_that_cannot_tell_is_refused():
-    with pytest.raises(ConfigError, match="a Recurrent, cannot tell the second window"):
+def test_an_encoder_that_cannot_distinguish_joined_rows_is_refused():
+    with pytest.raises(ConfigError, match="must distinguish the second window from the first, got Recurrent;"):
         CrossOrder(make.encoder("gru"))
 
 
-@pytest.mark.parametrize("said", [{"hidden": 0}, {"dropout": 1.0}, {"dropout": -0.1}])
-def test_a_head_that_makes_no_sense_is_refused(said):
-    with pytest.raises(ConfigError, match="accepted: at least 1, and from 0 to below 1"):
-        SlicePairs(Amount(), NextPairs(), **said)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+        ({"dropout": -0.1}, r"dropout must be in \[0, 1\), got -0.1"),
+    ],
+)
+def test_options_of_the_head_out_of_range_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        SlicePairs(Amount(), NextPairs(), **options)
 
 
-def test_what_follows_from_the_data_builds_a_cross_encoder():
+def test_the_suggestion_builds_a_cross_encoder():
     config = suggest(make.sequences([20] * 9), {"method": {"name": "cross_order"}})
     method = build_method(config, make.schema())
     assert type(method.encoder.events) is Segmented
@@ -120,11 +134,11 @@ def test_what_follows_from_the_data_builds_a_cross_encoder():
     assert describe(build_method(table, make.schema())) == table
 
 
-# They learn what they are for
+# Training
 
 
 def accuracy(method: nn.Module, x: Sequences, steps: int = 80) -> float:
-    """Return the share of pairs that a method gets right after a short training."""
+    """Return the accuracy on pairs after a short training."""
     optimizer, generator = torch.optim.Adam(method.parameters(), 0.02), rng()
     for _ in range(steps):
         optimizer.zero_grad()
@@ -134,10 +148,10 @@ def accuracy(method: nn.Module, x: Sequences, steps: int = 80) -> float:
     return float(((method.logits(views) > 0) == (label == 1)).float().mean())
 
 
-def told_by(code: str) -> Sequences:
-    """Return rows whose codes rise along the row, or are the row's own."""
+def rows_with(code: str) -> Sequences:
+    """Return rows whose codes are rising along the row, or constant in a row."""
     x = make.sequences([8] * 32)
-    codes = {"rising": 2 + x.steps() // 2, "own": 2 + x.rows() % 4}[code]
+    codes = {"rising": 2 + x.steps() // 2, "constant": 2 + x.rows() % 4}[code]
     flat = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), codes.int())
     return Sequences({**x.columns, "code": flat}, x.starts, x.lengths)
 
@@ -152,20 +166,18 @@ SLICES = RandomSlices(3, 4, 8)
 
 
 @pytest.mark.parametrize(
-    ("make_one", "code", "least"),
+    ("build", "code", "threshold"),
     [
         (lambda: sop(gru(), SLICES), "rising", 0.9),
-        (lambda: nsp(gru(), SLICES), "own", 0.75),  # one shuffled part in four is of the same code
-        (lambda: entity_contrastive(gru(), length=2), "own", 0.75),
+        (lambda: nsp(gru(), SLICES), "constant", 0.75),  # one shuffled part in four has the same code
+        (lambda: entity_contrastive(gru(), length=2), "constant", 0.75),
         (lambda: CrossOrder(gru(segmented=True), OrderPairs(2)), "rising", 0.9),
     ],
 )
-def test_pairs_are_learned(make_one, code, least):
-    assert accuracy(make_one(), told_by(code)) > least
+def test_pairs_are_learned(build, code, threshold):
+    assert accuracy(build(), rows_with(code)) > threshold
 
 
-@pytest.mark.parametrize(
-    "make_one", [lambda: sop(gru(), SLICES), lambda: CrossOrder(gru(segmented=True), OrderPairs(2))]
-)
-def test_order_is_not_learned_where_there_is_none(make_one):
-    assert accuracy(make_one(), told_by("own"), steps=20) < 0.75
+@pytest.mark.parametrize("build", [lambda: sop(gru(), SLICES), lambda: CrossOrder(gru(segmented=True), OrderPairs(2))])
+def test_order_is_not_learned_from_rows_without_order(build):
+    assert accuracy(build(), rows_with("constant"), steps=20) < 0.75

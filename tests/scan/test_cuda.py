@@ -1,4 +1,4 @@
-"""On a GPU: the same numbers as on the CPU, and runs that resume. Skipped where there is none."""
+"""On a GPU, results equal those of the CPU, and runs resume. Skipped where there is no GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LENGTHS = [3, 0, 17, 1, 30, 30, 8]
 
 @pytest.fixture(autouse=True)
 def exact() -> Any:
-    """cuDNN may use TensorFloat-32 by default, which is no float32."""
+    """Turn off TensorFloat-32, which cuDNN may use by default."""
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     yield
@@ -29,7 +29,7 @@ def exact() -> Any:
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_recurrent_states_and_gradients_equal_those_of_the_cpu(cell: str, layers: int) -> None:
-    found = []
+    results = []
     for device in ("cpu", "cuda"):
         encoder = make.encoder(cell, dim=16, layers=layers).to(device)
         x = make.sequences(LENGTHS).to(device)
@@ -38,8 +38,8 @@ def test_recurrent_states_and_gradients_equal_those_of_the_cpu(cell: str, layers
         state = encoder.state(x, initial)
         (state.square().sum() + encoder.states(x).square().sum()).backward()
         grads = [p.grad for p in encoder.parameters() if p.grad is not None]
-        found.append([state, encoder.states(x), encoder(x), initial.grad, *grads])
-    for cpu, cuda in zip(*found, strict=True):
+        results.append([state, encoder.states(x), encoder(x), initial.grad, *grads])
+    for cpu, cuda in zip(*results, strict=True):
         assert torch.allclose(cpu, cuda.cpu(), atol=2e-5, rtol=1e-4)
 
 
@@ -53,8 +53,8 @@ def test_a_stored_state_continues_exactly() -> None:
     assert torch.allclose(encoder.read(state), encoder(x), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(ev.METHODS))
-def test_methods_train_there_and_embed_as_on_the_cpu(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(ev.methods.METHODS))
+def test_methods_train_on_a_gpu_and_embed_as_on_the_cpu(name: str) -> None:
     from cases import CASES
 
     method, batch = CASES[name]()
@@ -62,8 +62,8 @@ def test_methods_train_there_and_embed_as_on_the_cpu(name: str) -> None:
     data = ev.Dataset(pa.array(range(len(batch))), batch, make.schema())
     result = ev.fit(method, data, epochs=3, batch_size=2)
     assert result.steps >= 3
-    there = ev.embed(method.encoder, data)
-    assert torch.allclose(there, ev.embed(method.encoder.cpu(), data), atol=1e-4)
+    z = ev.encode(method.encoder, data.sequences)
+    assert torch.allclose(z, ev.encode(method.encoder.cpu(), data.sequences), atol=1e-4)
 
 
 def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
@@ -74,27 +74,27 @@ def test_a_killed_run_resumes_to_the_same_weights(tmp_path: Path) -> None:
         if record["step"] == 5 and record["validation"] is None:
             raise Killed
 
-    def method() -> ev.CoLES:
+    def method() -> ev.methods.CoLES:
         torch.manual_seed(0)
-        return ev.CoLES(make.encoder("gru", dim=16), ev.RandomSlices(shortest=5, longest=20)).to("cuda")
+        return ev.methods.CoLES(make.encoder("gru", dim=16), ev.views.RandomSlices(shortest=5, longest=20)).to("cuda")
 
     data, settings = make.dataset([40] * 32), {"epochs": 4, "batch_size": 8, "checkpoint_every": 2}
-    whole, cut = method(), method()
-    ev.fit(whole, data, **settings)  # type: ignore[arg-type]
+    uninterrupted, resumed = method(), method()
+    ev.fit(uninterrupted, data, **settings)  # type: ignore[arg-type]
     with pytest.raises(Killed):
         ev.fit(method(), data, out=tmp_path / "run", progress=kill, **settings)  # type: ignore[arg-type]
-    ev.fit(cut, data, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
-    for one, other in zip(whole.parameters(), cut.parameters(), strict=True):
-        assert torch.allclose(one, other, atol=1e-6)
+    ev.fit(resumed, data, out=tmp_path / "run", resume=True, **settings)  # type: ignore[arg-type]
+    for expected, actual in zip(uninterrupted.parameters(), resumed.parameters(), strict=True):
+        assert torch.allclose(actual, expected, atol=1e-6)
 
 
 def test_bfloat16_and_views_on_the_device() -> None:
     data = make.dataset([40] * 32).to("cuda")
     rng = torch.Generator("cuda").manual_seed(0)
-    views, source = ev.RandomSlices(shortest=5, longest=20)(data.sequences, rng)
+    views, source = ev.views.RandomSlices(shortest=5, longest=20)(data.sequences, rng)
     assert views.device.type == source.device.type == "cuda"
     result = ev.fit(
-        ev.CoLES(make.encoder("gru", dim=16), ev.RandomSlices(shortest=5, longest=20)).to("cuda"),
+        ev.methods.CoLES(make.encoder("gru", dim=16), ev.views.RandomSlices(shortest=5, longest=20)).to("cuda"),
         data, epochs=2, batch_size=8, precision="bfloat16",
     )  # fmt: skip
     assert result.history[-1]["loss"] > 0

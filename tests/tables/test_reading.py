@@ -1,4 +1,4 @@
-"""Reading: the same rows as a slow reader in plain Python, from any source, in any order, by any type of column."""
+"""`read` against a slow reader in plain Python, from any source, in any order, and with any type of column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.tables import Fitting, describe, read, read_table, until
+from eventvec.tables import Fitting, describe, holdout_mask, read, read_table, until
 from eventvec.tables.fields import scaled
 
 EVERY = Fitting(min_count=1)
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 def canonical(value: object) -> str | None:
-    """Return the text of a category, None where it is missing."""
+    """Return the text of a category; None if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, bool):
@@ -49,11 +49,11 @@ def slow_vocabulary(values: list[str | None], fitting: Fitting) -> list[str]:
 
 
 def slow_read(rows: list[Row], categorical: list[str], numeric: list[str], fitting: Fitting) -> dict[Any, list[Row]]:
-    """Return each key's events in order of time, coded, one by one; ties in time as they came."""
+    """Return the events of each key in order of time, coded one by one; ties keep the order of the rows."""
     codes = {}
     for name in categorical:
         words = slow_vocabulary([canonical(row[name]) for row in rows], fitting)
-        codes[name] = {None: 0, **{word: place + 2 for place, word in enumerate(words)}}
+        codes[name] = {None: 0, **{word: position + 2 for position, word in enumerate(words)}}
     entities: dict[Any, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (row["key"], row["time"])):
         events = entities.setdefault(row["key"], [])
@@ -66,14 +66,14 @@ def slow_read(rows: list[Row], categorical: list[str], numeric: list[str], fitti
 
 
 def content(data: Dataset) -> dict[Any, list[Row]]:
-    """Return the same of a data set."""
+    """Return the events of each key in a data set."""
     x = data.sequences
     names = list(x.columns)
     events = list(zip(*[x.values(name).tolist() for name in names], strict=True))
-    found: dict[Any, list[Row]] = {key: [] for key in data.keys.to_pylist()}
+    entities: dict[Any, list[Row]] = {key: [] for key in data.keys.to_pylist()}
     for row, event in zip(x.rows().tolist(), events, strict=True):
-        found[data.keys[row].as_py()].append(dict(zip(names, event, strict=True)))
-    return found
+        entities[data.keys[row].as_py()].append(dict(zip(names, event, strict=True)))
+    return entities
 
 
 def same(one: dict[Any, list[Row]], other: dict[Any, list[Row]]) -> bool:
@@ -81,8 +81,8 @@ def same(one: dict[Any, list[Row]], other: dict[Any, list[Row]]) -> bool:
     return list(one) == list(other) and repr(sort_names(one)) == repr(sort_names(other))
 
 
-def sort_names(found: dict[Any, list[Row]]) -> list[list[list[tuple[str, Any]]]]:
-    return [[sorted(event.items()) for event in events] for events in found.values()]
+def sort_names(entities: dict[Any, list[Row]]) -> list[list[list[tuple[str, Any]]]]:
+    return [[sorted(event.items()) for event in events] for events in entities.values()]
 
 
 small = st.floats(-1e6, 1e6, width=32)
@@ -111,7 +111,7 @@ CATEGORICAL, NUMERIC = ["shop", "kind", "flag", "level"], ["amount", "count"]
 
 @settings(max_examples=150, deadline=None)
 @given(rows_of_a_table, st.integers(1, 3), st.integers(1, 3), st.integers(1, 4))
-def test_any_table_is_read_as_the_slow_reader_reads_it(rows: list[Row], chunks: int, min_count: int, max_values: int):
+def test_any_table_is_read_as_by_the_slow_reader(rows: list[Row], chunks: int, min_count: int, max_values: int):
     fitting = Fitting(min_count=min_count, max_values=max_values)
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
     size = -(-len(rows) // chunks)
@@ -129,16 +129,16 @@ def test_any_table_is_read_as_the_slow_reader_reads_it(rows: list[Row], chunks: 
 
 @settings(max_examples=50, deadline=None)
 @given(rows_of_a_table, st.randoms())
-def test_the_order_of_rows_changes_nothing_but_ties(rows: list[Row], random: Any):
+def test_the_order_of_rows_matters_for_ties_only(rows: list[Row], random: Any):
     rows = list({(row["key"], row["time"]): row for row in rows}.values())
-    mixed = rows.copy()
-    random.shuffle(mixed)
+    shuffled = rows.copy()
+    random.shuffle(shuffled)
     one, other = (
         read(
             pa.table({name: pa.array([row[name] for row in table], kind) for name, kind in TYPES.items()}),
             key="key", time="time", categorical=CATEGORICAL, numeric=NUMERIC, fitting=EVERY,
         )
-        for table in (rows, mixed)
+        for table in (rows, shuffled)
     )  # fmt: skip
     assert one.schema == other.schema
     assert one.fingerprint == other.fingerprint
@@ -164,7 +164,7 @@ PARTS = {"key": "card", "time": "at", "categorical": ["shop", "online"], "numeri
 
 
 def sources(folder: Path) -> dict[str, object]:
-    """Return the same table in every form."""
+    """Return one table from every kind of source."""
     EVENTS.write_parquet(folder / "events.parquet")
     EVENTS.write_csv(folder / "events.csv", datetime_format="%Y-%m-%d %H:%M:%S%.f")
     (folder / "events.csv.gz").write_bytes(gzip.compress((folder / "events.csv").read_bytes()))
@@ -214,7 +214,6 @@ def test_only_the_needed_columns_are_read(tmp_path: Path):
     assert set(data.sequences.columns) == {"time", "gap"}
 
 
-MOMENT = datetime(2013, 1, 2, 3, 4, 5, 123_456, UTC)
 MICROS = 1_357_095_845_123_456
 
 
@@ -278,7 +277,7 @@ IDS = [uuid.UUID(int=value << 64) for value in (3, 1, 3)]
 
 
 @pytest.mark.parametrize(
-    ("column", "kept", "expected"),
+    ("column", "kind", "expected"),
     [
         (pa.array([3, -1, 3], pa.int32()), pa.int32(), [-1, 3]),
         (pa.array([2**64 - 1, 3, 2**64 - 1], pa.uint64()), pa.uint64(), [3, 2**64 - 1]),
@@ -291,12 +290,12 @@ IDS = [uuid.UUID(int=value << 64) for value in (3, 1, 3)]
         (pa.array([i.bytes for i in IDS], pa.large_binary()), pa.binary(16), [IDS[1].bytes, IDS[0].bytes]),
     ],
 )
-def test_keys_keep_their_type(tmp_path: Path, column: pa.Array, kept: pa.DataType, expected: list[Any]):
+def test_keys_keep_their_type(tmp_path: Path, column: pa.Array, kind: pa.DataType, expected: list[Any]):
     table = pa.table({"k": column, "t": [1, 2, 3]})
     pq.write_table(table, tmp_path / "e.parquet")
     for source in (table, tmp_path / "e.parquet"):
         data = read(source, key="k", time="t", numeric=[])
-        assert data.keys.type == kept
+        assert data.keys.type == kind
         assert data.keys.to_pylist() == expected
         assert data.sequences.values("time").tolist() == [2, 1, 3]
 
@@ -306,7 +305,7 @@ def test_uuid_objects_of_pandas_are_keys():
     assert data.keys.to_pylist() == [IDS[1], IDS[0]]
 
 
-def test_csv_keeps_zeros_in_front_and_huge_numbers(tmp_path: Path):
+def test_csv_keeps_leading_zeros_and_huge_numbers(tmp_path: Path):
     (tmp_path / "e.csv").write_text("zip,t,big\n00501,1,99999999999999999999\n501,2,1\n")
     data = read(tmp_path / "e.csv", key="zip", time="t", categorical=["big"], fitting=EVERY)
     assert data.keys.to_pylist() == ["00501", "501"]
@@ -346,14 +345,14 @@ def test_a_category_is_its_text_whatever_its_type(column: pa.Array):
         (pa.nulls(2), [math.nan, math.nan]),
     ],
 )
-def test_a_number_may_be_of_any_type(column: pa.Array, expected: list[float]):
+def test_numbers_of_any_type_are_read(column: pa.Array, expected: list[float]):
     values = read(pa.table({"k": [1, 1], "t": [1, 2], "v": column}), key="k", time="t", numeric=["v"]).sequences
     assert values.columns["v"].dtype == torch.float32
     np.testing.assert_array_equal(values.columns["v"].numpy(), np.array(expected, np.float32))
 
 
 def wide_table(n: int = 600) -> pl.DataFrame:
-    """Return a column for each thing that inference may meet."""
+    """Return a table with a column for each case of the inference."""
     place = pl.int_range(n, eager=True)
     return pl.DataFrame({"id": place % 7, "at": place}).with_columns(
         word=pl.Series(["x", "y"] * (n // 2)),
@@ -378,7 +377,7 @@ def wide_table(n: int = 600) -> pl.DataFrame:
     )
 
 
-def test_kinds_are_inferred_and_what_is_left_out_is_said():
+def test_kinds_are_inferred_and_notes_give_the_reasons_for_the_rest():
     data = read(wide_table(), key="id", time="at")
     assert [field.name for field in data.schema.categorical] == ["word", "flag", "level", "almost"]
     assert [field.name for field in data.schema.numeric] == ["amount", "price", "rate"]
@@ -386,7 +385,7 @@ def test_kinds_are_inferred_and_what_is_left_out_is_said():
     expected = {
         "name": "near-unique (350 distinct values in 600 rows)", "serial": "near-unique (600 distinct",
         "constant": "constant", "mono": "constant", "void": "no value", "nothing": "no value",
-        "day": "a time beside the time column", "written": "dates as text", "parts": "it holds", "raw": "it holds",
+        "day": "holds times but is not the time", "written": "dates as text", "parts": "it holds", "raw": "it holds",
         "segment": "rename", "gap": "rename",
     }  # fmt: skip
     assert set(reasons) == set(expected)
@@ -410,7 +409,7 @@ def test_the_edges_of_near_unique():
     assert kinds("whole", [*range(92), *[0] * 8]) == []
 
 
-def test_once_columns_are_listed_no_other_is_used():
+def test_if_columns_are_listed_no_others_are_used():
     table = wide_table()
     assert read(table, key="id", time="at", categorical=()).schema.numeric == ()
     listed = read(table, key="id", time="at", numeric=("price",))
@@ -430,7 +429,7 @@ def test_rare_values_never_reach_the_schema():
     assert capped.schema.categorical[0].values == ("b", "a")
     rare = read(table, key="id", time="at", categorical=["shop"], fitting=Fitting(min_count=7))
     assert rare.sequences.columns["shop"].unique().tolist() == [1]
-    assert rare.notes == ("column 'shop': none of its values occurs 7 times (min_count), so all are unknown",)
+    assert rare.notes == ("column 'shop': no value occurs 7 times (min_count), so all are unknown",)
 
 
 @pytest.mark.parametrize("log", [True, False])
@@ -463,11 +462,11 @@ def test_a_schema_does_not_learn_from_new_data():
     new = new.with_columns(shop=pl.when(pl.col("points") > 1).then("shop").otherwise(pl.lit("bar")))
     data = read(new, schema=fitted)
     assert data.schema == fitted
-    assert data.notes == ("column 'shop': 3 of 4 events (75.0 %) hold values that the schema does not know",)
+    assert data.notes == ("column 'shop': 3 of 4 events (75.0 %) hold values outside the schema's vocabulary",)
     assert sorted(data.sequences.columns["shop"].tolist()) == [1, 1, 1, 2 + fitted.categorical[0].values.index("bar")]
 
 
-def test_dates_and_timestamps_meet():
+def test_dates_and_timestamps_can_be_mixed():
     day = pl.DataFrame({"k": [1, 1], "t": [date(2020, 1, 1), date(2020, 1, 3)]})
     fine = day.with_columns(pl.col("t").cast(pl.Datetime("ms")) + pl.duration(hours=6))
     for fitted, new, kind in ((day, fine, "timestamp"), (fine, day, "date")):
@@ -501,66 +500,103 @@ WEEK = pl.DataFrame({"k": [3, 1, 1, 2, 1], "t": [4, 1, 5, 9, 3], "c": ["a", "a",
 WEEKS = {"key": "k", "time": "t", "categorical": ["c"], "fitting": EVERY}
 
 
-def test_a_cut_keeps_what_lies_before_and_every_entity():
+def test_a_cut_keeps_earlier_events_and_every_entity():
     data = read(WEEK, **WEEKS)
     note = "3 of 5 events lie before 5; 1 of 3 entities have none and are empty rows"
     cut = until(data, 5)
     assert cut.sequences.lengths.tolist() == [2, 0, 1]
     assert cut.notes == (note,)
     assert cut.sequences.columns is data.sequences.columns
+    assert (data.origin.until, cut.origin.until) == (None, 5)
     early = read(WEEK, **WEEKS, until=5)
     assert early.sequences.lengths.tolist() == [2, 0, 1]
     assert torch.equal(early.sequences.values("time"), cut.sequences.values("time"))
     assert early.notes == (note,)
-    assert early.schema.categorical[0].values == ("a", "b")  # what comes later is not learned
+    assert early.origin.until == 5
+    assert early.schema.categorical[0].values == ("a", "b")  # nothing is learned from later events
     gap = early.sequences.columns["gap"]
     assert early.schema.gap.mean == pytest.approx(math.log1p(2.0))
     assert gap[~gap.isnan()].tolist() == [2.0]
 
 
 @pytest.mark.parametrize(
-    ("moment", "kept"),
+    ("time", "events"),
     [
         ("1970-01-03", 2), ("1970-01-02T00:00:00.000001", 2), ("1970-01-02", 1), (date(1970, 1, 3), 2),
         (datetime(1970, 1, 2, 1, 0), 2), ("1970-01-02T01:00+01:00", 1), ("1970-01-02T01:00:00.5+01:00", 2),
     ],
 )  # fmt: skip
-def test_a_cut_takes_any_way_to_say_a_time(moment: Any, kept: int):
+def test_a_cut_accepts_a_time_in_any_form(time: Any, events: int):
     table = pl.DataFrame({"k": [1, 1, 1], "t": [datetime(1970, 1, day) for day in (1, 2, 3)]})
-    assert until(read(table, key="k", time="t", numeric=[]), moment).sequences.total == kept
+    assert until(read(table, key="k", time="t", numeric=[]), time).sequences.total == events
 
 
-@pytest.mark.parametrize(("moment", "kept"), [(5, 3), ("5", 3), (3.5, 2), (4.0, 2), ("1e1", 5), (-1, 0)])
-def test_a_cut_in_numbers(moment: Any, kept: int):
-    assert until(read(WEEK, **WEEKS), moment).sequences.total == kept
+@pytest.mark.parametrize(("time", "events"), [(5, 3), ("5", 3), (3.5, 2), (4.0, 2), ("1e1", 5), (-1, 0)])
+def test_a_cut_accepts_a_number_in_any_form(time: Any, events: int):
+    assert until(read(WEEK, **WEEKS), time).sequences.total == events
     floats = read(WEEK.with_columns(pl.col("t").cast(pl.Float64)), **WEEKS)
-    assert until(floats, moment).sequences.total == kept
+    assert until(floats, time).sequences.total == events
 
 
-def test_each_entity_is_cut_at_its_own_time():
-    table = pl.DataFrame({"k": [2, 1, 8], "asked": [9, 4, 1]})
-    cut = read(WEEK, **WEEKS, cutoffs=(table, "asked"))
+def test_after_two_cuts_the_origin_has_the_earlier_time():
+    data = read(WEEK, **WEEKS)
+    for first, second in ((5, 3), (3, 5), ("5", 3.5), (3.5, "5")):
+        cut = until(until(data, first), second)
+        assert float(cut.origin.until) == min(float(first), float(second))
+        assert cut.sequences.total == until(data, cut.origin.until).sequences.total
+    assert type(until(data, np.int64(3)).origin.until) is int
+
+
+def test_each_entity_is_cut_at_its_time():
+    table = pl.DataFrame({"k": [2, 1, 8], "decided": [9, 4, 1]})
+    cut = read(WEEK, **WEEKS, cutoffs=table, cutoff_column="decided")
     assert {key: len(events) for key, events in content(cut).items()} == {1: 2, 2: 0}
     assert cut.notes == (
-        "1 of 3 entities have no time in 'asked' and are left out",
-        "2 of 4 events lie before the time in 'asked'; 1 of 2 entities have none and are empty rows",
+        "1 of 3 entities have no time in 'decided' and are left out",
+        "2 of 4 events lie before the time in 'decided'; 1 of 2 entities have none and are empty rows",
     )
     assert [event["time"] for event in content(cut)[1]] == [1, 3]
     assert cut.schema.categorical[0].values == ("a", "b")
-    both = read(WEEK, **WEEKS, cutoffs=(table, "asked"), until=2)
+    both = read(WEEK, **WEEKS, cutoffs=table, cutoff_column="decided", until=2)
     assert {key: len(events) for key, events in content(both).items()} == {1: 1, 2: 0}
 
 
 def test_held_out_entities_are_not_learned_from():
     table = pl.DataFrame({"k": range(200), "t": 1, "c": pl.int_range(200, eager=True)})
-    data = read(table, key="k", time="t", categorical=["c"], fitting=EVERY, holdout=(0.25, 3))
-    stayed = set(data.keys.to_pylist())
-    assert 130 < len(stayed) < 170
-    assert {int(value) for value in data.schema.categorical[0].values} == stayed
-    assert data.notes == (f"{200 - len(stayed)} of 200 entities are held out",)
+    data = read(table, key="k", time="t", categorical=["c"], fitting=EVERY, holdout=0.25, holdout_seed=3)
+    remaining = set(data.keys.to_pylist())
+    assert 130 < len(remaining) < 170
+    assert remaining == set(table["k"].filter(~holdout_mask(pa.array(range(200)), 0.25, 3)))
+    assert {int(value) for value in data.schema.categorical[0].values} == remaining
+    assert data.notes == (f"{200 - len(remaining)} of 200 entities are held out",)
+    assert data.origin.holdout == (0.25, 3)
 
 
-def test_a_description_says_what_is_in_the_columns():
+def test_the_origin_has_the_path_and_the_options_that_are_not_defaults(tmp_path: Path):
+    EVENTS.write_parquet(tmp_path / "e.parquet")
+    table = pl.DataFrame({"card": [7, 12], "decided": [date(2013, 1, 3)] * 2})
+    table.write_parquet(tmp_path / "c.parquet")
+    options: dict[str, Any] = {"key": "card", "time": "at", "numeric": ("amount",), "fitting": EVERY}
+    cuts: dict[str, Any] = {"until": np.datetime64("2013-01-03").item(), "cutoff_column": "decided"}
+    path = tmp_path / "e.parquet"
+    data = read(path, **options, **cuts, cutoffs=tmp_path / "c.parquet", holdout=np.float64(1e-9), meds=False)
+    expected = {
+        "path": str(path), "key": "card", "time": "at", "numeric": ["amount"], "fitting": {"min_count": 1},
+        "until": date(2013, 1, 3), "cutoffs": str(tmp_path / "c.parquet"), "cutoff_column": "decided",
+        "holdout": 1e-9, "holdout_seed": 0,
+    }  # fmt: skip
+    assert data.origin.options == expected
+    in_memory = read(EVENTS, **options, **cuts, cutoffs=table, holdout_seed=3)
+    rest = {name: value for name, value in expected.items() if name not in ("path", "holdout", "holdout_seed")}
+    assert in_memory.origin.options == {**rest, "cutoffs": "a table in memory"}
+    assert in_memory.origin.holdout is None
+    assert read(path, schema=data.schema).origin.options == {"path": str(path)}
+    assert data[[0]].origin is data.origin
+    number = read(WEEK, **WEEKS, until=np.int64(5)).origin.until
+    assert (number, type(number)) == (5, int)  # plain values, as files need them
+
+
+def test_a_description_summarises_each_column():
     rows = {row["name"]: row for row in describe(read(EVENTS, **PARTS, fitting=Fitting(min_count=2)))}
     assert [row["kind"] for row in rows.values()] == [
         "key (int64)", "time (timestamp)", "categorical", "categorical", "numeric", "numeric",
@@ -601,8 +637,8 @@ def test_a_large_table_is_read_like_a_small_one():
     np.testing.assert_array_equal(data.sequences.values("gap").numpy(), gaps)
 
 
-def test_another_key_is_not_taken_for_a_category():
-    """One value per entity, many events each: not near-unique by rows, and yet an identifier."""
+def test_a_second_key_is_not_a_category():
+    """The column has one value per entity and many events per value, so it is not near-unique, but an identifier."""
     events = pl.DataFrame({"id": [i // 4 for i in range(400)], "t": range(400)})
     events = events.with_columns(email=pl.format("{}@example.org", "id"), shop=pl.col("t") % 7)
     data = read(events, key="id", time="t")
@@ -628,9 +664,9 @@ def test_columns_of_one_name_are_refused(kind, tmp_path):
 def test_a_scale_does_not_depend_on_the_order_of_summation():
     values, rng = np.random.default_rng(0).lognormal(3, 5, 10_001).astype(np.float32), np.random.default_rng(1)
     orders = [rng.permutation(len(values)) for _ in range(20)]
-    assert len({float(values[order].mean(dtype=np.float64)) for order in orders}) > 1  # float64 does
+    assert len({float(values[order].mean(dtype=np.float64)) for order in orders}) > 1  # a mean in float64 does
     for fitting in (Fitting(), Fitting(log=False)):
         assert len({scaled("v", values[order], fitting) for order in orders}) == 1
         expected = np.log1p(values.astype(np.float64)) if fitting.log else values.astype(np.float64)
-        found = scaled("v", values, fitting)
-        assert (found.mean, found.std) == pytest.approx((expected.mean(), expected.std()), rel=1e-6)
+        field = scaled("v", values, fitting)
+        assert (field.mean, field.std) == pytest.approx((expected.mean(), expected.std()), rel=1e-6)

@@ -1,4 +1,4 @@
-"""The door: what is refused, and that the sentence names the column, the count, the first row and the way out."""
+"""Refused input: each message names the column, the count, the first row and what is accepted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.tables import Fitting, read, read_table, until
 
 TABLE: dict[str, Any] = {"card": [1, 1, 2], "at": [3, 2, 1], "shop": ["a", "b", "a"], "amount": [1.0, 2.0, 3.0]}
-PARTS: dict[str, Any] = {"key": "card", "time": "at", "categorical": ["shop"], "numeric": ["amount"]}
+COLUMNS: dict[str, Any] = {"key": "card", "time": "at", "categorical": ["shop"], "numeric": ["amount"]}
 
 
 def refusal(error: type[Exception], source: Any, **options: Any) -> str:
-    """Return the sentence with which a table is refused."""
+    """Return the message with which a table is refused."""
     with pytest.raises(error) as caught:
-        read(source, **{**PARTS, **options})
+        read(source, **{**COLUMNS, **options})
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -35,7 +35,7 @@ def changed(**columns: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("columns", "sentence"),
+    ("columns", "expected"),
     [
         (
             {"card": pa.array([1, None, None])},
@@ -51,11 +51,11 @@ def changed(**columns: Any) -> pa.Table:
         ),
         ({"at": pa.array([None, 1, 2])}, "column 'at' has 1 missing value (first at row 0); every event needs a time"),
         ({"at": [1.0, math.nan, 2]}, "column 'at' has 1 missing value (first at row 1); every event needs a time"),
-        ({"at": [1.0, 2, -math.inf]}, "column 'at' has 1 infinite time (first at row 2); every time is finite"),
+        ({"at": [1.0, 2, -math.inf]}, "column 'at' has 1 infinite time (first at row 2); every time must be finite"),
         (
             {"at": ["2020-01-01", "soon", "1.2.2020"]},
-            "column 'at' has 2 unreadable times (first at row 1); accepted: ISO 8601, all with a zone or none; "
-            "other forms need time_format= (--time-format)",
+            "column 'at' has 2 unreadable times (first at row 1); accepted: ISO 8601, all with a zone or all without; "
+            "for other formats set time_format= (--time-format)",
         ),
         (
             {"at": ["2020-01-01T00:00Z", "2020-01-01T00:00", "2020-01-01T00:00+01:00"]},
@@ -65,20 +65,23 @@ def changed(**columns: Any) -> pa.Table:
             {"at": [True, False, True]},
             "column 'at' cannot be the time: it holds bool; accepted: timestamps, dates, numbers",
         ),
-        ({"at": pa.array([2**64 - 1, 0, 0], pa.uint64())}, "column 'at' holds uint64 beyond 64-bit"),
+        ({"at": pa.array([2**64 - 1, 0, 0], pa.uint64())}, "column 'at' holds uint64 values beyond 64-bit integers"),
         (
             {"at": pa.array([2**62, 0, 0], pa.timestamp("s"))},
-            "column 'at' holds timestamp[s] beyond 64-bit microseconds",
+            "column 'at' holds timestamp[s] values beyond 64-bit integers or microseconds",
         ),
         ({"amount": [1.0, math.inf, -math.inf]}, "column 'amount' has 2 infinite numbers (first at row 1)"),
         ({"amount": [1.0, 1.0, 1e39]}, "column 'amount' has 1 infinite number (first at row 2)"),
         (
             {"amount": ["1", "x", "y"]},
-            "column 'amount' is numeric but has 2 texts (first at row 1); list it as categorical",
+            "column 'amount' is numeric but has 2 texts (first at row 1); list it as categorical, or leave cells",
         ),
-        ({"amount": [datetime(2020, 1, 1)] * 3}, "column 'amount' holds timestamp[us]; a numeric column holds numbers"),
-        ({"amount": [[1]] * 3}, "column 'amount' holds list<item: int64>; a numeric column holds numbers"),
-        ({"shop": [datetime(2020, 1, 1)] * 3}, "column 'shop' holds timestamp[us]; a categorical column holds text"),
+        (
+            {"amount": [datetime(2020, 1, 1)] * 3},
+            "'amount' cannot be numeric: it holds timestamp[us]; accepted",
+        ),
+        ({"amount": [[1]] * 3}, "column 'amount' cannot be numeric: it holds list<item: int64>; accepted: numbers"),
+        ({"shop": [datetime(2020, 1, 1)] * 3}, "'shop' cannot be categorical: it holds timestamp[us]; accepted: text"),
         ({"shop": [1.0, math.inf, 2.0]}, "column 'shop' has 1 infinite number (first at row 1)"),
         (
             {"card": [1.0, 2.0, 3.0]},
@@ -86,14 +89,17 @@ def changed(**columns: Any) -> pa.Table:
         ),
         ({"card": [True, False, True]}, "column 'card' cannot be the key: it holds bool"),
         ({"card": [[1], [2], [3]]}, "column 'card' cannot be the key: it holds list<item: int64>"),
-        ({"card": [b"a" * 16, b"ab", b"c"]}, "column 'card' has 2 keys (first at row 1) that are not 16 bytes long"),
+        (
+            {"card": [b"a" * 16, b"ab", b"c"]},
+            "column 'card' has 2 keys (first at row 1) that are not UUIDs",
+        ),
     ],
 )
-def test_a_value_that_cannot_be_used(columns: dict[str, Any], sentence: str):
-    assert sentence in refusal(DataError, changed(**columns))
+def test_unusable_values_are_refused(columns: dict[str, Any], expected: str):
+    assert expected in refusal(DataError, changed(**columns))
 
 
-def test_the_first_row_is_that_of_the_table_however_it_is_sorted_or_chunked():
+def test_the_first_row_is_counted_in_the_order_of_the_table():
     table = pa.table(
         {"card": range(100, 0, -1), "at": range(100), "shop": ["a"] * 100, "amount": [0.0] * 90 + [math.inf] * 10}
     )
@@ -102,79 +108,82 @@ def test_the_first_row_is_that_of_the_table_however_it_is_sorted_or_chunked():
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "expected"),
     [
         (
             {"key": None},
-            "say which column is the key; the table has card (int64), at (int64), shop (string), amount (double)",
+            "key= must name a column of the table, which has card (int64), at (int64), shop (string), amount (double)",
         ),
-        ({"key": None, "time": None}, "say which column is the key and time; the table has card (int64)"),
-        ({"categorical": "shop"}, "categorical is a list of column names, not the text 'shop'"),
-        ({"key": "at"}, "column 'at' is named as the key and as the time"),
+        ({"key": None, "time": None}, "key= and time= must name a column of the table, which has card (int64)"),
+        ({"categorical": "shop"}, "categorical must be a list of column names, got the text 'shop'"),
+        ({"key": "at"}, "column 'at' is named as the key and as the time; name two columns"),
         ({"categorical": ["shop", "amount"]}, "column 'amount' is listed twice"),
-        ({"numeric": ["amount", "card"]}, "column 'card' is the key; take it off the list"),
-        ({"numeric": ["at"]}, "column 'at' is the time; take it off the list"),
+        ({"numeric": ["amount", "card"]}, "column 'card' is the key; remove it from the list"),
+        ({"numeric": ["at"]}, "column 'at' is the time; remove it from the list"),
         ({"key_as": "emb_0012"}, "the key is called 'emb_0012', like a column of the embeddings file"),
-        ({"meds": True}, "key= is given beside meds=True, which names the columns"),
-        ({"until": "soon"}, "'soon' is no time of column 'at', which holds integer values; accepted: a number"),
-        ({"until": datetime(2020, 1, 1)}, "is no time of column 'at'"),
-        ({"until": True}, "True is no time of column 'at'"),
-        ({"until": math.nan}, "nan is no time of column 'at'"),
-        ({"holdout": (1.5, 0)}, "the held-out fraction is 1.5; accepted: between 0 and 1"),
+        ({"meds": True}, "key= is given together with meds=True, which names the columns"),
+        (
+            {"until": "soon"},
+            "'soon' cannot be compared with column 'at', which holds integer values; accepted: a n",
+        ),
+        ({"until": datetime(2020, 1, 1)}, "cannot be compared with column 'at'"),
+        ({"until": True}, "True cannot be compared with column 'at'"),
+        ({"until": math.nan}, "nan cannot be compared with column 'at'"),
+        ({"holdout": 1.5}, "holdout must be above 0 and below 1, got 1.5"),
     ],
 )
-def test_arguments_that_contradict(options: dict[str, Any], sentence: str):
-    assert sentence in refusal(ConfigError, changed(), **options)
+def test_wrong_options_are_refused(options: dict[str, Any], expected: str):
+    assert expected in refusal(ConfigError, changed(), **options)
 
 
 @pytest.mark.parametrize("name", ["embedding", "events", "last_time", "emb_000"])
-def test_a_key_called_like_an_output_column(name: str):
+def test_a_key_with_the_name_of_an_output_column_is_refused(name: str):
     table = changed().rename_columns([name, *list(TABLE)[1:]])
     assert "give it another name there with key_as= (--key-as)" in refusal(ConfigError, table, key=name)
-    assert read(table, **{**PARTS, "key": name, "key_as": "id"}).schema.key_out == "id"
+    assert read(table, **{**COLUMNS, "key": name, "key_as": "id"}).schema.key_out == "id"
 
 
 @pytest.mark.parametrize("name", ["time", "gap", "segment"])
-def test_a_column_with_a_name_of_ours(name: str):
+def test_reserved_names_are_refused(name: str):
     table = changed(**{name: [1, 2, 3]})
-    assert f"column {name!r} cannot be used under this name" in refusal(ConfigError, table, numeric=[name])
+    assert f"column {name!r} has a reserved name" in refusal(ConfigError, table, numeric=[name])
     if name != "time":
-        assert len(read(changed().rename_columns([name, *list(TABLE)[1:]]), **{**PARTS, "key": name})) == 2
+        assert len(read(changed().rename_columns([name, *list(TABLE)[1:]]), **{**COLUMNS, "key": name})) == 2
 
 
-def test_absent_columns_are_named_with_the_nearest():
+def test_absent_columns_are_refused_with_the_nearest_names():
     assert refusal(DataError, changed(), key="cart").startswith("there is no column 'cart'; did you mean 'card'")
     assert "no column 'ammount'; did you mean 'amount'" in refusal(DataError, changed(), numeric=["ammount"])
-    schema = read(changed(), **PARTS).schema
+    schema = read(changed(), **COLUMNS).schema
     with pytest.raises(DataError, match="no column 'shop'; accepted: amount, at, card"):
         read(changed().drop_columns(["shop"]), schema=schema)
 
 
-def test_a_schema_stands_alone():
-    schema = read(changed(), **PARTS).schema
+def test_options_beside_a_schema_are_refused():
+    schema = read(changed(), **COLUMNS).schema
     for options in ({"numeric": []}, {"key": "shop"}, {"fitting": Fitting(min_count=1)}):
-        with pytest.raises(ConfigError, match=f"{next(iter(options))}= is given beside a schema"):
+        with pytest.raises(ConfigError, match=f"{next(iter(options))}= is given together with a schema"):
             read(changed(), schema=schema, **options)
-    with pytest.raises(DataError, match="column 'at' holds timestamp values, column 'at' of the schema integer values"):
+    with pytest.raises(DataError, match="column 'at' holds timestamp values, but column 'at' of the schema holds int"):
         read(changed(at=[datetime(2020, 1, 1)] * 3), schema=schema)
-    with pytest.raises(DataError, match="column 'at' holds float values, column 'at' of the schema integer"):
+    with pytest.raises(DataError, match="column 'at' holds float values, but column 'at' of the schema holds integer"):
         read(changed(at=[1.5, 2.0, 3.0]), schema=schema)
     assert len(read(changed(), schema=schema, key="card", time="at")) == 2
 
 
 @pytest.mark.parametrize("fitting", [{"min_count": 0}, {"max_values": 0}])
-def test_fitting_needs_counts(fitting: dict[str, int]):
+def test_fitting_refuses_counts_below_1(fitting: dict[str, int]):
     with pytest.raises(ConfigError, match="at least 1"):
         Fitting(**fitting)
 
 
-def test_a_format_that_does_not_fit():
+def test_times_in_another_format_are_refused():
     table = changed(at=["1.2.2020", "2020-02-01", "2.2.2020"])
-    sentence = "column 'at' has 1 unreadable time (first at row 1); accepted: the format '%d.%m.%Y'"
-    assert refusal(DataError, table, time_format="%d.%m.%Y") == sentence
+    expected = "column 'at' has 1 unreadable time (first at row 1); accepted: the format '%d.%m.%Y'"
+    assert refusal(DataError, table, time_format="%d.%m.%Y") == expected
 
 
-def test_tables_without_rows(tmp_path: Path):
+def test_tables_without_events_are_refused(tmp_path: Path):
     assert refusal(DataError, changed().slice(0, 0)) == "the table has no rows; at least one event is needed"
     (tmp_path / "e.csv").write_text("card,at,shop,amount\n")
     assert "no rows" in refusal(DataError, tmp_path / "e.csv")
@@ -182,17 +191,17 @@ def test_tables_without_rows(tmp_path: Path):
     with pytest.raises(DataError, match="no row of the table has a time"):
         read(meds, meds=True)
     assert "no event lies before 1; give a later time" in refusal(DataError, changed(), until=1)
-    assert "all 2 entities are held out" in refusal(DataError, changed(), holdout=(0.9999999, 0))
+    assert "all 2 entities are held out" in refusal(DataError, changed(), holdout=0.9999999)
 
 
-def test_a_missing_time_is_refused_outside_meds_only():
+def test_a_missing_time_is_allowed_in_meds_only():
     table = pl.DataFrame({"subject_id": [1, 1], "time": [None, 2], "code": ["a", "b"]})
     with pytest.raises(DataError, match="column 'time' has 1 missing value"):
         read(table, key="subject_id", time="time", categorical=["code"])
     assert read(table, meds=True).sequences.total == 1
 
 
-def test_files_that_are_not_what_they_seem(tmp_path: Path):
+def test_missing_and_damaged_files_are_refused(tmp_path: Path):
     pq.write_table(changed(), tmp_path / "events.parquet")
     assert re.search(
         r"event.parquet does not exist; did you mean 'events.parquet'", refusal(DataError, tmp_path / "event.parquet")
@@ -201,7 +210,7 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path):
     for name, content in (("a.parquet", b"card,at\n1,2\n"), ("b.parquet", b""), ("c.txt", b"PAR1 and no more")):
         (tmp_path / name).write_bytes(content)
         message = refusal(DataError, tmp_path / name)
-        assert f"{name} is no Parquet file ({len(content)} bytes" in message
+        assert f"{name} is not a Parquet file ({len(content)} bytes" in message
         assert ".csv.gz" in message
     (tmp_path / "d.parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     assert "d.parquet is a damaged Parquet file" in refusal(DataError, tmp_path / "d.parquet")
@@ -215,12 +224,12 @@ def test_files_that_are_not_what_they_seem(tmp_path: Path):
     assert "CSV and other files" in refusal(DataError, str(tmp_path / "*"))
 
 
-def test_files_that_disagree(tmp_path: Path):
+def test_files_with_different_columns_are_refused(tmp_path: Path):
     pq.write_table(changed(), tmp_path / "a.parquet")
     pq.write_table(changed(amount=["1", "2", "3"]), tmp_path / "b.parquet")
-    sentence = "column 'amount' is double in a.parquet and string in b.parquet; all files need the same columns"
-    assert refusal(DataError, tmp_path) == sentence
-    assert len(read(tmp_path, **{**PARTS, "numeric": []})) == 2  # the column is not needed
+    expected = "column 'amount' is double in a.parquet and string in b.parquet; all files need the same columns"
+    assert refusal(DataError, tmp_path) == expected
+    assert len(read(tmp_path, **{**COLUMNS, "numeric": []})) == 2  # the column is not needed
     pq.write_table(changed().drop_columns(["amount"]), tmp_path / "b.parquet")
     assert "absent in b.parquet" in refusal(DataError, tmp_path)
     pl.DataFrame(TABLE).write_csv(tmp_path / "a.csv")
@@ -228,43 +237,47 @@ def test_files_that_disagree(tmp_path: Path):
     assert "b.csv has other columns than a.csv" in refusal(DataError, str(tmp_path / "*.csv"))
 
 
-def test_csv_files_may_differ_in_how_narrow_a_column_looks(tmp_path: Path):
+def test_csv_files_may_have_different_types_for_a_column(tmp_path: Path):
     (tmp_path / "a.csv").write_text("card,at,shop,amount\n1,1,5,1\n")
     (tmp_path / "b.csv").write_text("card,at,shop,amount\n2,1,x,1.5\n")
-    data = read(str(tmp_path / "*.csv"), **PARTS, fitting=Fitting(min_count=1))
+    data = read(str(tmp_path / "*.csv"), **COLUMNS, fitting=Fitting(min_count=1))
     assert data.schema.categorical[0].values == ("5", "x")
     assert data.sequences.columns["amount"].tolist() == [1.0, 1.5]
 
 
-def test_things_that_are_no_table():
-    assert refusal(DataError, [1, 2]).startswith("list is no table; accepted: a path to Parquet or CSV")
+def test_objects_that_are_not_tables_are_refused():
+    assert refusal(DataError, [1, 2]).startswith("list is not a table; accepted: a path to Parquet or CSV")
     mixed = pd.DataFrame({**TABLE, "shop": pd.Series(["a", 1, 2.5], dtype=object)})
     assert "mixes types" in refusal(DataError, mixed)
     with pytest.raises(DataError, match="no column 'b'"):
         read_table(pl.DataFrame({"a": [1]}), ["b"])
 
 
-def test_cutting_each_entity_needs_one_time_for_each():
-    data = read(changed(), **PARTS)
-    for column, times, sentence in (
+def test_cutoffs_need_one_time_per_entity():
+    data = read(changed(), **COLUMNS)
+    for column, times, expected in (
         ("card", [1, 1, 2], "column 'card' has 1 repeated key (first at row 1); every entity has one time"),
         ("card", [None, 1, 2], None),
         ("when", [1, None, None], "column 'when' has 2 missing values (first at row 1); every row needs a time"),
-        ("when", ["2020-01-01"] * 3, "column 'when' holds date values, column 'at' of the schema integer values"),
+        (
+            "when",
+            ["2020-01-01"] * 3,
+            "column 'when' holds date values, but column 'at' of the schema holds integer",
+        ),
     ):
         table = pl.DataFrame({"card": [1, 2, 5], "when": [9, 9, 9]}).with_columns(pl.Series(column, times))
-        if sentence is None:
-            assert len(read(changed(), **PARTS, cutoffs=(table, "when"))) == 2
+        if expected is None:
+            assert len(read(changed(), **COLUMNS, cutoffs=table, cutoff_column="when")) == 2
         else:
-            with pytest.raises(DataError, match=re.escape(sentence)):
-                read(changed(), **PARTS, cutoffs=(table, "when"))
+            with pytest.raises(DataError, match=re.escape(expected)):
+                read(changed(), **COLUMNS, cutoffs=table, cutoff_column="when")
     with pytest.raises(DataError, match="no column 'then'"):
-        read(changed(), **PARTS, cutoffs=(pl.DataFrame({"card": [1], "when": [1]}), "then"))
-    with pytest.raises(ConfigError, match="no time of column 'at'"):
+        read(changed(), **COLUMNS, cutoffs=pl.DataFrame({"card": [1], "when": [1]}), cutoff_column="then")
+    with pytest.raises(ConfigError, match="cannot be compared with column 'at'"):
         until(data, "2020-01-01")
 
 
-def test_no_sentence_shows_a_key():
+def test_no_message_contains_a_key():
     secret = ["secret-7", "secret-7", None]
     for columns in (
         {"card": secret},
@@ -273,7 +286,7 @@ def test_no_sentence_shows_a_key():
     ):
         assert "secret" not in refusal(DataError, changed(**columns))
     keyed = changed(card=["secret-7", "b", "c"])
-    data = read(keyed, **PARTS)
+    data = read(keyed, **COLUMNS)
     with pytest.raises(DataError) as caught:
-        read(keyed, **PARTS, cutoffs=(pl.DataFrame({"card": ["secret-7"] * 2, "t": [1, 2]}), "t"))
+        read(keyed, **COLUMNS, cutoffs=pl.DataFrame({"card": ["secret-7"] * 2, "t": [1, 2]}), cutoff_column="t")
     assert "secret" not in str(caught.value) + repr(data) + " ".join(data.notes)

@@ -1,4 +1,4 @@
-"""The radix sort of rows, beside a general sort by two columns."""
+"""The radix sort of rows against a general sort by two columns."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def by_comparing(ranks: Array, times: Array) -> list[int]:
 
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(1, 40), st.sampled_from(["int8", "int32", "uint32", "int64", "uint64"]))
-def test_rows_stand_in_order_of_key_then_time_then_as_they_came(data: st.DataObject, rows: int, kind: str):
+def test_rows_are_in_order_of_key_then_time_then_place(data: st.DataObject, rows: int, kind: str):
     bounds = np.iinfo(kind)
     edges = [value for value in EDGES if bounds.min <= value <= bounds.max]
     ranks = data.draw(arrays.arrays(kind, rows, elements=st.sampled_from(edges)))
-    whole = data.draw(arrays.arrays("int64", rows, elements=st.sampled_from(EDGES) | st.integers(-3, 3)))
-    real = data.draw(arrays.arrays("float64", rows, elements=st.sampled_from(FLOATS) | st.floats(-9, 9)))
-    for times in (whole, real):
+    integers = data.draw(arrays.arrays("int64", rows, elements=st.sampled_from(EDGES) | st.integers(-3, 3)))
+    floats = data.draw(arrays.arrays("float64", rows, elements=st.sampled_from(FLOATS) | st.floats(-9, 9)))
+    for times in (integers, floats):
         assert by_key_and_time(ranks, times).tolist() == by_comparing(ranks, times)
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64"])
-def test_many_rows_are_sorted_in_parts_as_whole(kind: str):
+def test_many_blocks_of_rows_are_sorted_as_by_lexsort(kind: str):
     rng = np.random.default_rng(0)
     ranks = rng.integers(0, 100_000, 2 * BLOCK + 7)
     times = rng.integers(0, 10**13, len(ranks)).astype(kind)
@@ -40,5 +40,5 @@ def test_many_rows_are_sorted_in_parts_as_whole(kind: str):
     np.testing.assert_array_equal(by_key_and_time(ranks, times), np.lexsort((times, ranks)))
 
 
-def test_rows_that_are_all_equal_stay_where_they_are():
+def test_equal_rows_keep_their_order():
     assert by_key_and_time(np.full(4, 7), np.zeros(4)).tolist() == [0, 1, 2, 3]

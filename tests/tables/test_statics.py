@@ -1,4 +1,4 @@
-"""Static columns: what a slow reader finds, fitted to the entities that train, and refused where they are wrong."""
+"""Static columns: equal to a join by a loop, fitted to the training entities, and refused where they cannot be used."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ import eventvec as ev
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
-from eventvec.tables import Fitting, attach, attach_known, describe, open_events, read
+from eventvec.tables import Fitting, attach, attach_known, describe, read
+from eventvec.tables.read_options import today
 from eventvec.texts import strings, text_column
 
 EVERY = Fitting(min_count=1)
@@ -43,11 +44,11 @@ def data(events: pl.DataFrame = EVENTS, **options: Any) -> Dataset:
     return read(events, **{"key": "card", "time": "day", "numeric": [], "fitting": EVERY, **options})
 
 
-def content(found: Dataset) -> dict[str, list[Any]]:
+def content(dataset: Dataset) -> dict[str, list[Any]]:
     """Return each static column as plain values, one per entity; None where missing."""
-    fields = {field.name: field for field in found.schema.static}
+    fields = {field.name: field for field in dataset.schema.static}
     plain: dict[str, list[Any]] = {}
-    for name, values in found.sequences.static.items():
+    for name, values in dataset.sequences.static.items():
         field = fields[name]
         if isinstance(field, Text):
             plain[name] = [text or None for text in strings(values)]
@@ -60,26 +61,26 @@ def content(found: Dataset) -> dict[str, list[Any]]:
     return plain
 
 
-def test_each_kind_becomes_what_it_should():
-    found = data(static=PEOPLE, static_columns=KINDS)
-    assert found.keys.to_pylist() == [1, 2, 3]
-    assert content(found) == {
+def test_each_kind_has_its_type_values_and_field():
+    attached = data(static=PEOPLE, static_columns=KINDS)
+    assert attached.keys.to_pylist() == [1, 2, 3]
+    assert content(attached) == {
         "churn": [None, None, "no"],
         "age": [50.0, None, 30.0],
         "about": ["né in 1970", None, None],
         "profile": [[3.0, 6.0], None, [1.0, 2.0]],
     }
-    kinds = {name: getattr(values, "dtype", None) for name, values in found.sequences.static.items()}
+    kinds = {name: getattr(values, "dtype", None) for name, values in attached.sequences.static.items()}
     assert kinds == {"churn": torch.int32, "age": torch.float32, "about": None, "profile": torch.float32}
-    assert found.schema.static == (  # without card 9, who has no events
+    assert attached.schema.static == (  # without card 9, who has no events
         Categorical("churn", ("no",)), Numeric("age", False, 40.0, 10.0), Text("about"),
         Vector("profile", (2.0, 4.0), (1.0, 2.0)),
     )  # fmt: skip
-    assert found.notes == (
+    assert attached.notes == (
         "1 of 3 entities have no row in the static table; their static values are missing",
         "1 of 3 rows of the static table belong to no entity and are left out",
-        "static column 'churn': 1 of 2 entities with a row have no value there",
-        "static column 'about': 1 of 2 entities with a row have no value there",
+        "static column 'churn': 1 of 2 entities with a row have no value",
+        "static column 'about': 1 of 2 entities with a row have no value",
     )
 
 
@@ -103,27 +104,25 @@ TYPES = {
 
 @settings(max_examples=100, deadline=None)
 @given(people, st.lists(st.integers(0, 8), min_size=1, max_size=12), st.randoms(), st.integers(1, 3))
-def test_any_table_is_joined_as_a_slow_reader_joins_it(
-    table: dict[int, Any], cards: list[int], shuffle: Any, least: int
-):
+def test_any_table_is_joined_as_by_a_loop(table: dict[int, Any], cards: list[int], shuffle: Any, least: int):
     rows = [{"card": key, **values} for key, values in table.items()]
     shuffle.shuffle(rows)
     if not any(values["profile"] for values in table.values()) or not set(cards) & set(table):
-        return  # refused, see below
+        return  # such tables are refused, see below
     static = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
     events = pl.DataFrame({"card": cards, "day": range(len(cards))})
-    found = data(events, static=static, static_columns=KINDS, fitting=Fitting(min_count=least))
+    attached = data(events, static=static, static_columns=KINDS, fitting=Fitting(min_count=least))
     expected: dict[str, list[Any]] = {name: [] for name in KINDS}
     for card in sorted(set(cards)):
         for name in KINDS:
             expected[name].append(table.get(card, dict.fromkeys(KINDS))[name])
-    often = {word for word, count in Counter(expected["churn"]).items() if count >= least}
-    expected["churn"] = [word if word in often or word is None else "(unknown)" for word in expected["churn"]]
+    frequent = {word for word, count in Counter(expected["churn"]).items() if count >= least}
+    expected["churn"] = [word if word in frequent or word is None else "(unknown)" for word in expected["churn"]]
     expected["about"] = [text or None for text in expected["about"]]
-    assert content(found) == expected
+    assert content(attached) == expected
     ages = [age for age in expected["age"] if age is not None]
     if ages:
-        field = found.schema.static_field("age")
+        field = attached.schema.static_field("age")
         assert field.mean == pytest.approx(np.mean(ages), rel=1e-4, abs=1e-4)
         assert field.std == pytest.approx(np.std(np.float32(ages), dtype=np.float64) or 1.0, rel=1e-3, abs=1e-4)
 
@@ -135,7 +134,7 @@ def test_vectors_of_any_arrow_layout(kind: pa.DataType):
         assert content(data(static=table))["v"] == [[3.0, 4.0], None, [1.0, 2.0]]
 
 
-def test_keys_meet_by_value_and_under_the_name_of_either_file():
+def test_keys_are_matched_by_value_under_either_name():
     narrow = PEOPLE.with_columns(pl.col("card").cast(pl.Int8))
     text = PEOPLE.with_columns(pl.col("card").cast(pl.String)).rename({"card": "person"})
     expected = content(data(static=PEOPLE, static_columns=KINDS))
@@ -144,34 +143,33 @@ def test_keys_meet_by_value_and_under_the_name_of_either_file():
     ids = [uuid.UUID(int=7), uuid.UUID(int=9)]
     events = pa.table({"card": pa.array([i.bytes for i in ids], pa.uuid()), "day": [1, 2]})
     named = pa.table({"card": [str(ids[1])], "age": [4.0]})
-    found = read(events, key="card", time="day", numeric=[], static=named, static_columns={"age": "numeric"})
-    assert content(found)["age"] == [None, 4.0]
+    attached = read(events, key="card", time="day", numeric=[], static=named, static_columns={"age": "numeric"})
+    assert content(attached)["age"] == [None, 4.0]
 
 
 def test_rows_keep_their_static_values():
-    found = data(static=PEOPLE, static_columns=KINDS)[[2, 0]]
-    assert content(found)["age"] == [30.0, 50.0]
-    assert content(found)["about"] == [None, "né in 1970"]
-    assert ev.until(found, 5).sequences.static["age"].tolist() == [30.0, 50.0]
+    attached = data(static=PEOPLE, static_columns=KINDS)[[2, 0]]
+    assert content(attached)["age"] == [30.0, 50.0]
+    assert content(attached)["about"] == [None, "né in 1970"]
+    assert ev.until(attached, 5).sequences.static["age"].tolist() == [30.0, 50.0]
 
 
-def test_only_those_who_train_are_fitted_to():
+def test_fields_are_fitted_to_the_training_entities_only():
     n = 400
     events = pl.DataFrame({"card": range(n), "day": range(n)})
     static = pl.DataFrame({"card": range(n), "age": np.arange(n) * 1.0, "word": [f"w{i % 40}" for i in range(n)]})
-    every = data(events)
-    out = ev.tables.holdout_mask(every.keys, 0.9, 3)
-    found = data(events, holdout=(0.9, 3), static=static, fitting=Fitting(min_count=2))
-    stay = np.flatnonzero(~out)
-    assert found.schema.static_field("age").mean == pytest.approx(stay.mean())
-    words = Counter(f"w{i % 40}" for i in stay)
-    assert set(found.schema.static_field("word").values) == {word for word, count in words.items() if count >= 2}
+    held_out = ev.tables.holdout_mask(data(events).keys, 0.9, 3)
+    attached = data(events, holdout=0.9, holdout_seed=3, static=static, fitting=Fitting(min_count=2))
+    training = np.flatnonzero(~held_out)
+    assert attached.schema.static_field("age").mean == pytest.approx(training.mean())
+    words = Counter(f"w{i % 40}" for i in training)
+    assert set(attached.schema.static_field("word").values) == {word for word, count in words.items() if count >= 2}
 
 
-# Kinds that are inferred
+# Inferred kinds
 
 
-def test_kinds_are_inferred_and_what_is_left_out_is_said():
+def test_kinds_are_inferred_and_notes_name_the_columns_that_are_left_out():
     n = 120
     static = pl.DataFrame({"card": range(n)}).with_columns(
         word=pl.Series(["a", "b"] * 60), flag=pl.col("card") % 2 == 0, size=pl.col("card") % 60,
@@ -181,20 +179,20 @@ def test_kinds_are_inferred_and_what_is_left_out_is_said():
         born=pl.lit(2000).cast(pl.Date), empty=pl.lit(None, pl.List(pl.Float64)), raw=pl.lit(b"x"),
         words=pl.concat_list(pl.lit("a"), pl.lit("b")),
     )  # fmt: skip
-    found = data(pl.DataFrame({"card": range(n), "day": range(n)}), static=static)
-    kinds = {row["name"]: row["kind"].removeprefix("static ") for row in describe(found)[2:]}
+    attached = data(pl.DataFrame({"card": range(n), "day": range(n)}), static=static)
+    kinds = {row["name"]: row["kind"].removeprefix("static ") for row in describe(attached)[2:]}
     assert kinds == {
         "word": "categorical", "flag": "categorical", "size": "categorical", "rate": "numeric", "about": "text",
         "story": "text", "profile": "vector",
     }  # fmt: skip
-    reasons = {note.split("'")[1]: note.split("left out: ")[1] for note in found.notes if "left out: " in note}
+    reasons = {note.split("'")[1]: note.split("left out: ")[1] for note in attached.notes if "left out: " in note}
     expected = {
-        "serial": "near-unique", "constant": "constant", "void": "no value", "born": "a time", "empty": "no value",
+        "serial": "near-unique", "constant": "constant", "void": "no value", "born": "times", "empty": "no value",
         "raw": "it holds", "words": "it holds",
     }  # fmt: skip
     assert set(reasons) == set(expected)
     assert all(reason in reasons[name] for name, reason in expected.items())
-    shown = {row["name"]: row for row in describe(found)}
+    shown = {row["name"]: row for row in describe(attached)}
     assert (shown["rate"]["mean"], shown["profile"]["values"], shown["story"]["missing"]) == (29.75, 2, 0)
 
 
@@ -203,24 +201,24 @@ def test_kinds_are_inferred_and_what_is_left_out_is_said():
     [
         ([[1.0], [1.0, 2.0], [3.0]], "it has 1 vector (first at row 1) of another length than 1"),
         ([[], None, []], "it has no vector with a number in it"),
-        ([[1.0], None, [math.inf]], "it has 1 vector (first at row 2) with a missing or infinite number inside"),
+        ([[1.0], None, [math.inf]], "it has 1 vector (first at row 2) with a missing or infinite number"),
     ],
 )
-def test_a_list_column_that_nobody_asked_for_stops_nothing(values: list[Any], reason: str):
+def test_an_unlisted_column_of_unusable_lists_is_left_out(values: list[Any], reason: str):
     static = PEOPLE.with_columns(profile=pl.Series(values, dtype=pl.List(pl.Float64)))
-    found = data(static=static)
-    assert "age" in content(found)
-    assert "profile" not in content(found)
-    assert f"static column 'profile' is left out: {reason}" in found.notes
+    attached = data(static=static)
+    assert "age" in content(attached)
+    assert "profile" not in content(attached)
+    assert f"static column 'profile' is left out: {reason}" in attached.notes
     with pytest.raises(DataError, match="column 'profile' has"):
         data(static=static, static_columns={"profile": "vector"})
     with pytest.raises(DataError, match="column 'profile' has"):
         read(EVENTS, schema=data(static=PEOPLE, static_columns={"profile": "vector"}).schema, static=static)
 
 
-def test_once_kinds_are_said_only_those_columns_are_used():
-    found = data(static=PEOPLE, static_columns={"age": "categorical"})
-    assert content(found) == {"age": ["50", None, "30"]}
+def test_only_listed_columns_are_used():
+    attached = data(static=PEOPLE, static_columns={"age": "categorical"})
+    assert content(attached) == {"age": ["50", None, "30"]}
 
 
 @pytest.mark.parametrize("sliced", [False, True])
@@ -228,20 +226,19 @@ def test_once_kinds_are_said_only_those_columns_are_used():
     "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
 )
 def test_texts_of_any_arrow_layout(kind: pa.DataType, sliced: bool):
-    told = ["né in 1970", None, "", "likes tea", "☕"]
-    array = pa.array(told).cast(kind)
+    array = pa.array(["né in 1970", None, "", "likes tea", "☕"]).cast(kind)
     static = pa.table({"card": [3, 9, 2, 1, 8], "about": array})
     if sliced:
         static = pa.concat_tables([static.slice(2, 2), static.slice(0, 1)])
-    found = data(static=static, static_columns={"about": "text"})
-    assert strings(found.sequences.static["about"]) == ["likes tea", "", "né in 1970"]
+    attached = data(static=static, static_columns={"about": "text"})
+    assert strings(attached.sequences.static["about"]) == ["likes tea", "", "né in 1970"]
 
 
 texts = st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=4), max_size=8)
 
 
 @given(texts, texts, st.integers(0, 8))
-def test_texts_go_in_as_bytes_and_come_out_as_they_were(first: list[str | None], last: list[str | None], start: int):
+def test_texts_survive_the_conversion_to_bytes(first: list[str | None], last: list[str | None], start: int):
     layouts = (
         pa.array(first + last, pa.string()).slice(start),
         pa.chunked_array([pa.array(first, pa.string()), pa.array(last, pa.string())]).slice(start),
@@ -254,7 +251,7 @@ def test_texts_go_in_as_bytes_and_come_out_as_they_were(first: list[str | None],
     assert strings(text_column(pa.chunked_array([], pa.string()))) == []
 
 
-def test_numbers_in_vectors_may_be_whole_and_large():
+def test_vectors_may_hold_large_integers():
     static = pa.table({"card": [3, 1], "v": pa.array([[2**53 + 1, 1], [2**63 - 1, 2]])})
     assert content(data(static=static, static_columns={"v": "vector"}))["v"] == [[2.0**63, 2.0], None, [2.0**53, 1.0]]
 
@@ -263,7 +260,7 @@ def test_numbers_in_vectors_may_be_whole_and_large():
 
 
 @pytest.mark.parametrize(
-    ("change", "columns", "error", "sentence"),
+    ("change", "columns", "error", "expected"),
     [
         ({"card": [1, 3, 1]}, KINDS, DataError, "'card' of the static table has 1 repeated key (first at row 2)"),
         ({"card": [1, None, 3]}, KINDS, DataError, "'card' of the static table has 1 missing value (first at row 1)"),
@@ -275,37 +272,37 @@ def test_numbers_in_vectors_may_be_whole_and_large():
         ({"profile": EMPTY}, KINDS, DataError, "no vector with a number in it"),
         ({"age": [1.0, math.inf, 2.0]}, KINDS, DataError, "column 'age' has 1 infinite number (first at row 1)"),
         ({}, {"about": "numeric"}, DataError, "column 'about' is numeric but has 2 texts (first at row 0)"),
-        ({}, {"age": "text"}, DataError, "column 'age' holds double; a text column holds text"),
-        ({}, {"age": "vector"}, DataError, "column 'age' holds double; a vector column holds lists of numbers"),
-        ({}, {"profile": "numeric"}, DataError, "a numeric column holds numbers"),
+        ({}, {"age": "text"}, DataError, "column 'age' cannot be text: it holds double; accepted: text"),
+        ({}, {"age": "vector"}, DataError, "column 'age' cannot be a vector: it holds double; accepted: lists"),
+        ({}, {"profile": "numeric"}, DataError, "column 'profile' cannot be numeric: it holds"),
         ({}, {"agee": "numeric"}, DataError, "there is no column 'agee'; did you mean 'age'?"),
         ({}, {"age": "number"}, ConfigError, "'age': kind 'number' is not known; did you mean 'numeric'?"),
-        ({}, {"card": "numeric"}, ConfigError, "static column 'card' is the key; take it off the list"),
+        ({}, {"card": "numeric"}, ConfigError, "static column 'card' is the key; remove it from the list"),
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("error")
-def test_what_cannot_be_used_is_refused(change: dict[str, Any], columns: Any, error: type[Exception], sentence: str):
+def test_unusable_columns_are_refused(change: dict[str, Any], columns: Any, error: type[Exception], expected: str):
     static = PEOPLE.with_columns(**{name: pl.Series(values, strict=False) for name, values in change.items()})
     with pytest.raises(error) as caught:
         data(static=static, static_columns=columns)
-    assert sentence in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_what_contradicts_is_refused():
+def test_contradicting_options_are_refused():
     fitted = data(static=PEOPLE, static_columns=KINDS)
-    with pytest.raises(ConfigError, match=r"without static="):
+    with pytest.raises(ConfigError, match="static_columns is given without static"):
         data(static_columns=KINDS)
-    with pytest.raises(ConfigError, match="beside a schema"):
+    with pytest.raises(ConfigError, match="together with a schema"):
         read(EVENTS, schema=fitted.schema, static=PEOPLE, static_columns=KINDS)
     with pytest.raises(ConfigError, match="the schema has no static columns"):
         read(EVENTS, schema=data().schema, static=PEOPLE)
-    with pytest.raises(ConfigError, match="has a static column 'age' already"):
+    with pytest.raises(ConfigError, match="have a static column 'age' already"):
         attach(fitted, PEOPLE, {"age": "numeric"})
-    with pytest.raises(ConfigError, match="'age' is numeric in the schema already, not text"):
+    with pytest.raises(ConfigError, match="'age' is listed as text, but the schema has it as numeric"):
         attach(read(EVENTS, schema=fitted.schema), PEOPLE, {"age": "text"})
     with pytest.raises(ConfigError, match="there is no static column 'agee'; did you mean 'age'"):
         fitted.schema.static_field("agee")
-    with pytest.raises(ConfigError, match=r"there is no static column 'age'; there is none: give a table"):
+    with pytest.raises(ConfigError, match="there is no static column 'age'; the data have none; give a table"):
         data().schema.static_field("age")
 
 
@@ -315,45 +312,47 @@ def test_one_uuid_written_in_two_ways_is_a_repeated_key():
     named = pa.table({"card": [str(ids[1]), str(ids[0]), str(ids[0]).upper()], "age": [4.0, 5.0, 6.0]})
     with pytest.raises(DataError, match=r"'card' of the static table has 1 repeated key \(first at row 2\)"):
         read(events, key="card", time="day", numeric=[], static=named, static_columns={"age": "numeric"})
-    strangers = pa.table({"card": ["x", "X", str(ids[0])], "age": [4.0, 5.0, 6.0]})
-    found = read(events, key="card", time="day", numeric=[], static=strangers, static_columns={"age": "numeric"})
-    assert sorted(content(found)["age"], key=str) == [6.0, None]
+    others = pa.table({"card": ["x", "X", str(ids[0])], "age": [4.0, 5.0, 6.0]})
+    attached = read(events, key="card", time="day", numeric=[], static=others, static_columns={"age": "numeric"})
+    assert sorted(content(attached)["age"], key=str) == [6.0, None]
 
 
-# At scoring
+# With a schema
 
 
-def test_scoring_neither_needs_static_columns_nor_fits_them():
+def test_reading_with_a_schema_neither_needs_static_columns_nor_fits_them():
     fitted = data(static=PEOPLE, static_columns=KINDS)
     plain = read(EVENTS, schema=fitted.schema)
     assert plain.schema == fitted.schema
     assert not plain.sequences.static
     other = PEOPLE.with_columns(churn=pl.Series(["no", "maybe", "no"]), age=pl.col("age") + 1).drop("about")
-    found = read(EVENTS, schema=fitted.schema, static=other)
-    assert found.schema == fitted.schema
-    assert content(found)["churn"] == ["no", None, "(unknown)"]
-    assert content(found)["age"] == [51.0, None, 31.0]
-    assert "the static table has no column 'about'" in found.notes
-    assert any("'churn': 1 of 3 entities (33.3 %) hold values that the schema does not know" in n for n in found.notes)
+    attached = read(EVENTS, schema=fitted.schema, static=other)
+    assert attached.schema == fitted.schema
+    assert content(attached)["churn"] == ["no", None, "(unknown)"]
+    assert content(attached)["age"] == [51.0, None, 31.0]
+    assert "the static table has no column 'about'" in attached.notes
+    assert any(
+        "'churn': 1 of 3 entities (33.3 %) hold values outside the schema's vocabulary" in n for n in attached.notes
+    )
     with pytest.raises(DataError, match=r"3 vectors \(first at row 0\) of another length than 2"):
         attach_known(plain, PEOPLE.with_columns(profile=pl.Series([[1.0]] * 3)))
     with pytest.raises(DataError, match="there is no column"):
         attach_known(plain, PEOPLE[["card"]])
 
 
-def test_columns_join_those_that_are_known():
+def test_new_columns_are_added_to_those_of_the_schema():
     fitted = data(static=PEOPLE, static_columns={"age": "numeric"})
-    found = attach(read(EVENTS, schema=fitted.schema), PEOPLE.with_columns(age=pl.col("age") * 2), fitting=EVERY)
-    assert found.schema.static[0] == fitted.schema.static[0]
-    assert content(found)["age"] == [100.0, None, 60.0]
-    assert [field.name for field in found.schema.static] == ["age", "churn", "about", "profile"]
-    assert isinstance(found.schema.static_field("about"), Categorical)  # a text that is short, of three rows
+    attached = attach(read(EVENTS, schema=fitted.schema), PEOPLE.with_columns(age=pl.col("age") * 2), fitting=EVERY)
+    assert attached.schema.static[0] == fitted.schema.static[0]
+    assert content(attached)["age"] == [100.0, None, 60.0]
+    assert [field.name for field in attached.schema.static] == ["age", "churn", "about", "profile"]
+    assert isinstance(attached.schema.static_field("about"), Categorical)  # a short text in few rows
 
 
-# What is saved
+# Saved files
 
 
-def test_a_schema_with_static_columns_survives_json_and_old_ones_load():
+def test_a_schema_with_static_columns_survives_json_and_one_without_loads():
     schema = data(static=PEOPLE, static_columns=KINDS).schema
     schema = Schema(**{**vars(schema), "static": (*schema.static, Numeric("plain"), Categorical("none", ()))})
     assert Schema.from_json(schema.to_json()) == schema
@@ -361,55 +360,54 @@ def test_a_schema_with_static_columns_survives_json_and_old_ones_load():
     assert Schema.from_json(json.dumps(old)) == data().schema
 
 
-def test_the_fingerprint_sees_static_values():
-    prints = {data().fingerprint, data(static=PEOPLE, static_columns=KINDS).fingerprint}
+def test_the_fingerprint_depends_on_static_values():
+    fingerprints = {data().fingerprint, data(static=PEOPLE, static_columns=KINDS).fingerprint}
     for name, value in {"churn": "maybe", "age": 31.0, "about": "né", "profile": [1.0, 2.5]}.items():
         first, _, last = PEOPLE[name].to_list()
         changed = PEOPLE.with_columns(pl.Series(name, [first, value, last]))
-        prints.add(data(static=changed, static_columns=KINDS).fingerprint)
-    assert len(prints) == 6
+        fingerprints.add(data(static=changed, static_columns=KINDS).fingerprint)
+    assert len(fingerprints) == 6
     shuffled = PEOPLE[[2, 0, 1]]
-    assert data(static=shuffled, static_columns=KINDS).fingerprint in prints
+    assert data(static=shuffled, static_columns=KINDS).fingerprint in fingerprints
 
 
-def test_a_run_folder_holds_what_scoring_needs_and_no_description(tmp_path: Path):
+def test_a_run_folder_holds_the_static_fields_that_it_needs_and_no_text(tmp_path: Path):
     n, illness = 40, ["measles", "mumps"] * 20
     events = pl.DataFrame({"card": np.repeat(range(n), 6), "day": range(6 * n), "v": np.arange(6.0 * n)})
     secret = [f"secret story {i}" for i in range(n)]
     static = pl.DataFrame({"card": range(n), "about": secret, "illness": illness, "age": np.arange(1.0 * n)})
     kinds = {"about": "text", "illness": "categorical", "age": "numeric"}
-    found = read(events, key="card", time="day", numeric=["v"], static=static, static_columns=kinds)
-    encoder = ev.GRU(ev.EventEncoder(found.schema), dim=4)
-    ev.fit(ev.CoLES(encoder, ev.RandomSlices(2, 1, 3)), found, epochs=1, out=tmp_path / "coles")
-    ev.fit(ev.methods.Supervised(encoder, found.schema, "age"), found, epochs=1, out=tmp_path / "age")
+    attached = read(events, key="card", time="day", numeric=["v"], static=static, static_columns=kinds)
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(attached.schema), dim=4)
+    ev.fit(ev.methods.CoLES(encoder, ev.views.RandomSlices(2, 1, 3)), attached, epochs=1, out=tmp_path / "coles")
+    ev.fit(ev.methods.Supervised(encoder, attached.schema, "age"), attached, epochs=1, out=tmp_path / "age")
     for run, fields in (("coles", []), ("age", ["age"])):
         assert [field.name for field in ev.load(tmp_path / run).schema.static] == fields
         for file in (tmp_path / run).iterdir():
             assert b"secret story" not in file.read_bytes()
             assert b"measles" not in file.read_bytes()
-    z = ev.embed(ev.load(tmp_path / "age").encoder, read(events, schema=ev.load(tmp_path / "age").schema))
-    assert torch.equal(z, ev.embed(encoder, found))
+    z = ev.encode(ev.load(tmp_path / "age").encoder, read(events, schema=ev.load(tmp_path / "age").schema).sequences)
+    assert torch.equal(z, ev.encode(encoder, attached.sequences))
 
 
-# What a configuration reads
+# Configurations
 
 
-def test_a_configuration_lists_kinds_and_keeps_the_schema_of_another_run(tmp_path: Path):
+def test_a_configuration_lists_columns_by_their_kinds(tmp_path: Path):
     EVENTS.write_parquet(tmp_path / "e.parquet")
     PEOPLE.write_parquet(tmp_path / "s.parquet")
-    paths = {"path": str(tmp_path / "e.parquet"), "static": str(tmp_path / "s.parquet"), "seed": 0, "fitting": EVERY}
-    listed = {
+    kinds = {
         "static_categorical": ["churn"],
         "static_numeric": ["age"],
         "static_text": ["about"],
         "static_vector": ["profile"],
     }
-    found = open_events(**paths, key="card", time="day", numeric=[], **listed)
+    options = today({"static": str(tmp_path / "s.parquet"), **kinds})
+    attached = read(tmp_path / "e.parquet", key="card", time="day", numeric=[], fitting=EVERY, **options)
     expected = data(static=PEOPLE, static_columns=KINDS)
-    assert (found.schema, found.fingerprint) == (expected.schema, expected.fingerprint)
-    again = open_events(**paths, schema=data().schema, **listed)
-    assert (again.schema, again.fingerprint) == (expected.schema, expected.fingerprint)
+    assert (attached.schema, attached.fingerprint) == (expected.schema, expected.fingerprint)
+    plain = read(tmp_path / "e.parquet", schema=data().schema)
+    added = attach(plain, options["static"], options["static_columns"], fitting=EVERY)
+    assert (added.schema, added.fingerprint) == (expected.schema, expected.fingerprint)
     with pytest.raises(ConfigError, match="'age' is listed as categorical and as numeric"):
-        open_events(**paths, key="card", time="day", static_categorical=["age"], static_numeric=["age"])
-    with pytest.raises(ConfigError, match="not the table that has them"):
-        open_events(paths["path"], seed=0, key="card", time="day", static_text=["about"])
+        today({"static_categorical": ["age"], "static_numeric": ["age"]})

@@ -1,13 +1,11 @@
-"""fit: it learns, goes on exactly where it was killed, and gives back what it borrowed."""
+"""`fit`: it learns, continues exactly where it was interrupted, and restores what it changes globally."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,99 +13,53 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import eventvec as ev
-from eventvec.training.loop import Record
-
-
-def table(entities: int = 40, events: int = 30, seed: int = 0) -> pl.DataFrame:
-    """Entities that each prefer one of four codes: an easy thing to tell them apart by."""
-    rng = np.random.default_rng(seed)
-    liked = rng.integers(0, 4, entities)
-    codes = np.where(rng.random((entities, events)) < 0.7, liked[:, None], rng.integers(0, 4, (entities, events)))
-    return pl.DataFrame(
-        {
-            "id": np.repeat(np.arange(entities), events),
-            "t": np.tile(np.arange(events), entities),
-            "code": codes.reshape(-1).astype(str),
-            "amount": rng.normal(size=entities * events),
-        }
-    )
+import processes
+from eventvec.checkpoint import Record
+from eventvec.cli import app
+from eventvec.training import loop
+from fits import Interrupted, coles, dataset, interrupt_after, rtd, same, table, weights
 
 
 @pytest.fixture(scope="module")
 def data() -> ev.Dataset:
-    return ev.read(table(), key="id", time="t", categorical=["code"], numeric=["amount"])
+    return dataset()
 
 
-def coles(data: ev.Dataset, encoder: str = "gru", dim: int = 8) -> ev.CoLES:
-    torch.manual_seed(0)
-    events = ev.EventEncoder(data.schema)
-    made = ev.GRU(events, dim) if encoder == "gru" else ev.Transformer(events, dim, heads=2, layers=1, dropout=0.3)
-    return ev.CoLES(made, ev.RandomSlices(count=3, shortest=5, longest=15))
-
-
-class Killed(Exception):
-    pass
-
-
-def killed_after(steps: int) -> Any:
-    def progress(record: Record) -> None:
-        if record["step"] == steps and record["validation"] is None:
-            raise Killed
-
-    return progress
-
-
-def weights(method: torch.nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in method.state_dict().items()}
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
-def test_the_loss_falls_and_the_embedding_tells_entities_apart(data: ev.Dataset) -> None:
+def test_the_loss_falls_and_the_embedding_distinguishes_entities(data: ev.Dataset) -> None:
     method = coles(data)
-    result = ev.fit(method, data, epochs=30, batch_size=16, validation=0)
-    assert result.history[-1]["loss"] < 0.7 * result.history[0]["loss"]
-    assert result.steps == 30 * (40 // 16)
-    z = torch.nn.functional.normalize(ev.embed(method.encoder, data), dim=1)
-    modes = [max(set(codes), key=codes.count) for codes in _codes(data)]
-    kind = torch.tensor([int(code) for code in modes])
-    alike = (kind[:, None] == kind) & ~torch.eye(len(kind), dtype=torch.bool)
-    apart = kind[:, None] != kind
-    assert (z @ z.T)[alike].mean() > (z @ z.T)[apart].mean() + 0.2
-
-
-def _codes(data: ev.Dataset) -> list[list[int]]:
-    x = data.sequences
-    return [x[[row]].values("code").tolist() for row in range(len(x))]
+    run = ev.fit(method, data, epochs=30, batch_size=16, validation=0)
+    assert run.history[-1]["loss"] < 0.7 * run.history[0]["loss"]
+    assert run.steps == 30 * (40 // 16)
+    assert (run.method, run.encoder, run.schema) == (method, method.encoder, data.schema)
+    z = torch.nn.functional.normalize(ev.encode(method.encoder, data.sequences), dim=1)
+    mode = torch.stack([data.sequences[[row]].values("code").mode().values for row in range(len(data))])
+    equal = (mode[:, None] == mode) & ~torch.eye(len(mode), dtype=torch.bool)
+    different = mode[:, None] != mode
+    assert (z @ z.T)[equal].mean() > (z @ z.T)[different].mean() + 0.2
 
 
 @pytest.mark.parametrize("encoder", ["gru", "transformer"])
 @pytest.mark.parametrize("steps", [1, 4, 5, 7])
-def test_a_killed_run_resumes_to_the_same_weights(data: ev.Dataset, tmp_path: Path, encoder: str, steps: int) -> None:
+def test_an_interrupted_run_resumes_to_the_same_weights(
+    data: ev.Dataset, tmp_path: Path, encoder: str, steps: int
+) -> None:
     settings: dict[str, Any] = {"epochs": 4, "batch_size": 12, "checkpoint_every": 2, "validation": 0.1, "seed": 3}
     whole = coles(data, encoder)
     ev.fit(whole, data, out=tmp_path / "whole", **settings)
-    with pytest.raises(Killed):
-        ev.fit(coles(data, encoder), data, out=tmp_path / "cut", progress=killed_after(steps), **settings)
-    torch.rand(7)  # whatever happens in between
-    gone_on = coles(data, encoder)
-    result = ev.fit(gone_on, data, out=tmp_path / "cut", resume=True, **settings)
-    assert same(weights(whole), weights(gone_on))
-    assert [r["epoch"] for r in result.history] == [1, 2, 3, 4]
+    with pytest.raises(Interrupted):
+        ev.fit(coles(data, encoder), data, out=tmp_path / "cut", progress=interrupt_after(steps), **settings)
+    torch.rand(7)  # the global generator has moved on
+    resumed = coles(data, encoder)
+    run = ev.fit(resumed, data, out=tmp_path / "cut", resume=True, **settings)
+    assert same(weights(whole), weights(resumed))
+    assert [record["epoch"] for record in run.history] == [1, 2, 3, 4]
     lines = [(tmp_path / run / "metrics.jsonl").read_text().splitlines() for run in ("whole", "cut")]
     losses = [[json.loads(line)["validation"] for line in each] for each in lines]
     assert losses[0] == losses[1]
     assert same(weights(whole), weights(ev.load(tmp_path / "cut").method))
-
-
-def fine_tuning(data: ev.Dataset) -> ev.RTD:
-    """Return a method with weights besides its encoder's."""
-    torch.manual_seed(0)
-    return ev.RTD(ev.GRU(ev.EventEncoder(data.schema), dim=8), share=0.3)
 
 
 TUNING: dict[str, Any] = {
@@ -116,39 +68,38 @@ TUNING: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("steps", [1, 5, 6, 7, 11])
-def test_a_run_with_two_rates_and_a_frozen_start_resumes_to_the_same_weights(
+@pytest.mark.parametrize("steps", [1, 5, 6, 7, 11])  # freezing ends after step 6
+def test_a_run_with_two_learning_rates_and_a_frozen_start_resumes_to_the_same_weights(
     data: ev.Dataset, tmp_path: Path, steps: int
 ) -> None:
-    whole = fine_tuning(data)
+    whole = rtd(data)
     ev.fit(whole, data, **TUNING)
     settings = {**TUNING, "checkpoint_every": 1, "out": tmp_path / "cut"}
-    with pytest.raises(Killed):  # three steps an epoch: before, at and after the thaw
-        ev.fit(fine_tuning(data), data, progress=killed_after(steps), **settings)
-    gone_on = fine_tuning(data)
-    result = ev.fit(gone_on, data, resume=True, **settings)
-    assert result.steps == 12
-    assert same(weights(whole), weights(gone_on))
+    with pytest.raises(Interrupted):
+        ev.fit(rtd(data), data, progress=interrupt_after(steps), **settings)
+    resumed = rtd(data)
+    assert ev.fit(resumed, data, resume=True, **settings).steps == 12
+    assert same(weights(whole), weights(resumed))
 
 
-def test_a_frozen_encoder_rests_in_its_epochs_and_learns_afterwards(data: ev.Dataset) -> None:
-    method, seen = fine_tuning(data), {}
-    begun = {"encoder": weights(method.encoder), "head": weights(method.head)}
+def test_a_frozen_encoder_does_not_change_in_its_epochs_and_learns_afterwards(data: ev.Dataset) -> None:
+    method, after = rtd(data), {}
+    before = {"encoder": weights(method.encoder), "head": weights(method.head)}
 
-    def keep(record: Record) -> None:
-        seen[record["step"]] = {"encoder": weights(method.encoder), "head": weights(method.head)}
+    def progress(record: Record) -> None:
+        after[record["step"]] = {"encoder": weights(method.encoder), "head": weights(method.head)}
 
-    ev.fit(method, data, progress=keep, **TUNING)
-    assert same(seen[6]["encoder"], begun["encoder"])  # running statistics too
-    assert not same(seen[1]["head"], begun["head"])
-    for name, value in weights(method.encoder).items():  # every part of it, once it thaws
-        assert not torch.equal(value, begun["encoder"][name]) or not bool(value.any()), name
-    assert not same(seen[7]["encoder"], begun["encoder"])
+    ev.fit(method, data, progress=progress, **TUNING)
+    assert same(after[6]["encoder"], before["encoder"])  # its running statistics too
+    assert not same(after[1]["head"], before["head"])
+    for name, value in weights(method.encoder).items():  # every part of it has learned in the end
+        assert not torch.equal(value, before["encoder"][name]) or not bool(value.any()), name
+    assert not same(after[7]["encoder"], before["encoder"])
     assert all(weight.requires_grad for weight in method.parameters())
 
 
-def test_a_frozen_encoder_is_given_back_when_a_step_fails(data: ev.Dataset) -> None:
-    method = fine_tuning(data)
+def test_a_frozen_encoder_is_restored_when_a_step_fails(data: ev.Dataset) -> None:
+    method = rtd(data)
     with torch.no_grad():
         method.head.bias.fill_(float("nan"))
     with pytest.raises(ev.DataError, match="the loss became nan"):
@@ -157,38 +108,38 @@ def test_a_frozen_encoder_is_given_back_when_a_step_fails(data: ev.Dataset) -> N
     assert method.encoder.training
 
 
-def test_rates_fall_by_steps_and_each_part_has_its_own(data: ev.Dataset) -> None:
-    result = ev.fit(fine_tuning(data), data, **{**TUNING, "epochs": 5, "step_epochs": 2, "validation": 0})
-    assert [record["lr"] for record in result.history] == [0.01, 0.01, 0.005, 0.005, 0.0025]
-    start, moved = fine_tuning(data), []
+def test_learning_rates_fall_by_steps_and_each_part_has_its_own(data: ev.Dataset) -> None:
+    run = ev.fit(rtd(data), data, **{**TUNING, "epochs": 5, "step_epochs": 2, "validation": 0})
+    assert [record["lr"] for record in run.history] == [0.01, 0.01, 0.005, 0.005, 0.0025]
+    start, changes = rtd(data).state_dict(), []
     for encoder_lr in (None, 1e-9):
-        method = fine_tuning(data)
+        method = rtd(data)
         ev.fit(method, data, epochs=1, batch_size=12, encoder_lr=encoder_lr, validation=0)
-        change = {n: float((v - start.state_dict()[n]).abs().max()) for n, v in method.state_dict().items()}
-        moved.append({n: v for n, v in change.items() if "norm.r" not in n and "norm.n" not in n})
-    assert max(v for n, v in moved[0].items() if n.startswith("encoder")) > 1e-3
-    assert max(v for n, v in moved[1].items() if n.startswith("encoder")) < 1e-6
-    assert min(change["head.weight"] for change in moved) > 1e-3
+        change = {name: float((value - start[name]).abs().max()) for name, value in method.state_dict().items()}
+        changes.append({name: value for name, value in change.items() if "norm.r" not in name and "norm.n" not in name})
+    assert max(value for name, value in changes[0].items() if name.startswith("encoder")) > 1e-3
+    assert max(value for name, value in changes[1].items() if name.startswith("encoder")) < 1e-6
+    assert min(change["head.weight"] for change in changes) > 1e-3
 
 
-def test_an_equal_rate_for_the_encoder_changes_nothing(data: ev.Dataset) -> None:
-    one, other = fine_tuning(data), fine_tuning(data)
+def test_an_equal_learning_rate_for_the_encoder_changes_nothing(data: ev.Dataset) -> None:
+    one, other = rtd(data), rtd(data)
     ev.fit(one, data, epochs=2, batch_size=12, lr=0.01)
     ev.fit(other, data, epochs=2, batch_size=12, lr=0.01, encoder_lr=0.01)
     assert same(weights(one), weights(other))
 
 
 def test_a_method_that_is_all_encoder_is_not_frozen(data: ev.Dataset) -> None:
-    with pytest.raises(ev.ConfigError, match="freeze is 1, but a CoLES has no weights besides its encoder's"):
+    with pytest.raises(ev.ConfigError, match="freeze must be 0 for CoLES, got 1: it has no weights besides"):
         ev.fit(coles(data), data, epochs=2, freeze=1)
 
 
-def test_a_run_begun_before_an_option_came_is_gone_on_with(data: ev.Dataset, tmp_path: Path) -> None:
+def test_a_run_of_a_version_without_some_options_is_resumed(data: ev.Dataset, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"epochs": 3, "batch_size": 12, "checkpoint_every": 1}
     whole = coles(data)
     ev.fit(whole, data, **settings)
-    with pytest.raises(Killed):
-        ev.fit(coles(data), data, out=tmp_path / "run", progress=killed_after(4), **settings)
+    with pytest.raises(Interrupted):
+        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(4), **settings)
     path = tmp_path / "run" / "config.toml"
     newer = ("freeze", "step_epochs", "step_factor", "layers")
     lines = path.read_text().splitlines()
@@ -196,183 +147,202 @@ def test_a_run_begun_before_an_option_came_is_gone_on_with(data: ev.Dataset, tmp
     path.write_text("\n".join(line for line in lines if not line.startswith(newer)))
     with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):
         ev.fit(coles(data), data, out=tmp_path / "run", resume=True, schedule="step", **settings)
-    gone_on = coles(data)
-    ev.fit(gone_on, data, out=tmp_path / "run", resume=True, **settings)
-    assert same(weights(whole), weights(gone_on))
+    resumed = coles(data)
+    ev.fit(resumed, data, out=tmp_path / "run", resume=True, **settings)
+    assert same(weights(whole), weights(resumed))
+
+
+def kill_at(function: Callable[..., Any], call: int, before: Callable[..., None] = lambda *_, **__: None) -> Any:
+    """Return a function that kills the process in a certain call of another one, and else does the same."""
+    calls = 0
+
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            before(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    return wrapped
+
+
+def half_of_a_file(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
+    path.write_bytes(b"half of a checkpoint")
+
+
+def command(arguments: list[str], killed: str, call: int) -> None:
+    """Run a command, and kill it in a call of `step`, or of `save` with half of the checkpoint on the disk."""
+    torch.set_num_threads(1)
+    if killed == "step":
+        loop._Training.step = kill_at(loop._Training.step, call)  # type: ignore[method-assign]
+    if killed == "save":
+        loop.checkpoint.save_file = kill_at(loop.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
+    raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
 
 
 def test_a_run_killed_by_the_system_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    table(200, 40).write_parquet(tmp_path / "events.parquet")
-    command = [
-        sys.executable, "-m", "eventvec", "fit", "--events", str(tmp_path / "events.parquet"), "--key", "id",
-        "--time", "t", "--categorical", "code", "--numeric", "amount", "--epochs", "12", "--seed", "5",
-        "--set", "fit.checkpoint_every=3", "--set", "fit.batch_size=8", "--set", "encoder.dim=16", "--out",
+    table(60, 20).write_parquet(tmp_path / "events.parquet")
+    arguments = [
+        "fit", "--events", str(tmp_path / "events.parquet"), "--key", "id", "--time", "t", "--categorical", "code",
+        "--numeric", "amount", "--epochs", "3", "--seed", "5", "--set", "fit.checkpoint_every=3", "--set",
+        "fit.batch_size=8", "--set", "encoder.dim=16", "--out",
     ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, env=environment, capture_output=True)
-    process = subprocess.Popen([*command, str(tmp_path / "cut")], env=environment, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "cut" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL  # it had not ended by itself
-    with pytest.raises(ev.CheckpointError, match="has not finished"):
-        ev.load(tmp_path / "cut")
-    done = subprocess.run(
-        [*command, str(tmp_path / "cut"), "--resume"], check=True, env=environment, capture_output=True
-    )
-    assert b"200" in done.stdout
-    assert same(weights(ev.load(tmp_path / "whole").method), weights(ev.load(tmp_path / "cut").method))
+    assert processes.exit_code(command, [*arguments, str(tmp_path / "whole")], "", 0) == 0
+    arguments.append(str(tmp_path / "cut"))
+    resume = [*arguments, "--resume"]
+    # 7 steps an epoch, a checkpoint after each third: in step 2 before the first checkpoint; in the second checkpoint,
+    # after step 6; and from the first checkpoint, after step 3, in the 13th step of the session, in the third epoch.
+    for line, killed, call in ((arguments, "step", 2), (resume, "save", 2), (resume, "step", 13)):
+        assert processes.exit_code(command, line, killed, call) == -signal.SIGKILL
+        with pytest.raises(ev.CheckpointError, match="has not finished"):
+            ev.load(tmp_path / "cut")
+    assert processes.exit_code(command, resume, "", 0) == 0
+    whole, cut = ev.load(tmp_path / "whole"), ev.load(tmp_path / "cut")
+    assert (cut.info["entities"], cut.steps) == (60, 21)
+    assert same(weights(whole.method), weights(cut.method))
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {
+        path.name for path in (tmp_path / "whole").iterdir()
+    }
 
 
-def test_a_run_bounded_by_time_goes_on_with_the_seconds_it_has_left(data: ev.Dataset, tmp_path: Path) -> None:
-    def late(record: Record) -> None:
-        if record["seconds"] > 0.6 and record["validation"] is None:
-            raise Killed
+class Clock:
+    """A clock that advances by an eighth of a second each time that it is read."""
 
-    settings: dict[str, Any] = {"time_budget": 1.2, "batch_size": 12, "checkpoint_every": 1, "out": tmp_path / "run"}
-    with pytest.raises(Killed):
-        ev.fit(coles(data), data, progress=late, **settings)
-    begun: list[Any] = []
-    result = ev.fit(coles(data), data, resume=True, progress=lambda r: begun.append(r["seconds"]), **settings)
-    assert result.stopped == "time"
-    assert begun[0] > 0.5  # not from 0 again
-    assert result.seconds >= 1.2
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def perf_counter(self) -> float:
+        self.seconds += 0.125
+        return self.seconds
+
+
+def test_a_run_bounded_by_time_continues_with_the_seconds_that_are_left(
+    data: ev.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventvec.training.loop.time", Clock())
+    settings: dict[str, Any] = {"time_budget": 1.5, "batch_size": 12, "checkpoint_every": 1}
+    whole, resumed, records = coles(data), coles(data), list[Record]()
+    run = ev.fit(whole, data, **settings)
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 1.5)  # 3 steps and a validation take 4 eighths
+    with pytest.raises(Interrupted):
+        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(6), **settings)
+    run = ev.fit(resumed, data, out=tmp_path / "run", resume=True, progress=records.append, **settings)
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 1.5)
+    assert (records[0]["step"], records[0]["seconds"]) == (6, 0.875)  # step 5 was in the checkpoint
+    assert same(weights(whole), weights(resumed))  # the learning rate follows the time
 
 
 def test_early_stopping_keeps_the_weights_of_the_best_epoch(data: ev.Dataset) -> None:
     method = coles(data)
-    seen: list[dict[str, torch.Tensor]] = []
+    after_epoch: list[dict[str, torch.Tensor]] = []
 
-    def keep(record: Record) -> None:
+    def progress(record: Record) -> None:
         if record["validation"] is not None:
-            seen.append(weights(method))
+            after_epoch.append(weights(method))
 
-    result = ev.fit(
-        method, data, epochs=60, batch_size=8, lr=0.05, schedule="constant", patience=3, validation=0.2, progress=keep
-    )
-    validation = [r["validation"] for r in result.history]
+    settings: dict[str, Any] = {"batch_size": 8, "lr": 0.05, "schedule": "constant", "patience": 3, "validation": 0.2}
+    run = ev.fit(method, data, epochs=60, progress=progress, **settings)
+    validation = [record["validation"] for record in run.history]
     best = int(np.argmin(np.array(validation, float)))
-    assert result.stopped == "early stopping"
-    assert len(validation) == best + 4  # three epochs were waited
-    assert same(weights(method), seen[best])
+    assert run.stopped == "early stopping"
+    assert len(validation) == best + 4  # three epochs without improvement
+    assert same(weights(method), after_epoch[best])
 
 
 def test_without_patience_the_last_weights_are_kept_and_every_epoch_is_run(data: ev.Dataset) -> None:
-    result = ev.fit(coles(data), data, epochs=12, batch_size=8, lr=0.05, schedule="constant", validation=0.2)
-    assert (result.stopped, len(result.history)) == ("epochs", 12)
+    run = ev.fit(coles(data), data, epochs=12, batch_size=8, lr=0.05, schedule="constant", validation=0.2)
+    assert (run.stopped, len(run.history)) == ("epochs", 12)
 
 
 def test_equal_seeds_give_equal_weights_and_others_do_not(data: ev.Dataset) -> None:
-    found = []
+    trained = []
     for seed in (1, 1, 2):
         method = coles(data)
         ev.fit(method, data, epochs=2, batch_size=8, seed=seed)
-        found.append(weights(method))
+        trained.append(weights(method))
         torch.rand(3)
-    assert same(found[0], found[1])
-    assert not same(found[0], found[2])
+    assert same(trained[0], trained[1])
+    assert not same(trained[0], trained[2])
 
 
-def test_what_torch_keeps_globally_is_given_back(data: ev.Dataset) -> None:
+def test_the_global_state_of_torch_is_restored(data: ev.Dataset) -> None:
+    method = coles(data)
     torch.set_float32_matmul_precision("highest")
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    ev.fit(coles_seeded := coles_without_seeding(data), data, epochs=1, batch_size=8)
-    ev.embed(coles_seeded.encoder, data)
+    ev.fit(method, data, epochs=1, batch_size=8)
+    ev.fit("ocp", data, epochs=1)
+    ev.encode(method.encoder, data.sequences)
     assert torch.get_float32_matmul_precision() == "highest"
     assert torch.equal(torch.rand(3), expected)
-
-
-def coles_without_seeding(data: ev.Dataset) -> ev.CoLES:
-    with torch.random.fork_rng():
-        return coles(data)
 
 
 def test_bfloat16_ends_near_float32(data: ev.Dataset) -> None:
     losses = []
     for precision in ("float32", "bfloat16"):
-        method = coles(data, dim=192)  # smaller products stay in float32
-        result = ev.fit(method, data, epochs=8, batch_size=8, precision=precision, validation=0.2)  # type: ignore[arg-type]
-        losses.append(float(result.history[-1]["validation"] or 0))
+        method = coles(data, dim=192)  # smaller matrix products stay in float32
+        run = ev.fit(method, data, epochs=8, batch_size=8, precision=precision, validation=0.2)
+        losses.append(float(run.history[-1]["validation"] or 0))
     assert losses[0] == pytest.approx(losses[1], rel=0.1)
     assert losses[0] != losses[1]
 
 
 def test_clipping_bounds_the_step(data: ev.Dataset) -> None:
-    free, held = coles(data), coles(data)
-    ev.fit(free, data, epochs=1, batch_size=8)
-    ev.fit(held, data, epochs=1, batch_size=8, clip=1e-9)  # Adam divides by its own size: epsilon decides
-    start = weights(coles(data))
-    moved = [
-        sum(float((w[name] - start[name]).abs().sum()) for name in start if "norm" not in name)
-        for w in (weights(free), weights(held))
-    ]
-    assert moved[1] < 0.5 * moved[0]
+    start, changes = weights(coles(data)), []
+    for clip in (None, 1e-9):  # Adam divides by the size of the gradient, so that only its epsilon makes a difference
+        method = coles(data)
+        ev.fit(method, data, epochs=1, batch_size=8, clip=clip)
+        after = weights(method)
+        changes.append(sum(float((after[name] - start[name]).abs().sum()) for name in start if "norm" not in name))
+    assert changes[1] < 0.5 * changes[0]
 
 
 def test_entities_too_short_for_the_method_are_counted(data: ev.Dataset) -> None:
     lengths = data.sequences.lengths.clone()
     lengths[:7] = 3
     short = ev.Dataset(data.keys, ev.Sequences(data.sequences.columns, data.sequences.starts, lengths), data.schema)
-    result = ev.fit(coles(data), short, epochs=1, batch_size=8)
-    assert result.usable == 33
-    assert "7 of 40 entities cannot be used" in result.notes[0]
+    run = ev.fit(coles(data), short, epochs=1, batch_size=8)
+    assert run.usable == 33
+    assert "7 of 40 entities cannot be used" in run.notes[0]
     with pytest.raises(ev.DataError, match=r"0 of 40 entities can be used .*longest has 30 events"):
-        ev.fit(ev.CoLES(coles(data).encoder, ev.RandomSlices(shortest=50, longest=60)), data, epochs=1)
+        ev.fit(ev.methods.CoLES(coles(data).encoder, ev.views.RandomSlices(shortest=50, longest=60)), data, epochs=1)
 
 
-def test_events_that_are_all_the_same_are_said(data: ev.Dataset) -> None:
+def test_events_that_are_all_equal_are_noted(data: ev.Dataset) -> None:
     events = table(12, 20).with_columns(code=pl.lit("tea"), amount=pl.lit(1.0))
-    named: dict[str, Any] = {"key": "id", "time": "t", "categorical": ["code"], "numeric": ["amount"]}
-    same_ones = ev.read(events, **named)
-    for method in (coles(same_ones), fine_tuning(same_ones), ev.CPC(fine_tuning(same_ones).encoder, horizons=2)):
-        result = ev.fit(method, same_ones, epochs=1, batch_size=4)
-        assert any("every event is the same in all columns (gap, code, amount)" in note for note in result.notes)
-    other = ev.read(events.with_columns(amount=pl.when(pl.col("id") == 11).then(2.0).otherwise(1.0)), **named)
-    for varied in (other, data):
-        assert not any("every event is the same" in note for note in ev.fit(coles(varied), varied, epochs=1).notes)
+    options: dict[str, Any] = {"key": "id", "time": "t", "categorical": ["code"], "numeric": ["amount"]}
+    equal = ev.read(events, **options)
+    for method in (coles(equal), rtd(equal), ev.methods.CPC(rtd(equal).encoder, horizons=2)):
+        run = ev.fit(method, equal, epochs=1, batch_size=4)
+        assert any("all events are equal in all columns (gap, code, amount)" in note for note in run.notes)
+    varied = ev.read(events.with_columns(amount=pl.when(pl.col("id") == 11).then(2.0).otherwise(1.0)), **options)
+    for each in (varied, data):
+        assert not any("all events are equal" in note for note in ev.fit(coles(each), each, epochs=1).notes)
 
 
-def test_histories_of_one_event_are_said() -> None:
+def test_histories_of_one_event_are_refused() -> None:
     single = ev.read(table(12, 1), key="id", time="t", categorical=["code"], numeric=["amount"])
     with pytest.raises(ev.DataError, match=r"0 of 12 entities can be used .*the longest has 1 events"):
         ev.fit(coles(single), single, epochs=1)
 
 
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"epochs": 0}, "epochs is 0, at least 1 is needed"),
-        ({"batch_size": 1}, "batch_size is 1, at least 2 is needed: a batch of one has no negatives and no statistics"),
-        ({"lr": -1.0}, "lr is -1.0, it must be above 0"),
-        ({"lr": 0.0}, "lr is 0.0, it must be above 0"),
-        ({"clip": 0.0}, "clip is 0.0, it must be above 0"),
-        ({"encoder_lr": 0.0}, "encoder_lr is 0.0, it must be above 0"),
-        ({"freeze": -1}, "freeze is -1, at least 0 is needed"),
-        ({"step_epochs": 0}, "step_epochs is 0, at least 1 is needed"),
-        ({"step_factor": 0.0}, "step_factor is 0.0, it must be above 0 and at most 1"),
-        ({"time_budget": 0.0}, "time_budget is 0.0, it must be above 0"),
-        ({"time_budget": float("nan")}, "time_budget is nan, it must be above 0 and finite"),
-        ({"seed": 2**62}, "it must lie in"),
-        ({"seed": -1}, "it must lie in"),
-        ({"validation": 0.9}, "validation is 0.9"),
-        ({"schedule": "steps"}, "did you mean 'step'"),
-        ({"checkpoint_every": 0}, "checkpoint_every is 0"),
-    ],
-)
-def test_settings_out_of_range_are_refused(data: ev.Dataset, settings: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ev.ConfigError, match=sentence):
-        ev.fit(coles(data), data, **settings)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_options_out_of_range_are_refused_before_a_folder_is_written(
+    data: ev.Dataset, tmp_path: Path, by_name: bool
+) -> None:
+    with pytest.raises(ev.ConfigError, match=r"^lr must be above 0 and finite, got 0$"):
+        ev.fit("coles" if by_name else coles(data), data, lr=0, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_loss_that_is_no_number_is_said(data: ev.Dataset) -> None:
+def test_a_loss_that_is_not_finite_is_an_error(data: ev.Dataset) -> None:
     with pytest.raises(ev.DataError, match=r"the loss became .* lower lr or set clip"):
         ev.fit(coles(data), data, epochs=200, lr=1e30)
 
 
-def test_a_run_killed_before_it_began_may_be_begun_again(data: ev.Dataset, tmp_path: Path) -> None:
+def test_a_run_killed_before_its_first_file_may_be_started_again(data: ev.Dataset, tmp_path: Path) -> None:
     ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
     for name in ("run.json", "model.safetensors", "metrics.jsonl", "README.md"):
         (tmp_path / "run" / name).unlink()
@@ -382,7 +352,7 @@ def test_a_run_killed_before_it_began_may_be_begun_again(data: ev.Dataset, tmp_p
     assert ev.load(tmp_path / "run").info["finished"]
 
 
-def test_a_folder_is_not_written_over_and_a_run_not_gone_on_with_by_other_means(
+def test_a_folder_is_not_overwritten_and_a_run_is_resumed_with_its_own_options_only(
     data: ev.Dataset, tmp_path: Path
 ) -> None:
     ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
@@ -390,13 +360,56 @@ def test_a_folder_is_not_written_over_and_a_run_not_gone_on_with_by_other_means(
         ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
     with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):
         ev.fit(coles(data), data, epochs=2, out=tmp_path / "run", resume=True)
+    for method, table_name in ((rtd(data), "method"), (coles(data, dim=4), "encoder")):
+        with pytest.raises(ev.CheckpointError, match=rf"other settings in \[{table_name}\];"):
+            ev.fit(method, data, epochs=1, out=tmp_path / "run", resume=True)
     with pytest.raises(ev.CheckpointError, match="other data"):
         ev.fit(coles(data), data[:20], epochs=1, out=tmp_path / "run", resume=True)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     with pytest.raises(ev.CheckpointError, match="is not empty"):
         ev.fit(coles(data), data, epochs=1, out=tmp_path / "full")
-    again = coles(data)
-    result = ev.fit(again, data, epochs=1, out=tmp_path / "run", resume=True)
-    assert "nothing was trained" in result.notes[-1]
-    assert same(weights(again), weights(ev.load(tmp_path / "run").method))
+
+
+def test_a_finished_run_is_loaded_when_it_is_resumed(data: ev.Dataset, tmp_path: Path) -> None:
+    first = ev.fit(method := coles(data), data, epochs=1, out=tmp_path / "run")
+    for again in (coles(data), method):  # the second has the run itself as its lineage
+        run = ev.fit(again, data, epochs=1, out=tmp_path / "run", resume=True)
+        assert "nothing was trained" in run.notes[-1]
+        assert same(weights(again), weights(first.method))
+        assert run.info == first.info
+        assert run.embed(data).metadata == first.embed(data).metadata
+
+
+def test_a_run_has_its_configuration_and_its_counts_in_memory_and_on_the_disk(data: ev.Dataset, tmp_path: Path) -> None:
+    run = ev.fit(coles(data), data, epochs=2, batch_size=8, seed=3, out=tmp_path / "run")
+    loaded = ev.load(tmp_path / "run")
+    assert run.config == loaded.config
+    assert run.config["data"] == data.origin.options
+    assert {"epochs": 2, "batch_size": 8, "seed": 3, "lr": 0.002}.items() <= run.config["fit"].items()
+    assert run.config["method"]["views"] == {"name": "random_slices", "count": 3, "shortest": 5, "longest": 15}
+    for each in (run, loaded):
+        assert (each.steps, each.stopped, each.usable, len(each.history)) == (8, "epochs", 40, 2)
+        assert each.seconds > 0
+    assert loaded.history == run.history
+    in_memory = ev.fit(coles(data), data, epochs=2, batch_size=8, seed=3)
+    assert (in_memory.config, in_memory.path) == (run.config, None)
+    assert in_memory.id != run.id
+
+
+def test_a_method_without_a_name_is_trained_in_memory_but_not_into_a_folder(data: ev.Dataset, tmp_path: Path) -> None:
+    class Lengths(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dim, self.linear = 3, torch.nn.Linear(1, 3)
+
+        def forward(self, x: ev.Sequences) -> torch.Tensor:
+            return self.linear(x.lengths[:, None].float())
+
+    method = ev.methods.pcl(Lengths(), length=2)
+    with pytest.raises(ev.ConfigError, match="Lengths has no name in configurations"):
+        ev.fit(method, data, epochs=1, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+    run = ev.fit(method, data, epochs=1)
+    assert run.config == {}
+    assert run.embed(data).shape == (40, 3)

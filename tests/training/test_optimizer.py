@@ -1,4 +1,4 @@
-"""Rates, groups and freezing, against torch's own schedulers and by hand; `test_train` has them in a training."""
+"""Learning rates, parameter groups and freezing, against torch's schedulers and by hand."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from torch import nn
 
 import make
 from eventvec.methods import CoLES, Supervised
-from eventvec.training.optimizer import adam, frozen, own, rate
+from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
 
 
-def test_steps_are_those_of_torch():
+def test_the_step_schedule_equals_that_of_torch():
     weight = nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.Adam([weight], lr=0.004)
-    theirs = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.9025)
+    reference = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.9025)
     for epoch in range(12):
-        ours = rate(0.004, "step", share=epoch / 12, drops=epoch // 3, factor=0.9025)
-        assert ours == pytest.approx(theirs.get_last_lr()[0])
+        lr = learning_rate(0.004, "step", share=epoch / 12, drops=epoch // 3, factor=0.9025)
+        assert lr == pytest.approx(reference.get_last_lr()[0])
         optimizer.step()
-        theirs.step()
+        reference.step()
 
 
-def test_a_cosine_falls_to_nothing_and_no_further():
+def test_the_cosine_falls_to_zero_and_stays_there():
     shares = (0.0, 0.25, 0.5, 1.0, 1.3)
     expected = [0.1, 0.1 * (2 + math.sqrt(2)) / 4, 0.05, 0, 0]
-    assert [rate(0.1, "cosine", share, 0, 1.0) for share in shares] == pytest.approx(expected)
+    assert [learning_rate(0.1, "cosine", share, 0, 1.0) for share in shares] == pytest.approx(expected)
+
+
+def test_the_constant_schedule_does_not_change():
+    assert {learning_rate(0.1, "constant", share, 3, 0.5) for share in (0.0, 0.5, 1.3)} == {0.1}
 
 
 def test_every_weight_is_in_one_group():
@@ -35,15 +39,15 @@ def test_every_weight_is_in_one_group():
     for encoder_lr, tops in ((None, [0.1]), (0.01, [0.01, 0.1])):
         groups = adam(method, 0.1, encoder_lr).param_groups
         assert [group["top"] for group in groups] == tops
-        found = [id(weight) for group in groups for weight in group["params"]]
-        assert sorted(found) == sorted(id(weight) for weight in method.parameters())
+        ids = [id(weight) for group in groups for weight in group["params"]]
+        assert sorted(ids) == sorted(id(weight) for weight in method.parameters())
     assert {id(weight) for weight in groups[0]["params"]} == {id(weight) for weight in method.encoder.parameters()}
     coles = CoLES(make.encoder("gru"))
-    assert own(coles) == []
+    assert head_weights(coles) == []
     assert [group["top"] for group in adam(coles, 0.1, 0.01).param_groups] == [0.01]
 
 
-def test_what_was_frozen_before_stays_so():
+def test_weights_that_were_frozen_before_stay_frozen():
     method = Supervised(make.encoder("transformer"), make.schema(), "kind").train()
     weights = list(method.encoder.parameters())
     weights[0].requires_grad_(False)

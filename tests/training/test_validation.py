@@ -1,8 +1,9 @@
-"""Which rows are trained on and held out, and whether there is anything to tell events apart by."""
+"""Which rows are trained on and held out, the validation loss, and whether events differ in any column."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,47 +11,63 @@ import torch
 from torch import Tensor, nn
 
 import make
+from eventvec.errors import DataError
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
-from eventvec.training.validation import alike, split, validate
+from eventvec.training import FitOptions
+from eventvec.training.validation import all_equal, split, validate
 
-SETTINGS = {"seed": 3, "validation": 0.25, "patience": None, "batch_size": 4, "precision": "float32"}
+OPTIONS = FitOptions(epochs=1, seed=3, validation=0.25, batch_size=4)
 
 
-class Noting(nn.Module):
-    """A method that notes what it is asked about, and whose loss is a number drawn."""
+class Recording(nn.Module):
+    """A method that records its batches, and whose loss is a random number, above 1 in training mode."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[list[int]] = []
+        self.batches: list[list[int]] = []
 
     def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        self.asked.append(batch.static["row"].tolist())
+        self.batches.append(batch.static["row"].tolist())
         return torch.rand((), generator=rng) + self.training
 
     def usable(self, x: Sequences) -> Tensor:
         return x.lengths > 1
 
 
-def test_rows_are_split_once_and_for_all():
+def test_rows_are_split_in_the_same_way_each_time():
     x = make.sequences([3, 0, 5, 1, 4, 2, 9, 9, 2, 7, 1])
-    rows, held, notes = split(Noting(), x, SETTINGS)
-    assert (len(rows), len(held)) == (6, 2)
-    assert sorted([*rows.tolist(), *held.tolist()]) == [0, 2, 4, 5, 6, 7, 8, 9]
+    rows, held_out, notes = split(Recording(), x, OPTIONS)
+    assert (len(rows), len(held_out)) == (6, 2)
+    assert sorted([*rows.tolist(), *held_out.tolist()]) == [0, 2, 4, 5, 6, 7, 8, 9]
     assert notes[0].startswith("3 of 11 entities cannot be used")
-    again, other = split(Noting(), x, SETTINGS), split(Noting(), x, {**SETTINGS, "seed": 4})
+    again, other = split(Recording(), x, OPTIONS), split(Recording(), x, replace(OPTIONS, seed=4))
     assert torch.equal(rows, again[0])
     assert not torch.equal(rows, other[0])
 
 
-def test_the_measure_is_the_same_each_time_and_the_last_partial_batch_is_left_out():
-    x, method = make.sequences([3] * 12), Noting().train()
-    held = torch.arange(10)
-    first, again = (validate(method, x, held, SETTINGS) for _ in range(2))
+@pytest.mark.parametrize(("patience", "notes"), [(None, 0), (2, 1)])
+def test_one_row_is_too_few_for_validation(patience, notes):
+    x = make.sequences([3] * 7)
+    rows, held_out, sentences = split(Recording(), x, replace(OPTIONS, patience=patience))
+    assert (len(rows), len(held_out), len(sentences)) == (7, 0, notes)
+    assert all("training cannot stop early" in sentence for sentence in sentences)
+    assert validate(Recording(), x, held_out, OPTIONS) is None
+
+
+def test_one_usable_row_is_too_few_for_training():
+    with pytest.raises(DataError, match=r"1 of 3 entities can be used .*, at least 2 are needed.*longest has 4 events"):
+        split(Recording(), make.sequences([4, 1, 0]), OPTIONS)
+
+
+def test_the_validation_loss_is_the_same_each_time_and_the_last_partial_batch_is_left_out():
+    x, method = make.sequences([3] * 12), Recording().train()
+    held_out = torch.arange(10)
+    first, again = (validate(method, x, held_out, OPTIONS) for _ in range(2))
     assert first == again
     assert first is not None
     assert first < 1  # in evaluation mode
-    assert method.asked == 2 * [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert method.batches == 2 * [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def rows(**columns: Tensor | Sequences) -> Sequences:
@@ -59,19 +76,19 @@ def rows(**columns: Tensor | Sequences) -> Sequences:
 
 
 @pytest.mark.parametrize(
-    ("column", "found"),
+    ("column", "equal"),
     [
-        (torch.tensor([9, 4, 4, 4, 9]), True),  # what no row names does not count
+        (torch.tensor([9, 4, 4, 4, 9]), True),  # events outside the rows do not count
         (torch.tensor([4, 4, 4, 5, 4]), False),
         (torch.tensor([0.0, math.nan, math.nan, math.nan, 0.0]), True),
         (torch.tensor([1.0, 1.0, math.nan, 1.0, 1.0]), False),
         (torch.tensor([[9, 9], [1, 2], [1, 2], [1, 2], [9, 9]]), True),
         (torch.tensor([[1, 2], [1, 2], [1, 2], [1, 3], [1, 2]]), False),
-        (text_column(pa.array(["a"] * 5)), False),  # texts are not read for this
+        (text_column(pa.array(["a"] * 5)), False),  # texts are not compared
     ],
 )
-def test_events_are_alike_when_every_column_says_the_same(column, found):
+def test_events_are_equal_if_all_columns_but_the_time_are(column, equal):
     time = torch.arange(5)
-    assert alike(rows(time=time, v=column)) == found
-    assert alike(rows(v=column, time=time, gap=torch.tensor([9.0, math.nan, 3.0, math.nan, 9.0]))) == found
-    assert not alike(rows(v=column, gap=torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0])))
+    assert all_equal(rows(time=time, v=column)) == equal
+    assert all_equal(rows(v=column, time=time, gap=torch.tensor([9.0, math.nan, 3.0, math.nan, 9.0]))) == equal
+    assert not all_equal(rows(v=column, gap=torch.tensor([3.0, 2.0, 3.0, 3.0, 3.0])))

@@ -1,10 +1,9 @@
-"""Updates: going on from a stored state equals reading the whole history, whatever the batches, and whoever dies."""
+"""Updates: continuing from a stored state equals reading the whole history, in any batches and after any kill."""
 
 from __future__ import annotations
 
+import itertools
 import json
-import multiprocessing
-import os
 import random
 import signal
 import sqlite3
@@ -12,8 +11,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,28 +28,30 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 import make
-from eventvec.checkpoint import Run
+import processes
 from eventvec.cli import app
 from eventvec.schema import Schema
-from eventvec.updating.batches import Updated
+from eventvec.updating import store
 
 ROOT = Path(__file__).parents[2]
 
 
 class Method(torch.nn.Module):
+    """A method that only holds an encoder."""
+
     def __init__(self, encoder: torch.nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
 
 
-def made(name: str = "gru", layers: int = 1, id: str = "3f2a", schema: Schema | None = None, **events: Any) -> Run:
-    """Return a run that was never trained; its weights are those of the same name and layers always."""
-    encoder = make.encoder(name, layers=layers, **events)
-    return Run(Path("run"), id, {}, schema or make.schema(), Method(encoder), {"labels": [], "holdouts": []})
+def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, **events: Any) -> ev.Run:
+    """Return a run that was never trained; its weights depend on its arguments only."""
+    info = {"id": "3f2a", "labels": [], "holdouts": []}
+    return ev.Run(Method(make.encoder(name, layers=layers, **events)), schema or make.schema(), {}, info)
 
 
 def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
-    """Return events in order of time, with ties, missing numbers, and values that the schema does not know."""
+    """Return events in order of time, with ties, missing numbers, and values that the schema does not have."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(0, 40 * events, events) // 7 * 7) * 3_600_000_001
     amount = [None if rng.random() < 0.2 else float(v) for v in rng.normal(0, 20, events)]
@@ -60,19 +60,20 @@ def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(columns, schema_overrides={"at": pl.Datetime("us"), "code": pl.String, "amount": pl.Float32})
 
 
-def whole(run: Run, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
+def whole(run: ev.Run, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
     """Return each entity's embedding by the slow way: its whole history, read at once."""
     data = ev.read(events, schema=run.schema)
-    return dict(zip(data.keys.to_pylist(), ev.embed(run.encoder, data), strict=True))
+    return dict(zip(data.keys.to_pylist(), ev.encode(run.encoder, data.sequences), strict=True))
 
 
-def same(got: Updated, wanted: dict[Any, torch.Tensor], tolerance: float = 1e-5) -> bool:
-    rows = torch.stack([wanted[key] for key in got.data.keys.to_pylist()])
-    return bool((got.embeddings - rows).abs().max() <= tolerance)
+def same(updated: ev.Updated, expected: dict[Any, torch.Tensor], tolerance: float = 1e-5) -> bool:
+    """Return whether the embeddings of the updated entities are the expected ones."""
+    rows = torch.stack([expected[key] for key in updated.embeddings.keys.to_pylist()])
+    return bool((torch.from_numpy(updated.embeddings.values) - rows).abs().max() <= tolerance)
 
 
 def content(state: Path) -> list[tuple[Any, ...]]:
-    """Return what a store holds of each entity."""
+    """Return what a store holds for each entity."""
     with sqlite3.connect(state) as db:
         return db.execute(
             "SELECT key, e.events, dropped, e.last_time, state FROM entities e JOIN versions USING (version) "
@@ -80,7 +81,7 @@ def content(state: Path) -> list[tuple[Any, ...]]:
         ).fetchall()
 
 
-# Exactly what the whole history gives
+# Equality with the whole history
 
 
 @settings(max_examples=40, deadline=None)
@@ -90,121 +91,155 @@ def content(state: Path) -> list[tuple[Any, ...]]:
 def test_any_split_of_the_history_gives_the_embedding_of_the_whole(
     cell: str, layers: int, seed: int, cuts: list[int]
 ) -> None:
-    run, events = made(cell, layers), table(seed=seed)
+    run, events = untrained(cell, layers), table(seed=seed)
     bounds = [0, *sorted(set(cuts)), len(events)]
     with tempfile.TemporaryDirectory() as folder:
         for start, stop in pairwise(bounds):
             batch = events[start:stop].sort("id", descending=bool(seed % 2), maintain_order=True)  # ties keep theirs
-            got = ev.update(run, batch, f"{folder}/state")
-            assert got.applied
-            assert same(got, whole(run, events[:stop]))
+            updated = ev.update(run, batch, f"{folder}/state")
+            keys = updated.embeddings.keys.to_pylist()
+            assert updated.applied
+            assert same(updated, whole(run, events[:stop]))
             counts = dict(events[:stop]["id"].value_counts().iter_rows())
-            assert got.data.keys.to_pylist() == sorted(set(batch["id"]))
-            assert got.events.tolist() == [counts[key] for key in got.data.keys.to_pylist()]
+            assert keys == updated.data.keys.to_pylist() == sorted(set(batch["id"]))
+            assert updated.embeddings.events.tolist() == [counts[key] for key in keys]
 
 
 @pytest.mark.parametrize("kind", ["float", "integer"])
 def test_times_without_a_calendar_keep_their_full_precision(tmp_path: Path, kind: str) -> None:
     schema = make.schema(kind=kind)
-    run = made(schema=schema, time=("gap",))
+    run = untrained(schema=schema, time=("gap",))
     at = 1.7e9 + np.cumsum(np.random.default_rng(0).random(40)) if kind == "float" else 2**53 + 1 + 3 * np.arange(40)
     events = pl.DataFrame({"id": [5, 6] * 20, "at": at, "code": ["v1"] * 40, "amount": [1.0] * 40})
     for start in range(0, 40, 8):
-        got = ev.update(run, events[start : start + 8], tmp_path / "state")
-    assert same(got, whole(run, events), 1e-6)
-    assert got.last_time.tolist() == at[-2:].tolist()
+        updated = ev.update(run, events[start : start + 8], tmp_path / "state")
+    assert same(updated, whole(run, events), 1e-6)
+    assert updated.embeddings.last_time.tolist() == at[-2:].tolist()
 
 
-def test_an_entity_first_seen_late_begins_at_the_learned_start(tmp_path: Path) -> None:
-    run, events = made(), table()
+def test_an_entity_that_appears_later_begins_at_the_learned_start(tmp_path: Path) -> None:
+    run, events = untrained(), table()
     ev.update(run, events.filter(pl.col("id") != 1003), tmp_path / "state")
-    got = ev.update(run, events.filter(id=1003), tmp_path / "state")
-    assert (got.new, got.data.keys.to_pylist()) == (1, [1003])
-    assert same(got, whole(run, events))
+    updated = ev.update(run, events.filter(id=1003), tmp_path / "state")
+    assert (updated.new, updated.embeddings.keys.to_pylist()) == (1, [1003])
+    assert same(updated, whole(run, events))
 
 
-def test_rows_are_told_by_value_of_the_key_whatever_its_type(tmp_path: Path) -> None:
-    run, events = made(), table()
+def test_keys_are_compared_by_value_whatever_their_type(tmp_path: Path) -> None:
+    run, events = untrained(), table()
     ev.update(run, events[:50], tmp_path / "state")
-    got = ev.update(run, events[50:].with_columns(pl.col("id").cast(pl.String)), tmp_path / "state")
-    assert same(got, {str(key): z for key, z in whole(run, events).items()})
-    assert pa.types.is_string(got.data.keys.type) or pa.types.is_large_string(got.data.keys.type)
+    updated = ev.update(run, events[50:].with_columns(pl.col("id").cast(pl.String)), tmp_path / "state")
+    assert same(updated, {str(key): z for key, z in whole(run, events).items()})
+    kind = updated.embeddings.keys.type
+    assert pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def test_a_data_set_of_ones_own_is_taken_and_left_as_it_was(tmp_path: Path) -> None:
-    run, events = made(), table()
+def test_a_data_set_is_taken_and_left_as_it_was(tmp_path: Path) -> None:
+    run, events = untrained(), table()
     ev.update(run, events[:50], tmp_path / "state")
     data = ev.read(events[50:], schema=run.schema)
     before = data.fingerprint
     run.encoder.train()
-    got = ev.update(run, data, tmp_path / "state")
+    updated = ev.update(run, data, tmp_path / "state")
     assert run.encoder.training
     run.encoder.eval()
-    assert same(got, whole(run, events))
+    assert same(updated, whole(run, events))
     assert data.sequences.columns["gap"].isnan().sum() == len(data)  # type: ignore[union-attr]
     assert ev.Dataset(data.keys, data.sequences, data.schema).fingerprint == before
-    with pytest.raises(ev.DataError, match="differ in categorical"):
-        ev.update(made(schema=make.schema(codes=9)), data, tmp_path / "other")
-    with pytest.raises(ev.DataError, match="1 keys stand in more than one row"):
+    with pytest.raises(ev.DataError, match="which differs in categorical"):
+        ev.update(untrained(schema=make.schema(codes=9)), data, tmp_path / "other")
+    with pytest.raises(ev.DataError, match="each key must stand in one row, got 1 repeated keys"):
         ev.update(run, data[[0, 0, 1]], tmp_path / "state")
     with pytest.raises(ev.DataError, match="no events"):
         ev.update(run, ev.until(data, "1960-01-01"), tmp_path / "state")
 
 
+def test_events_may_be_dictionaries_or_a_stream(tmp_path: Path) -> None:
+    run, events = untrained(), table()
+    ev.update(run, events[:50].to_dicts(), tmp_path / "state")
+    stream = pa.RecordBatchReader.from_batches(events[50:].to_arrow().schema, events[50:].to_arrow().to_batches())
+    assert same(ev.update(run, stream, tmp_path / "state"), whole(run, events))
+    with pytest.raises(ev.DataError, match=r"2 events \(first at row 0\) of 2 entities"):
+        ev.update(run, events[:2].to_dicts(), tmp_path / "state")
+
+
+def test_embeddings_have_the_origin_of_the_batch_and_the_name_of_the_key(tmp_path: Path) -> None:
+    run, events = untrained(), table()
+    for number, batch in enumerate((events[:50], ev.read(events[50:], schema=run.schema))):
+        z = ev.update(run, batch, tmp_path / "state", key_as="card").embeddings
+        assert z.frame().columns == ["card", "embedding", "events", "last_time"]
+        fingerprint = ev.read(events[50 * number :][:50], schema=run.schema).fingerprint
+        assert z.metadata["fingerprint"] == fingerprint
+        assert (z.metadata["run"], z.metadata["labels"], z.metadata["holdouts"]) == ("3f2a", [], [])
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_store_goes_on_on_another_device(tmp_path: Path) -> None:
-    run, other, events = made("lstm", 2), made("set"), table()
-    wanted = whole(run, events)
-    for encoder, recent in ((run, None), (other, 4)):
-        ev.update(encoder, events[:50], tmp_path / f"{recent}", recent=recent)
-        encoder.encoder.to("cuda")
-        got = ev.update(encoder, events[50:], tmp_path / f"{recent}", recent=recent)
-        assert recent or same(got, wanted, 1e-4)
+def test_a_store_is_continued_on_another_device(tmp_path: Path) -> None:
+    exact, other, events = untrained("lstm", 2), untrained("set"), table()
+    expected = whole(exact, events)
+    for run, recent in ((exact, None), (other, 4)):
+        ev.update(run, events[:50], tmp_path / f"{recent}", recent=recent)
+        run.encoder.to("cuda")
+        updated = ev.update(run, events[50:], tmp_path / f"{recent}", recent=recent)
+        assert recent or same(updated, expected, 1e-4)
+
+
+@pytest.mark.parametrize("history", [3, 200])
+def test_the_work_of_an_update_is_that_of_its_events_and_not_of_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, history: int
+) -> None:
+    run, events = untrained(), table(n=4, events=4 * history)
+    ev.update(run, events, tmp_path / "state")
+    counts, state = list[int](), run.encoder.state
+    monkeypatch.setattr(run.encoder, "state", lambda x, *initial: counts.append(x.total) or state(x, *initial))
+    later = events[-3:].with_columns(pl.col("at") + pl.duration(days=9999))
+    ev.update(run, later, tmp_path / "state")
+    assert sum(counts) == 3
 
 
 # Each batch once
 
 
 def test_a_batch_given_again_changes_nothing_and_returns_the_same_rows(tmp_path: Path) -> None:
-    run, events, state = made(), table(), tmp_path / "state"
+    run, events, state = untrained(), table(), tmp_path / "state"
     batches = [events[:40], events[40:70], events[70:]]
     first = [ev.update(run, batch, state) for batch in batches]
     before = content(state)
-    for batch, was in zip(batches, first, strict=True):
-        again = ev.update(
-            run, batch.sort("id", descending=True, maintain_order=True), state
-        )  # the same, in another order
+    for batch, updated in zip(batches, first, strict=True):
+        reordered = batch.sort("id", descending=True, maintain_order=True)
+        again = ev.update(run, reordered, state)
         assert not again.applied
-        assert torch.equal(again.embeddings, was.embeddings)
-        assert again.data.keys.equals(was.data.keys)
-        assert again.events.tolist() == was.events.tolist()
-        assert again.last_time.tolist() == was.last_time.tolist()
-        assert (again.new, again.late) == (was.new, was.late)
+        assert np.array_equal(again.embeddings.values, updated.embeddings.values)
+        assert again.embeddings.keys.equals(updated.embeddings.keys)
+        assert again.embeddings.events.tolist() == updated.embeddings.events.tolist()
+        assert again.embeddings.last_time.tolist() == updated.embeddings.last_time.tolist()
+        assert again.embeddings.metadata == updated.embeddings.metadata
+        assert (again.new, again.late) == (updated.new, updated.late)
         assert any("nothing was changed" in note for note in again.notes)
     assert content(state) == before
 
 
-def test_a_name_stands_for_one_content_and_keeps_equal_batches_apart(tmp_path: Path) -> None:
-    run, events, state = made(), table(), tmp_path / "state"
+def test_a_name_identifies_one_batch_and_separates_equal_ones(tmp_path: Path) -> None:
+    run, events, state = untrained(), table(), tmp_path / "state"
     day = events.filter(at=events["at"][0])
-    for name in ("monday", "tuesday"):  # the same card bought the same twice: two batches
-        got = ev.update(run, day, state, batch_id=name)
-        assert got.applied
+    for name in ("monday", "tuesday"):  # the same cards bought the same twice: two batches
+        updated = ev.update(run, day, state, batch_id=name)
+        assert updated.applied
         assert not ev.update(run, day, state, batch_id=name).applied
-    assert same(got, whole(run, pl.concat([day, day])))
-    assert not ev.update(run, day, state).applied  # without a name the content is known
+    assert same(updated, whole(run, pl.concat([day, day])))
+    assert not ev.update(run, day, state).applied  # without a name, the content identifies it
     before = content(state)
-    with pytest.raises(ev.DataError, match="with other events; give these another id"):
+    with pytest.raises(ev.DataError, match="with other events; give these another batch_id"):
         ev.update(run, events[50:], state, batch_id="monday")
     assert content(state) == before
 
 
-def test_rows_of_old_batches_go_where_only_some_are_kept(tmp_path: Path) -> None:
-    run, events, state = made(), table(n=4), tmp_path / "state"
+def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: Path) -> None:
+    run, events, state = untrained(), table(n=4), tmp_path / "state"
     batches = [events[start : start + 18] for start in range(0, 90, 18)]
     for batch in batches:
-        got = ev.update(run, batch, state, keep=2)
-    assert same(got, whole(run, events))
+        updated = ev.update(run, batch, state, keep=2)
+    assert same(updated, whole(run, events))
     with sqlite3.connect(state) as db:
         assert db.execute("SELECT count(*) FROM versions").fetchone()[0] <= 4 + 8
         assert db.execute("SELECT count(*) FROM versions JOIN entities USING (version)").fetchone()[0] == 4
@@ -216,24 +251,23 @@ def test_rows_of_old_batches_go_where_only_some_are_kept(tmp_path: Path) -> None
 # Late events
 
 
-def late_one(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def with_late_events(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return two batches; the second has three events of two entities that are older than the first's last."""
-    first = events.filter(pl.col("id") < 1006)
-    late = first.filter(pl.col("id") == 1001)[:2], first.filter(pl.col("id") == 1004)[:1]
-    missing = pl.concat(late)
-    kept = first.join(missing, on=["id", "at", "code", "amount"], how="anti", nulls_equal=True, maintain_order="left")
-    second = pl.concat([events.filter(pl.col("id") >= 1006)[:5], missing])
-    return kept, second
+    early = events.filter(pl.col("id") < 1006)
+    late = pl.concat([early.filter(id=1001)[:2], early.filter(id=1004)[:1]])
+    columns = ["id", "at", "code", "amount"]
+    first = early.join(late, on=columns, how="anti", nulls_equal=True, maintain_order="left")
+    return first, pl.concat([events.filter(pl.col("id") >= 1006)[:5], late])
 
 
 def test_late_events_are_refused_with_count_and_row_and_change_nothing(tmp_path: Path) -> None:
-    run, state = made(), tmp_path / "state"
-    first, second = late_one(table())
+    run, state = untrained(), tmp_path / "state"
+    first, second = with_late_events(table())
     ev.update(run, first, state)
     before = content(state)
-    with pytest.raises(ev.DataError, match=r"3 events \(first at row 5\) of 2 entities") as caught:
+    with pytest.raises(ev.DataError, match=r"3 events \(first at row 5\) of 2 entities") as error:
         ev.update(run, second, state)
-    assert "100" not in str(caught.value)  # no key
+    assert "100" not in str(error.value)  # no key
     with pytest.raises(ev.DataError, match=r"3 events .* of 2 entities"):
         ev.update(run, ev.read(second, schema=run.schema), state)
     second.write_csv(tmp_path / "second.csv", datetime_format="%d/%m/%Y %H:%M:%S%.6f")
@@ -243,46 +277,46 @@ def test_late_events_are_refused_with_count_and_row_and_change_nothing(tmp_path:
 
 
 def test_late_events_are_dropped_and_counted(tmp_path: Path) -> None:
-    run, state = made(), tmp_path / "state"
-    first, second = late_one(table())
+    run, state = untrained(), tmp_path / "state"
+    first, second = with_late_events(table())
     ev.update(run, first, state)
-    got = ev.update(run, second, state, late="drop")
-    assert got.late == 3
-    assert "3 of 8 events are older than the state of their entity and were dropped" in got.notes
-    assert {1001, 1004} < set(got.data.keys.to_pylist())  # touched, if only by what was dropped
-    assert same(got, whole(run, pl.concat([first, second[:5]])))
+    updated = ev.update(run, second, state, late="drop")
+    assert updated.late == 3
+    assert "3 of 8 events are older than the state of their entity and were dropped" in updated.notes
+    assert {1001, 1004} < set(updated.embeddings.keys.to_pylist())  # all of their events were dropped
+    assert same(updated, whole(run, pl.concat([first, second[:5]])))
     later = second.with_columns(pl.col("at") + pl.duration(days=9999))
     assert same(ev.update(run, later, state), whole(run, pl.concat([first, second[:5], later])))
 
 
-@pytest.mark.parametrize("within", [True, False])
-def test_late_events_make_their_entities_be_recomputed_from_the_history(tmp_path: Path, within: bool) -> None:
-    run, state = made("lstm", 2), tmp_path / "state"
-    first, second = late_one(table())
+@pytest.mark.parametrize("contains_batch", [True, False])
+def test_entities_with_late_events_are_recomputed_from_their_history(tmp_path: Path, contains_batch: bool) -> None:
+    run, state = untrained("lstm", 2), tmp_path / "state"
+    first, second = with_late_events(table())
     ev.update(run, first, state)
-    history = pl.concat([second, first]) if within else first
-    got = ev.update(run, second, state, late="recompute", history=history)
-    assert got.late == 3
-    assert any("2 entities were recomputed" in note for note in got.notes)
+    history = pl.concat([second, first]) if contains_batch else first
+    updated = ev.update(run, second, state, late="recompute", history=history)
+    assert updated.late == 3
+    assert any("2 entities were recomputed" in note for note in updated.notes)
     events = pl.concat([first, second])
-    assert same(got, whole(run, events))
+    assert same(updated, whole(run, events))
     later = second.with_columns(pl.col("at") + pl.duration(days=9999))
     assert same(ev.update(run, later, state), whole(run, pl.concat([events, later])))
 
 
-def test_a_recomputation_heals_what_was_dropped_before(tmp_path: Path) -> None:
-    run, state = made(), tmp_path / "state"
-    first, second = late_one(table())
+def test_a_recomputation_brings_back_events_that_were_dropped_before(tmp_path: Path) -> None:
+    run, state = untrained(), tmp_path / "state"
+    first, second = with_late_events(table())
     ev.update(run, first, state)
     ev.update(run, second[:6], state, late="drop")
-    got = ev.update(run, second[6:], state, late="recompute", history=pl.concat([first, second]))
-    assert same(got, whole(run, pl.concat([first, second])))
+    updated = ev.update(run, second[6:], state, late="recompute", history=pl.concat([first, second]))
+    assert same(updated, whole(run, pl.concat([first, second])))
     assert [row[2] for row in content(state)].count(0) == len(content(state))
 
 
 def test_a_history_that_the_store_was_not_given_is_refused(tmp_path: Path) -> None:
-    run, state = made(), tmp_path / "state"
-    first, second = late_one(table())
+    run, state = untrained(), tmp_path / "state"
+    first, second = with_late_events(table())
     ev.update(run, first, state)
     before = content(state)
     shifted = first.with_columns(at=pl.when(id=1001).then(pl.col("at") + pl.duration(days=1)).otherwise("at"))
@@ -293,55 +327,59 @@ def test_a_history_that_the_store_was_not_given_is_refused(tmp_path: Path) -> No
 
 
 def test_an_event_at_the_last_time_is_not_late(tmp_path: Path) -> None:
-    run, state = made(), tmp_path / "state"
+    run, state = untrained(), tmp_path / "state"
     events = table(n=1)[:5]
-    twin = events[-1:].with_columns(code=pl.lit("v2"))
+    simultaneous = events[-1:].with_columns(code=pl.lit("v2"))
     ev.update(run, events, state)
-    got = ev.update(run, twin, state)
-    assert got.late == 0
-    assert same(got, whole(run, pl.concat([events, twin])))
+    updated = ev.update(run, simultaneous, state)
+    assert updated.late == 0
+    assert same(updated, whole(run, pl.concat([events, simultaneous])))
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
-        ({"late": "drp"}, "did you mean 'drop'"),
-        ({"late": "recompute"}, "go together"),
-        ({"history": table()}, "go together"),
-        ({"batch_id": ""}, "empty"),
-        ({"recent": 0}, "at least 1"),
-        ({"keep": 0}, "at least 1"),
+        ({"late": "drp"}, "late 'drp' is not known; did you mean 'drop'"),
+        ({"late": "recompute"}, "late='recompute' and history= must be given together"),
+        ({"history": table()}, "late='recompute' and history= must be given together"),
+        ({"batch_id": ""}, "batch_id must not be empty"),
+        ({"recent": 0}, "recent must be at least 1, got 0"),
+        ({"keep": 0}, "keep must be at least 1, got 0"),
         ({"recent": 5}, "leave recent"),
+        ({"until": 5}, "there is no option 'until'"),
     ],
 )
-def test_options_that_cannot_be_are_refused(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ev.ConfigError, match=sentence):
-        ev.update(made(), table(), tmp_path / "state", **options)
+def test_wrong_options_are_refused_before_a_store_is_created(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ev.ConfigError, match=message):
+        ev.update(untrained(), table(), tmp_path / "state", **options)
     assert not list(tmp_path.iterdir())
 
 
-# Forgetting
+# Deleting an entity
 
 
-def test_a_forgotten_entity_leaves_no_trace_and_begins_anew(tmp_path: Path) -> None:
-    run, events, state = made(), table(), tmp_path / "state"
+def test_a_deleted_entity_leaves_no_trace_and_starts_again(tmp_path: Path) -> None:
+    run, events, state = untrained(), table(), tmp_path / "state"
     ev.update(run, events[:40], state)
     ev.update(run, events[40:60], state)
     stored = {row[0]: row[4] for row in content(state)}
     assert stored["1003"] in state.read_bytes()
     ev.forget(state, "1003", run.id)
-    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert stored["1003"] not in left
-    assert b"1003" not in left
-    assert stored["1004"] in left
+    remaining = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert stored["1003"] not in remaining
+    assert b"1003" not in remaining
+    assert stored["1004"] in remaining
     again = ev.update(run, events[:40], state)
-    assert 1003 not in again.data.keys.to_pylist()
-    assert any("1 of its" in note and "forgotten" in note for note in again.notes)
+    assert 1003 not in again.embeddings.keys.to_pylist()
+    assert again.data.keys.equals(again.embeddings.keys)
+    assert any("1 of its" in note and "deleted since" in note for note in again.notes)
     rest = events[60:].filter(id=1003)
     assert same(ev.update(run, rest, state), whole(run, rest))
-    with pytest.raises(ev.DataError, match="knows no entity") as caught:
+    with pytest.raises(ev.DataError, match="has no entity of that key") as error:
         ev.forget(state, "4711", run.id)
-    assert "4711" not in str(caught.value)
+    assert "4711" not in str(error.value)
 
 
 # Encoders without a state
@@ -349,47 +387,39 @@ def test_a_forgotten_entity_leaves_no_trace_and_begins_anew(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["tcn", "transformer", "set"])
 def test_other_encoders_embed_the_latest_events(tmp_path: Path, name: str) -> None:
-    run, events, state = made(name), table(), tmp_path / "state"
+    run, events, state = untrained(name), table(), tmp_path / "state"
     with pytest.raises(ev.ConfigError, match="--recent N"):
         ev.update(run, events, state)
     for start in range(0, 90, 30):
-        got = ev.update(run, events[start : start + 30], state, recent=4)
+        updated = ev.update(run, events[start : start + 30], state, recent=4)
     data = ev.read(events, schema=run.schema)
-    x, kept = data.sequences, data.sequences.lengths.clamp(max=4)
-    window = x.slice(torch.arange(len(x)), x.lengths - kept, kept)
-    z = ev.embed(run.encoder, ev.Dataset(data.keys, window, data.schema))
-    assert same(got, dict(zip(data.keys.to_pylist(), z, strict=True)), 1e-6)
+    x, lengths = data.sequences, data.sequences.lengths.clamp(max=4)
+    latest = x.slice(torch.arange(len(x)), x.lengths - lengths, lengths)
+    z = ev.encode(run.encoder, latest)
+    assert same(updated, dict(zip(data.keys.to_pylist(), z, strict=True)), 1e-6)
     counts = dict(zip(data.keys.to_pylist(), x.lengths.tolist(), strict=True))
-    assert got.events.tolist() == [counts[key] for key in got.data.keys.to_pylist()]
-    assert torch.equal(ev.update(run, events[60:], state, recent=4).embeddings, got.embeddings)
-    first, second = late_one(events)
+    assert updated.embeddings.events.tolist() == [counts[key] for key in updated.embeddings.keys.to_pylist()]
+    again = ev.update(run, events[60:], state, recent=4)
+    assert np.array_equal(again.embeddings.values, updated.embeddings.values)
+    first, second = with_late_events(events)
     ev.update(run, first, tmp_path / "late", recent=4)
-    healed = ev.update(run, second, tmp_path / "late", recent=4, late="recompute", history=first)
-    assert healed.late == 3
-    with pytest.raises(ev.CheckpointError, match="latest 4 events of each entity, asked is for the latest 5"):
+    recomputed = ev.update(run, second, tmp_path / "late", recent=4, late="recompute", history=first)
+    assert recomputed.late == 3
+    with pytest.raises(ev.CheckpointError, match="must hold the latest 5 events of each entity, got the latest 4"):
         ev.update(run, events, state, recent=5)
 
 
-# Processes that share a store, and processes that die
+# Processes that share a store, and processes that are killed
 
 
 def work(folder: Path, batches: Sequence[pl.DataFrame], name: str) -> None:
-    """Apply batches that have no output yet and write their rows, as a nightly job would."""
+    """Apply the batches that have no output yet and write their rows, as a nightly job would."""
     torch.set_num_threads(1)
-    run = made("lstm")
+    run = untrained("lstm")
     for place, batch in enumerate(batches):
         output = folder / f"{name}-{place:03}.parquet"
         if not output.exists():
-            got = ev.update(run, batch, folder / "state")
-            ev.write(output, got.data, got.embeddings, events=got.events, last_time=got.last_time)
-
-
-def process(*arguments: Any) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["eventvec", "make"])
-    started = context.Process(target=work, args=arguments)
-    started.start()
-    return started
+            ev.write(output, ev.update(run, batch, folder / "state").embeddings)
 
 
 def undisturbed(folder: Path, *jobs: tuple[Sequence[pl.DataFrame], str]) -> None:
@@ -408,16 +438,18 @@ def batches(count: int, keys: int = 6, seed: int = 0) -> list[pl.DataFrame]:
 
 
 def test_two_processes_share_a_store(tmp_path: Path) -> None:
-    common, own = batches(12), [batches(12, seed=seed) for seed in (1, 2)]
-    own = [[b.with_columns(pl.col("id") + 1000 * (i + 1)) for b in part] for i, part in enumerate(own)]
-    mixed = [[batch for pair in zip(common, part, strict=True) for batch in pair] for part in own]
+    common, separate = batches(12), [batches(12, seed=seed) for seed in (1, 2)]
+    separate = [
+        [batch.with_columns(pl.col("id") + 1000 * number) for batch in part] for number, part in enumerate(separate, 1)
+    ]
+    mixed = [[batch for pair in zip(common, part, strict=True) for batch in pair] for part in separate]
     undisturbed(tmp_path / "alone", (mixed[0], "a"), (mixed[1], "b"))
     shared = tmp_path / "shared"
     shared.mkdir()
-    both = [process(shared, part, name) for part, name in zip(mixed, "ab", strict=True)]
-    for each in both:
-        each.join(60)
-    assert [each.exitcode for each in both] == [0, 0]
+    jobs = [processes.start(work, shared, part, name) for part, name in zip(mixed, "ab", strict=True)]
+    for job in jobs:
+        job.join()
+    assert [job.exitcode for job in jobs] == [0, 0]
     assert content(shared / "state") == content(tmp_path / "alone" / "state")
     assert outputs(shared) == outputs(tmp_path / "alone")
     with sqlite3.connect(shared / "state") as db:
@@ -425,32 +457,98 @@ def test_two_processes_share_a_store(tmp_path: Path) -> None:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def killed(folder: Path, kills: int, count: int) -> None:
-    given, rng, disturbed = batches(count), random.Random(0), folder / "disturbed"
-    undisturbed(folder / "alone", (given, "z"))
+STAGES = {"update": ev, "add": store.Store, "write": ev}
+"""Where each stage of a batch begins: reading and encoding, the writes to the store, and the output file."""
+
+
+class Calls:
+    """A profiler that counts calls and returns of functions, in Python, in C and within the statements of sqlite.
+
+    Args:
+        last: The call after which the process is killed, if one is.
+        delay: The seconds between this call and the kill, which may then happen within a call too.
+    """
+
+    def __init__(self, last: int = 0, delay: float = 0) -> None:
+        self.count, self.last, self.delay = 0, last, delay
+
+    def __call__(self, *_: Any) -> None:
+        self.count += 1
+        if self.count == self.last:
+            signal.setitimer(signal.ITIMER_REAL, max(self.delay, 1e-6))  # its SIGALRM ends the process
+
+
+def observe_statements(patch: pytest.MonkeyPatch) -> None:
+    """Let connections call a function after each 20 instructions of a statement."""
+    connect = store._connect
+
+    def observed_connect(path: Path) -> sqlite3.Connection:
+        db = connect(path)
+        db.set_progress_handler(lambda: 0, 20)
+        return db
+
+    patch.setattr(store, "_connect", observed_connect)
+
+
+def before_each(patch: pytest.MonkeyPatch, stage: str, action: Callable[[], None]) -> None:
+    """Let an action happen before a stage of each batch."""
+    function = getattr(STAGES[stage], stage)
+
+    def wrapped(*arguments: Any) -> Any:
+        action()
+        return function(*arguments)
+
+    patch.setattr(STAGES[stage], stage, wrapped)
+
+
+def killed_work(folder: Path, batches: Sequence[pl.DataFrame], name: str, stage: str, batch: int, calls: Calls) -> None:
+    """Do the same work, and be killed some calls after the beginning of a stage of a batch."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    patch, numbers = pytest.MonkeyPatch(), itertools.count()
+    observe_statements(patch)
+    before_each(patch, stage, lambda: sys.setprofile(calls) if next(numbers) == batch else None)
+    work(folder, batches, name)
+
+
+def calls_by_stage(folder: Path) -> dict[str, int]:
+    """Return the number of calls in each stage of a batch."""
+    calls, starts, profiler = Calls(), dict[str, int](), sys.getprofile()
+    folder.mkdir()
+    work(folder, batches(4)[:3], "z")
+    with pytest.MonkeyPatch.context() as patch:
+        observe_statements(patch)
+        for stage in STAGES:
+            before_each(patch, stage, lambda stage=stage: starts.update({stage: calls.count}))
+        sys.setprofile(calls)
+        work(folder, batches(4), "z")
+        sys.setprofile(profiler)
+    ends = [*list(starts.values())[1:], calls.count]
+    return {stage: end - start for (stage, start), end in zip(starts.items(), ends, strict=True)}
+
+
+def check_killed_work(folder: Path, kills: int) -> None:
+    """Check that work that is killed again and again, anywhere, does every batch once."""
+    rng, parts, disturbed = random.Random(0), batches(10 * kills), folder / "disturbed"
+    undisturbed(folder / "alone", (parts, "z"))
+    n_calls = calls_by_stage(folder / "calls")
     disturbed.mkdir()
-    for _ in range(kills):
-        job, before = process(disturbed, given, "z"), len(list(disturbed.glob("*.parquet")))
-        while job.is_alive() and len(list(disturbed.glob("*.parquet"))) == before:
-            time.sleep(0.001)  # until it is at work
-        time.sleep(rng.uniform(0, 0.06))
-        assert job.is_alive(), "the work was over: give more batches"
-        os.kill(job.pid, signal.SIGKILL)
-        job.join()
-    job = process(disturbed, given, "z")
-    job.join(120)
-    assert job.exitcode == 0
+    for kill in range(kills):
+        stage = rng.choice(["update", "add", "add", "write"])
+        calls = Calls(rng.randint(1, n_calls[stage]), rng.choice([0, rng.uniform(0, 0.003)]))
+        exit_code = processes.exit_code(killed_work, disturbed, parts, "z", stage, rng.randint(0, 2), calls)
+        assert exit_code == -signal.SIGALRM, f"kill {kill} came after the work"
+    assert processes.exit_code(work, disturbed, parts, "z") == 0
     assert content(disturbed / "state") == content(folder / "alone" / "state")
     assert outputs(disturbed) == outputs(folder / "alone")
 
 
-def test_a_killed_job_that_runs_again_does_everything_once(tmp_path: Path) -> None:
-    killed(tmp_path, kills=5, count=100)
+def test_work_that_is_killed_and_started_again_does_every_batch_once(tmp_path: Path) -> None:
+    check_killed_work(tmp_path, kills=8)
 
 
 @pytest.mark.slow
-def test_a_job_killed_a_hundred_times_does_everything_once(tmp_path: Path) -> None:
-    killed(tmp_path, kills=100, count=1500)
+def test_work_that_is_killed_a_hundred_times_does_every_batch_once(tmp_path: Path) -> None:
+    check_killed_work(tmp_path, kills=100)
 
 
 # The command line, and the benchmark
@@ -462,26 +560,26 @@ def invoke(*arguments: object) -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Events with secret keys, and two runs of a GRU and one of a set encoder."""
+    """Return a folder with events that have secret keys, two runs of a GRU and one of a set encoder."""
     path = tmp_path_factory.mktemp("update")
     events = table().with_columns(pl.concat_str(pl.lit("secret-"), "id").alias("id"))
     events.write_parquet(path / "events.parquet")
-    for start, name in ((0, "first"), (60, "second")):
-        events[start : start + 60 if name == "first" else 90].write_parquet(path / f"{name}.parquet")
+    events[:60].write_parquet(path / "first.parquet")
+    events[60:].write_parquet(path / "second.parquet")
     fit = ("fit", "--events", path / "events.parquet", "--key", "id", "--time", "at", "--epochs", 1)
     for name, encoder in (("run", "gru"), ("other", "gru"), ("set", "set")):
-        done = invoke(*fit, "--encoder", encoder, "--set", "encoder.dim=8", "--out", path / name)
-        assert done.exit_code == 0, done.output
+        result = invoke(*fit, "--encoder", encoder, "--set", "encoder.dim=8", "--out", path / name)
+        assert result.exit_code == 0, result.output
     return path
 
 
-def test_the_nightly_line(folder: Path, tmp_path: Path) -> None:
+def test_the_command_of_every_night(folder: Path, tmp_path: Path) -> None:
     line = ("update", folder / "run", "--state", tmp_path / "state")
     for name, new in (("first", 12), ("second", 0)):
-        done = invoke(*line, folder / f"{name}.parquet", "-o", tmp_path / "z.parquet", "--json")
-        assert done.exit_code == 0, done.output
-        said = json.loads(done.stdout)
-        assert (said["new"], said["late"], said["applied"], said["dim"]) == (new, 0, True, 8)
+        result = invoke(*line, folder / f"{name}.parquet", "-o", tmp_path / "z.parquet", "--json")
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert (answer["new"], answer["late"], answer["applied"], answer["dim"]) == (new, 0, True, 8)
     invoke("embed", folder / "run", folder / "events.parquet", "-o", tmp_path / "whole.parquet")
     fresh, full = (ev.read_embeddings(tmp_path / f"{name}.parquet") for name in ("z", "whole"))
     rows = [full.keys.to_pylist().index(key) for key in fresh.keys.to_pylist()]
@@ -498,13 +596,13 @@ def test_the_nightly_line(folder: Path, tmp_path: Path) -> None:
     assert "DataError: the batch has" in late.output
     dropped = invoke(*line, folder / "events.parquet", "-o", tmp_path / "late.parquet", "--late", "drop", "--json")
     assert json.loads(dropped.stdout)["late"] > 0
-    gone = invoke("update", folder / "run", "--state", tmp_path / "state", "--forget", "secret-1003", "--json")
-    assert json.loads(gone.stdout)["forgotten"] == 1
-    assert all("secret" not in result.output for result in (again, late, dropped, gone))
+    forgotten = invoke("update", folder / "run", "--state", tmp_path / "state", "--forget", "secret-1003", "--json")
+    assert json.loads(forgotten.stdout)["forgotten"] == 1
+    assert all("secret" not in result.output for result in (again, late, dropped, forgotten))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
+    ("arguments", "code", "message"),
     [
         (("run", "{e}"), 2, "--forget KEY alone"),
         (("run", "{e}", "-o", "z", "--forget", "secret-1"), 2, "--forget KEY alone"),
@@ -512,27 +610,27 @@ def test_the_nightly_line(folder: Path, tmp_path: Path) -> None:
         (("run", "{e}", "-o", "z", "--late", "droop"), 2, "did you mean 'drop'"),
         (("run", "{e}", "-o", "z", "--late", "recompute"), 2, "--history EVENTS"),
         (("run", "{e}", "-o", "."), 2, "is a folder"),
-        (("set", "{e}", "-o", "z"), 2, "cannot go on exactly from a stored state; with recent= (--recent N)"),
+        (("set", "{e}", "-o", "z"), 2, "cannot continue exactly from a stored state; with recent= (--recent N)"),
         (("absent", "{e}", "-o", "z"), 1, "no run folder"),
         (("run", "absent.parquet", "-o", "z"), 1, "absent.parquet"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_leaves_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, sentence: str
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run, *rest = (text.format(e=folder / "events.parquet") for text in arguments)
     result = invoke("update", folder / run, *rest, "--state", "state")
     assert result.exit_code == code, result.output
-    assert sentence in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
     assert "secret" not in result.output
     assert not list(tmp_path.iterdir())
 
 
 def test_the_command_has_an_example() -> None:
-    shown = invoke("update", "--help")
-    assert shown.exit_code == 0
-    assert "eventvec update run" in shown.stdout
+    result = invoke("update", "--help")
+    assert result.exit_code == 0
+    assert "eventvec update run" in result.stdout
 
 
 def test_states_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -544,10 +642,11 @@ def test_states_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None
 
 
 def test_the_benchmark_runs_small() -> None:
-    done = subprocess.run(
+    """Its numbers are times, and depend on the machine; `test_the_work_of_an_update_...` counts the work."""
+    result = subprocess.run(
         [sys.executable, "-m", "benchmarks.update", "--small", "--json"], cwd=ROOT, capture_output=True, check=False
     )
-    assert done.returncode == 0, done.stderr.decode()[-2000:]
-    rows = {row["what"]: row for row in json.loads(done.stdout)["rows"]}
+    assert result.returncode == 0, result.stderr.decode()[-2000:]
+    rows = {row["what"]: row for row in json.loads(result.stdout)["rows"]}
     assert {"update, batches", "whole histories", "update, one entity", "exponent, update"} <= rows.keys()
-    assert rows["exponent, update"]["value"] < 0.5 < rows["exponent, whole histories"]["value"]
+    assert all(row["value"] > 0 for what, row in rows.items() if not what.startswith("exponent"))

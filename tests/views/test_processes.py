@@ -1,4 +1,4 @@
-"""Processes: the laws that they draw by, pictures and overlaps against loops, fresh events at every look."""
+"""Processes: the laws of their events, pictures and overlaps against loops, and new events at each call."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences
-from eventvec.views.processes import COLOURS, PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
+from eventvec.views import PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
+from eventvec.views.processes import COLOURS
+from laws import rng
 
 BOTH = [(Sinusoids(count=2, length=3), sinusoids), (Snooker(count=2, length=3), snooker)]
 
 
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-# What holds for both
+# Both processes
 
 
 @pytest.mark.parametrize(("process", "data"), BOTH)
-def test_views_lie_row_after_row_and_carry_their_parameters(process, data):
+def test_views_follow_row_after_row_with_the_parameters_of_their_row(process, data):
     x = data(5).sequences
     views, source = process(x, rng())
     assert source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
@@ -38,7 +36,7 @@ def test_views_lie_row_after_row_and_carry_their_parameters(process, data):
 
 
 @pytest.mark.parametrize(("process", "data"), BOTH)
-def test_every_look_draws_afresh_from_the_generator_that_is_given(process, data):
+def test_each_call_draws_new_events_from_the_given_generator(process, data):
     x, before = data(4).sequences, torch.get_rng_state()
     generator = rng(1)
     first, second = (process(x, generator)[0] for _ in range(2))
@@ -50,7 +48,7 @@ def test_every_look_draws_afresh_from_the_generator_that_is_given(process, data)
 
 
 @pytest.mark.parametrize(("process", "data"), BOTH)
-def test_a_row_is_usable_when_its_parameters_are_known(process, data):
+def test_a_row_is_usable_if_no_parameter_is_missing(process, data):
     x = data(4).sequences
     static = {name: values.clone() for name, values in x.static.items()}
     for row, values in enumerate(static.values()):
@@ -61,7 +59,7 @@ def test_a_row_is_usable_when_its_parameters_are_known(process, data):
 
 
 @pytest.mark.parametrize("data", [sinusoids, snooker])
-def test_realisations_are_their_seed_s_and_their_scales_those_of_the_law(data):
+def test_realisations_depend_on_the_seed_only_and_have_the_scales_of_their_law(data):
     one, again, other = data(20_000, seed=3), data(20_000, seed=3), data(20_000, seed=4)
     assert one.fingerprint == again.fingerprint != other.fingerprint
     assert one.keys.to_pylist()[:3] == [0, 1, 2]
@@ -71,7 +69,7 @@ def test_realisations_are_their_seed_s_and_their_scales_those_of_the_law(data):
         assert float(values.std()) == pytest.approx(1, abs=0.02)
 
 
-def test_draw_gives_each_row_its_own_events():
+def test_draw_returns_the_realisations_with_events():
     data = sinusoids(6)
     drawn = draw(data, Sinusoids(count=1, length=4), seed=2)
     assert isinstance(drawn, Dataset)
@@ -79,41 +77,42 @@ def test_draw_gives_each_row_its_own_events():
     assert drawn.sequences.lengths.tolist() == [4] * 6
     assert drawn.fingerprint == draw(data, Sinusoids(count=1, length=4), seed=2).fingerprint
     assert drawn.fingerprint != draw(data, Sinusoids(count=1, length=4), seed=3).fingerprint
-    with pytest.raises(ConfigError, match="draws 12 views of 6 rows"):
+    with pytest.raises(ConfigError, match=r"must draw one view per row .* got 12 views of 6 rows"):
         draw(data, Sinusoids(count=2, length=4), seed=2)
 
 
 @pytest.mark.parametrize("process", PROCESSES.values())
-def test_too_little_to_draw_is_refused(process):
-    for wrong in ({"count": 0}, {"length": 1}):
-        with pytest.raises(ConfigError, match="at least 1 view of 2 events"):
-            process(**wrong)
+def test_options_below_their_minimum_are_refused(process):
+    with pytest.raises(ConfigError, match="count must be at least 1, got 0"):
+        process(count=0)
+    with pytest.raises(ConfigError, match="length must be at least 2, got 1"):
+        process(length=1)
 
 
 # Sinusoids
 
 
-def test_sinusoids_are_the_function_or_the_function_and_the_noise():
+def test_observations_are_the_function_with_or_without_the_noise():
     x = sinusoids(50).sequences
     views, source = Sinusoids(count=1, length=400, noise=3.0)(x, rng())
-    raised = 0
+    n_upper = 0
     for at, y, row in zip(views.values("x"), views.values("y"), views.rows().tolist(), strict=True):
         amplitude, phase = (float(x.static[name][row]) for name in ("amplitude", "phase"))
-        above = float(y) - amplitude * math.sin(2 * math.pi * float(at) / 8 + phase)
-        assert min(abs(above), abs(above - 3)) < 1e-5
-        raised += above > 1.5
-    assert raised / 20_000 == pytest.approx(0.5, abs=0.02)
+        residual = float(y) - amplitude * math.sin(2 * math.pi * float(at) / 8 + phase)
+        assert min(abs(residual), abs(residual - 3)) < 1e-5
+        n_upper += residual > 1.5
+    assert n_upper / 20_000 == pytest.approx(0.5, abs=0.02)
     assert source.tolist() == list(range(50))
 
 
-def test_sinusoids_are_looked_at_uniformly():
+def test_the_covariate_of_sinusoids_is_uniform():
     views, _ = Sinusoids(count=1, length=100_000)(sinusoids(1).sequences, rng())
     counts, _ = np.histogram(views.values("x").numpy(), bins=20, range=(-5, 5))
     assert counts.sum() == 100_000
     assert abs(counts / 5000 - 1).max() < 0.06
 
 
-def test_parameters_lie_in_their_bounds():
+def test_parameters_fill_their_ranges():
     static = sinusoids(10_000).sequences.static
     for name, low, high in (("amplitude", 0.5, 2.0), ("phase", 0.0, math.pi)):
         assert float(static[name].min()) == pytest.approx(low, abs=0.01)
@@ -123,7 +122,7 @@ def test_parameters_lie_in_their_bounds():
 
 
 def test_a_negative_noise_is_refused():
-    with pytest.raises(ConfigError, match=r"noise is -1\.0"):
+    with pytest.raises(ConfigError, match=r"noise must be at least 0, got -1\.0"):
         Sinusoids(noise=-1.0)
 
 
@@ -133,7 +132,7 @@ def test_a_negative_noise_is_refused():
 def bounced(start: float, velocity: float, time: float) -> float:
     """Return where a coordinate is after many small steps with a reflection at 0.15 and 0.85."""
     at, steps = start, 20_000
-    if at < 0.15 or at > 0.85:  # folded in, and then it flies the other way
+    if at < 0.15 or at > 0.85:  # reflected inwards, and then it moves the other way
         at, velocity = (0.3 - at if at < 0.15 else 1.7 - at), -velocity
     for _ in range(steps):
         at += velocity * time / steps
@@ -168,16 +167,16 @@ def test_pictures_equal_a_loop_over_pixels():
                 assert pictures[row, :, i, j].tolist() == pytest.approx(pixel.tolist(), abs=1e-6)
 
 
-def test_balls_overlap_when_they_are_nearer_than_two_radii():
+def test_balls_overlap_if_they_are_nearer_than_two_radii():
     still = torch.zeros(3, 4)
     start = torch.tensor([[0.2, 0.2, 0.49, 0.2], [0.2, 0.2, 0.51, 0.2], [0.4, 0.4, 0.4, 0.4]])
-    none = torch.zeros(3, dtype=torch.int64)
-    x = Sequences({}, none, none, {"start": start, "velocity": still})
+    zeros = torch.zeros(3, dtype=torch.int64)
+    x = Sequences({}, zeros, zeros, {"start": start, "velocity": still})
     assert Snooker().overlap(x, torch.rand(3)).tolist() == [True, False, True]
 
 
-def test_overlaps_are_as_frequent_as_known():
-    """The rates of the reference: 0.362 overlap, 52 % change, 86.2 % are right without looking at the time."""
+def test_overlaps_are_as_frequent_as_in_the_reference():
+    """Balls overlap 0.362 of the time; 52 % of rows change; a constant guess per row is right 86.2 % of the time."""
     x, times = snooker(4000).sequences, torch.linspace(0, 1, 101)
     rows = torch.arange(4000).repeat_interleave(101)
     overlap = Snooker().overlap(x[rows], times.repeat(4000)).view(4000, 101)
@@ -187,8 +186,8 @@ def test_overlaps_are_as_frequent_as_known():
     assert float(torch.maximum(share, 1 - share).mean()) == pytest.approx(0.862, abs=0.01)
 
 
-def test_each_name_makes_a_process():
-    assert {name: type(make()) for name, make in PROCESSES.items()} == {"sinusoids": Sinusoids, "snooker": Snooker}
-    assert all(callable(make()) for make in PROCESSES.values())
+def test_each_name_in_a_configuration_builds_its_process():
+    assert {name: type(build()) for name, build in PROCESSES.items()} == {"sinusoids": Sinusoids, "snooker": Snooker}
+    assert all(callable(build()) for build in PROCESSES.values())
     process: Process = Sinusoids()
     assert process(sinusoids(2).sequences, rng())[1].tolist() == [0, 0, 1, 1]

@@ -1,11 +1,12 @@
-"""The command line: each command is a thin skin over the Python call of the same name.
+"""The command line, whose commands call the Python functions of the same names.
 
 ::
 
-    commands   the commands
-    terminal   where they print, progress bars, and how options in text are read
-    demo       the demonstration on data inside the package
-    doctor     what this machine has
+    commands    the commands
+    parameters  options of commands, from the dataclasses of the Python functions
+    terminal    answers, notes, progress bars and errors
+    demo        the demonstration on data inside the package
+    doctor      the versions, devices and extras of this machine
 """
 
 from eventvec.cli.commands import app, main

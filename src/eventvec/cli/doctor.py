@@ -1,4 +1,4 @@
-"""What this machine has: versions, devices, threads, extras, and whether a model trains here."""
+"""The versions, devices, threads and extras of this machine, and whether a model can be trained on it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 import polars as pl
 import torch
 
-from eventvec import checkpoint, config, tables
-from eventvec.cli import terminal
+from eventvec import checkpoint, tables
 from eventvec.precision import onednn_agrees
-from eventvec.training.loop import fit
+from eventvec.training import fit
 
 EXTRAS = {"eval": ["lightgbm"], "viz": ["plotly", "jinja2", "openTSNE"], "text": ["transformers", "peft"]}
-"""The modules that each extra brings."""
+"""The modules that each extra installs."""
 
 
 def examine() -> dict[str, Any]:
-    """Return what `eventvec doctor` shows.
+    """Return the entries that `eventvec doctor` shows.
 
     Example:
         >>> examine()["a model trains here"][:6]
@@ -31,8 +30,8 @@ def examine() -> dict[str, Any]:
     return {
         **{f"version of {name}": number for name, number in checkpoint.versions().items()},
         **{
-            f"extra {name}": "installed" if there else f"pip install 'eventvec[{name}]'"
-            for name, there in extras.items()
+            f"extra {name}": "installed" if installed else f"pip install 'eventvec[{name}]'"
+            for name, installed in extras.items()
         },
         "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
         "threads": torch.get_num_threads(),
@@ -42,10 +41,8 @@ def examine() -> dict[str, Any]:
 
 
 def _trains() -> str:
-    """Return on which device a small model has just been trained for a step."""
+    """Train a small model for a step, and return a sentence with its device."""
     events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
     data = tables.read(events, key="id", time="t", numeric=["v"])
-    made = {"encoder": {"name": "gru", "dim": 4}, "method": {"name": "ocp"}}
-    device = terminal.device("auto")
-    fit(config.build_method(made, data.schema).to(device), data.to(device), epochs=1)
-    return f"yes, on {device.type}"
+    run = fit({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 4}}, data, device="auto", epochs=1)
+    return f"yes, on {next(run.method.parameters()).device.type}"

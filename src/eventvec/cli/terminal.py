@@ -1,4 +1,4 @@
-"""What the commands of the command line share: where they print, bars, and how options in text are read."""
+"""Output that the commands share: answers, notes, progress bars and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import tomli_w
 import torch
@@ -20,24 +20,16 @@ from rich.text import Text
 
 from eventvec import tables
 from eventvec.dataset import Dataset
+from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, EventvecError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 out, err = Console(), Console(stderr=True)
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
-Until = Annotated[str | None, typer.Option(help="Use only events before this time (ISO text, or a number).")]
-LabelsAt = Annotated[Path | None, typer.Option("--labels", help="Table with the key and a time per entity.")]
-LabelTime = Annotated[str | None, typer.Option(help="Its time column: each entity is cut at its own time.")]
-Static = Annotated[str | None, typer.Option(help="Table with the key and a row per entity: labels, features, texts.")]
-KeyAs = Annotated[str | None, typer.Option(help="Name of the key in the file.")]
-TimeFormat = Annotated[str | None, typer.Option(help="How times are written in text, e.g. '%d/%m/%Y %H:%M'.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto takes a GPU if there is one.")]
 
-
-def sentences(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that ends the program with one sentence and an exit code where a user can put it right."""
+def report_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that reports an error that the user can correct as one sentence and an exit code."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -47,51 +39,51 @@ def sentences(function: Callable[P, R]) -> Callable[P, R]:
             err.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
         except KeyboardInterrupt as error:
-            err.print("interrupted; nothing is half-written (a run goes on with --resume)")
+            err.print("interrupted; no file is half-written, and a run can continue with --resume")
             raise typer.Exit(1) from error
 
     return run
 
 
 def default(function: Callable[..., Any], name: str) -> Any:
-    """Return an argument's default, which stands in the function's signature and nowhere else."""
+    """Return the default of an argument in the signature of a function."""
     return inspect.signature(function).parameters[name].default
 
 
 @contextmanager
 def bar(name: str) -> Iterator[Callable[..., None]]:
-    """Yield a function of (done, all, text) that moves a bar; on a terminal only."""
+    """Yield a function of (done, total, text) that moves a progress bar, which is shown on a terminal only."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
-    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
-        task = bar.add_task(name, total=None, text="")
-        yield lambda done, total, text="": bar.update(task, completed=done, total=total, text=text)
+    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as progress:
+        task = progress.add_task(name, total=None, text="")
+        yield lambda done, total, text="": progress.update(task, completed=done, total=total, text=text)
 
 
-def notes(notes: Iterable[str]) -> None:
+def notes(sentences: Iterable[str]) -> None:
     """Print sentences about what was counted or left out."""
-    for note in notes:
+    for note in sentences:
         err.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
 
 
-def say(found: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
-    """Print one answer: JSON for a machine, what is shown for people."""
+def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
+    """Print one answer: values as JSON for a machine, or a table for a person."""
     if json_:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(values))
     else:
         out.print(shown)
 
 
-def show(found: Mapping[str, Any], json_: bool) -> None:
-    """Print one answer: JSON for a machine, a table for people."""
+def show(values: Mapping[str, Any], json_: bool) -> None:
+    """Print named values: as JSON for a machine, or as a table for a person."""
     table = Table(show_header=False)
-    for name, value in found.items():
-        shown = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(name, Text(shown))
-    say(found, table, json_)
+    for name, value in values.items():
+        text = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
+        table.add_row(name, Text(text))
+    answer(values, table, json_)
 
 
 def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
-    """Print what would be learned from, and the settings."""
+    """Print the columns of a data set and the settings of a training run."""
     rows = tables.describe(data)
     if json_:
         typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))
@@ -103,69 +95,20 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     notes(data.notes)
 
 
-def file(path: Path | None, example: str) -> None:
-    """Refuse a folder where a file is to be written, before the work is done.
+def refuse_folder(path: Path | None, example: str) -> None:
+    """Refuse a folder as the file to write, before anything is computed.
+
+    Args:
+        path: The file to write, if there is one.
+        example: The name of a file, for the message.
 
     Raises:
-        ConfigError: it is one.
+        ConfigError: If the path is a folder.
     """
     if path is not None and path.is_dir():
         raise ConfigError(f"-o {path} is a folder; name a file to write, such as {path / example}")
 
 
 def device(name: str) -> torch.device:
-    """Return the device of that name; `auto` is a GPU if there is one.
-
-    Raises:
-        ConfigError: it cannot be used here.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"--device {name!r} cannot be used here; see: eventvec doctor") from error
-
-
-def names(text: str | None) -> list[str] | None:
-    """Return the names in a list with commas; None if there is no list.
-
-    Example:
-        >>> names("a, b")
-        ['a', 'b']
-    """
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
-def numbers(text: str) -> list[float]:
-    """Return the numbers in a list with commas.
-
-    Raises:
-        ConfigError: one of them is no number.
-
-    Example:
-        >>> numbers("1,0.25")
-        [1.0, 0.25]
-    """
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--fractions {text!r}: write numbers in (0, 1] with commas, like 1,0.25,0.05") from error
-
-
-def seconds(text: str) -> float:
-    """Return the seconds that a text says: plain, or with s, m or h behind.
-
-    Raises:
-        ConfigError: it says none.
-
-    Example:
-        >>> seconds("10m")
-        600.0
-    """
-    units = {"s": 1, "m": 60, "h": 3600}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
-    try:
-        return float(number) * unit
-    except ValueError as error:
-        raise ConfigError(f"--time-budget {text!r}: write seconds, minutes or hours, like 120s, 10m, 2h") from error
+    """Return the device that `--device` names, see `embedding.choose_device`."""
+    return choose_device(name)

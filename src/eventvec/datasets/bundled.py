@@ -1,4 +1,4 @@
-"""Flights out of New York in 2013, the data set that lies inside the package."""
+"""Flights out of New York in 2013, the data set inside the package."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from eventvec.tables import read
 
 
 def flights() -> Labelled:
-    """Return the flights of 4,043 aircraft out of New York in 2013, and what is known of each aircraft.
+    """Return the flights of 4,043 aircraft out of New York in 2013, and labels of each aircraft.
 
-    Labels: `built_2002` (built in 2002 or later), `seats` and `engine`, null for the 721 aircraft that the registry
-    does not know (`built_2002` also where it has no year); `flights`, the number of events.
-    Source: US Department of Transportation and Federal Aviation Administration, public domain.
+    The labels are `built_2002` (built in 2002 or later), `seats`, `engine` and `flights`, the number of events. The
+    first three are null for the 721 aircraft that are not in the registry, `built_2002` also where the registry has no
+    year. The source is the US Department of Transportation and the Federal Aviation Administration, public domain.
 
     Example:
         >>> data, labels = flights()
@@ -36,7 +36,7 @@ def flights() -> Labelled:
 
 
 def flights_frames() -> Frames:
-    """Return the events and labels of `flights` as tables.
+    """Return the events and the labels of `flights` as tables.
 
     Example:
         >>> events, labels = flights_frames()
@@ -54,7 +54,7 @@ def flights_frames() -> Frames:
 
 
 def aircraft() -> pl.DataFrame:
-    """Return what the registry says of 3,322 of the aircraft in `flights`: year built, type, model, engines, seats.
+    """Return the registry's record of 3,322 of the aircraft in `flights`: year built, type, model, engines, seats.
 
     Example:
         >>> aircraft().filter(tailnum="N14228").row(0)

@@ -1,8 +1,8 @@
-"""The four data sets of Babaev et al. 2022, read from the files of their competitions as these publish them.
+"""The four data sets of Babaev et al. 2022, read from the files that their competitions publish.
 
-Which fields are used, how many values of each have a code of their own, and which labels there are follow the paper's
-public code. Amounts are raw; the schema takes ``sign(x)·log(1 + |x|)`` of them, as the code does. Entities without a
-label are part of the data: representations are learned on them too.
+The fields, the number of values with a code of their own, and the labels follow the paper's public code. Amounts are
+raw; the schema transforms them by ``sign(x)·log(1 + |x|)``, as the code does. Entities without a label are part of the
+data, since representations are learned on them too.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ BOWL2019 = "https://www.kaggle.com/c/data-science-bowl-2019"
 X5 = "https://ods.ai/competitions/x5-retailhero-uplift-modeling"
 
 OTHER = "other"
-ALL = Fitting(min_count=1)  # rare values are gathered by `capped`
+ALL = Fitting(min_count=1)  # `capped` has replaced the rare values
 
 
 def age_group(folder: str | Path | None = None) -> Labelled:
     """Return the card transactions of 50,000 bank clients by day, and the age group of 30,000 of them.
 
-    Fields: `day` (800 codes), `small_group` (250) and `amount_rur`. The paper's code embeds the number of the day
-    itself, which tells one stretch of the calendar from another: leave it out where that must not be learned.
-    Labels: `bins`, one of four age groups, null where it is not published.
+    The fields are `day` (800 codes), `small_group` (250) and `amount_rur`. As in the paper's code, `day` is the number
+    of the day itself, which identifies periods of the calendar. Leave the field out where a model must not learn them.
+    The label is `bins`, one of four age groups, null where it is not published.
 
     Args:
-        folder: holds transactions_train.csv, transactions_test.csv and train_target.csv; EVENTVEC_DATA/age_group if not
-            given.
+        folder: The folder with transactions_train.csv, transactions_test.csv and train_target.csv. The default is
+            EVENTVEC_DATA/age_group.
 
     Raises:
-        DataError: a file or a column is absent, or a value cannot be read.
+        DataError: If a file or a column is absent, or a value cannot be read.
 
     Example:
         >>> data, labels = age_group("sirius")  # doctest: +SKIP
@@ -53,13 +53,13 @@ def age_group(folder: str | Path | None = None) -> Labelled:
 
 
 def age_group_frames(folder: str | Path | None = None) -> Frames:
-    """Return the events and labels of `age_group` as tables.
+    """Return the events and the labels of `age_group` as tables.
 
     Args:
-        folder: as for `age_group`.
+        folder: The folder with the files, as for `age_group`.
 
     Raises:
-        DataError: as for `age_group`.
+        DataError: If a file or a column is absent, or a value cannot be read.
 
     Example:
         >>> events, labels = age_group_frames("sirius")  # doctest: +SKIP
@@ -76,16 +76,15 @@ def age_group_frames(folder: str | Path | None = None) -> Frames:
 def rosbank(folder: str | Path | None = None) -> Labelled:
     """Return the card transactions of 10,217 bank clients, and which of 5,000 of them churned (Table 2, "Churn").
 
-    Fields: `MCC` (100 codes), `channel_type` (4), `currency` (4), `trx_category` (10) and `amount`. The paper says that
-    transactions of one type and month are summed in the published table.
-    Labels: `target_flag`, 0 or 1 as published, null for the clients of test.csv. `target_sum`, which belongs to the
-    label, is not read.
+    The fields are `MCC` (100 codes), `channel_type` (4), `currency` (4), `trx_category` (10) and `amount`. According to
+    the paper, the published table sums transactions of one type and month. The label is `target_flag`, 0 or 1 as
+    published, null for the clients of test.csv. The column `target_sum` is not read because it belongs to the label.
 
     Args:
-        folder: holds train.csv and test.csv; EVENTVEC_DATA/rosbank if not given.
+        folder: The folder with train.csv and test.csv. The default is EVENTVEC_DATA/rosbank.
 
     Raises:
-        DataError: a file or a column is absent, a value cannot be read, or a client has two labels.
+        DataError: If a file or a column is absent, a value cannot be read, or a client has two labels.
 
     Example:
         >>> data, labels = rosbank("boosters")  # doctest: +SKIP
@@ -99,13 +98,13 @@ def rosbank(folder: str | Path | None = None) -> Labelled:
 
 
 def rosbank_frames(folder: str | Path | None = None) -> Frames:
-    """Return the events and labels of `rosbank` as tables; `time` is read from texts such as 21OCT17:00:00:00.
+    """Return the events and the labels of `rosbank` as tables; `time` is parsed from texts such as 21OCT17:00:00:00.
 
     Args:
-        folder: as for `rosbank`.
+        folder: The folder with the files, as for `rosbank`.
 
     Raises:
-        DataError: as for `rosbank`.
+        DataError: If a file or a column is absent, a value cannot be read, or a client has two labels.
 
     Example:
         >>> events, labels = rosbank_frames("boosters")  # doctest: +SKIP
@@ -116,36 +115,37 @@ def rosbank_frames(folder: str | Path | None = None) -> Frames:
     train = source.collect(source.scan("train.csv", {**types, "target_flag": pl.Int64}), "train.csv")
     test = source.collect(source.scan("test.csv", types), "test.csv")
     targets = train.select("cl_id", "target_flag").unique()
-    if twice := int(targets["cl_id"].is_duplicated().sum()):
+    if different := int(targets["cl_id"].is_duplicated().sum()):
         raise DataError(
-            f"train.csv of rosbank gives {twice:,} differing labels to the same clients; one each is needed"
+            f"train.csv of rosbank must have one label per client, but has {different:,} different labels of the same "
+            "clients"
         )
     events = pl.concat([train.drop("target_flag"), test])
     time = events["TRDATETIME"].str.to_datetime("%d%b%y:%H:%M:%S", strict=False)
     if wrong := time.null_count():
-        raise DataError(f"TRDATETIME of rosbank has {wrong:,} values that are no time such as 21OCT17:00:00:00")
+        raise DataError(f"TRDATETIME of rosbank must hold times such as 21OCT17:00:00:00, but {wrong:,} values are not")
     return events.drop("TRDATETIME").with_columns(time=time), _with_unlabelled(events, targets, "cl_id")
 
 
 def bowl2019(folder: str | Path | None = None) -> Labelled:
-    """Return what children did in a game before each of 17,690 assessments, and how these ended.
+    """Return what children did in a game before each of 17,690 assessments, and the outcomes of these assessments.
 
-    A row is the history of an installation up to the event that starts the assessment, that event included: which
-    assessment it is may be known, what happened in it not. It is called by the assessment's `game_session`. Rows of one
-    installation overlap, and nothing is copied; `installation_id` in the labels is the group that a split keeps
-    together (the paper's code does not). Installations without a labelled assessment, those of test.csv among them,
-    are one row each, called by the session of their last event. (The paper's text counts game sessions as sequences;
-    its code reads histories as here.)
-    Fields: `event_id` (500 codes), `event_code` (50), `type` (6), `title` (50), `world` (6) and `correct` (4), which is
-    true or false where `event_data` says so.
-    Labels: `installation_id`, `timestamp` of the row's end and `accuracy_group`, 0 to 3, null where it is not
-    published.
+    A row is the history of an installation up to and including the event that starts an assessment. It shows which
+    assessment follows, but nothing that happens in it. The key of a row is the `game_session` of the assessment. Rows
+    of one installation overlap, and no event is copied. A split must keep them together, by `installation_id` in the
+    labels (the paper's code does not). Installations without a labelled assessment, including those of test.csv, have
+    one row each, with the session of their last event as its key. (The paper's text counts game sessions as sequences;
+    its code reads histories, as this function does.)
+
+    The fields are `event_id` (500 codes), `event_code` (50), `type` (6), `title` (50), `world` (6) and `correct` (4),
+    which is the "true" or "false" in `event_data`, if any. The labels are `installation_id`, `timestamp` (the end of
+    the row) and `accuracy_group`, 0 to 3, null where it is not published.
 
     Args:
-        folder: holds train.csv, test.csv and train_labels.csv; EVENTVEC_DATA/bowl2019 if not given.
+        folder: The folder with train.csv, test.csv and train_labels.csv. The default is EVENTVEC_DATA/bowl2019.
 
     Raises:
-        DataError: a file or a column is absent, a value cannot be read, or a labelled assessment never starts.
+        DataError: If a file or a column is absent, a value cannot be read, or a labelled assessment never starts.
 
     Example:
         >>> data, labels = bowl2019("kaggle")  # doctest: +SKIP
@@ -160,13 +160,13 @@ def bowl2019(folder: str | Path | None = None) -> Labelled:
 
 
 def bowl2019_frames(folder: str | Path | None = None) -> Frames:
-    """Return the events, whole histories of installations, and the labels of `bowl2019` as tables.
+    """Return the events (whole histories of installations) and the labels of `bowl2019` as tables.
 
     Args:
-        folder: as for `bowl2019`.
+        folder: The folder with the files, as for `bowl2019`.
 
     Raises:
-        DataError: as for `bowl2019`.
+        DataError: If a file or a column is absent, a value cannot be read, or a labelled assessment never starts.
 
     Example:
         >>> events, labels = bowl2019_frames("kaggle")  # doctest: +SKIP
@@ -179,8 +179,8 @@ def bowl2019_frames(folder: str | Path | None = None) -> Frames:
     files = ("train.csv", "test.csv")
     parts = [source.scan(file, types).with_columns(correct, time).drop("event_data") for file in files]
     events = pl.concat([source.collect(part, file) for part, file in zip(parts, files, strict=True)])
-    wanted = {"game_session": pl.String, "accuracy_group": pl.Int64}
-    targets = source.collect(source.scan("train_labels.csv", wanted), "train_labels.csv")
+    label_types = {"game_session": pl.String, "accuracy_group": pl.Int64}
+    targets = source.collect(source.scan("train_labels.csv", label_types), "train_labels.csv")
     starts = (
         events.filter(pl.col("type") == "Assessment", pl.col("event_code") == "2000")
         .group_by("game_session")
@@ -188,27 +188,30 @@ def bowl2019_frames(folder: str | Path | None = None) -> Frames:
     )
     labelled = targets.join(starts, on="game_session", how="left")
     if absent := labelled["timestamp"].null_count():
-        raise DataError(f"{absent:,} labelled assessments of bowl2019 have no event of type Assessment and code 2000")
-    others = events.join(labelled, on="installation_id", how="anti").sort("timestamp", maintain_order=True)
-    ends = others.group_by("installation_id").agg(pl.last("game_session"), pl.last("timestamp"))
+        raise DataError(
+            "every labelled assessment of bowl2019 needs an event of type Assessment and code 2000, but "
+            f"{absent:,} of {len(labelled):,} have none"
+        )
+    unlabelled = events.join(labelled, on="installation_id", how="anti").sort("timestamp", maintain_order=True)
+    ends = unlabelled.group_by("installation_id").agg(pl.last("game_session"), pl.last("timestamp"))
     columns = ["game_session", "installation_id", "timestamp", "accuracy_group"]
     labels = pl.concat([labelled, ends], how="diagonal").select(columns)
     return events.drop("game_session"), labels.sort("game_session")
 
 
 def x5(folder: str | Path | None = None) -> Labelled:
-    """Return what 400,000 customers of a supermarket bought, line by line, and their age group.
+    """Return the receipt lines of 400,000 customers of a supermarket, and the customers' age groups.
 
-    Fields: `level_3` (200 codes), `level_4` (800) and `segment_id` (120) of the product, `trn_sum_from_iss` (roubles),
-    `netto` (kg) and `regular_points_received`. Lines of one receipt have the same time.
-    Labels: `age_group`, 0 below 35 years, 1 below 45, 2 below 60, else 3; null for ages below 10 or above 90, which the
+    The fields are `level_3` (200 codes), `level_4` (800) and `segment_id` (120) of the product, `trn_sum_from_iss`
+    (roubles), `netto` (kg) and `regular_points_received`. Lines of one receipt have the same time. The label is
+    `age_group`: 0 below 35 years, 1 below 45, 2 below 60, else 3. It is null for ages below 10 or above 90, which the
     paper leaves out.
 
     Args:
-        folder: holds clients.csv, purchases.csv and products.csv; EVENTVEC_DATA/x5 if not given.
+        folder: The folder with clients.csv, purchases.csv and products.csv. The default is EVENTVEC_DATA/x5.
 
     Raises:
-        DataError: a file or a column is absent, or a value cannot be read.
+        DataError: If a file or a column is absent, or a value cannot be read.
 
     Example:
         >>> data, labels = x5("retailhero")  # doctest: +SKIP
@@ -221,13 +224,13 @@ def x5(folder: str | Path | None = None) -> Labelled:
 
 
 def x5_frames(folder: str | Path | None = None) -> Frames:
-    """Return the events and labels of `x5` as tables.
+    """Return the events and the labels of `x5` as tables.
 
     Args:
-        folder: as for `x5`.
+        folder: The folder with the files, as for `x5`.
 
     Raises:
-        DataError: as for `x5`.
+        DataError: If a file or a column is absent, or a value cannot be read.
 
     Example:
         >>> events, labels = x5_frames("retailhero")  # doctest: +SKIP
@@ -237,8 +240,8 @@ def x5_frames(folder: str | Path | None = None) -> Frames:
     lines = source.scan(
         "purchases.csv", {**keys, "trn_sum_from_iss": pl.Float64, "regular_points_received": pl.Float64}
     )
-    kinds = dict.fromkeys(("product_id", "level_3", "level_4", "segment_id"), pl.String)
-    products = source.scan("products.csv", {**kinds, "netto": pl.Float64})
+    texts = dict.fromkeys(("product_id", "level_3", "level_4", "segment_id"), pl.String)
+    products = source.scan("products.csv", {**texts, "netto": pl.Float64})
     time = pl.col("transaction_datetime").str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us")
     joined = lines.join(products, on="product_id", how="left", maintain_order="left").drop("product_id")
     events = source.collect(joined.with_columns(time), "purchases.csv")
@@ -249,14 +252,14 @@ def x5_frames(folder: str | Path | None = None) -> Frames:
 
 
 def capped(events: pl.DataFrame, caps: Mapping[str, int]) -> pl.DataFrame:
-    """Return events with at most so many codes a column as the paper's code has: rare values become one.
+    """Return the events with rare values replaced, so that each column has as many codes as in the paper's code.
 
-    With a cap of c, code 0 is padding, the c − 2 most frequent values have codes of their own (ties by the value), and
-    all others share the last one. Missing values stay missing.
+    With a limit of c codes, code 0 is padding, the c − 2 most frequent values have a code each (ties are broken by the
+    value), and all other values share the last code. Missing values stay missing.
 
     Args:
-        events: a table.
-        caps: c for each column.
+        events: The table of events.
+        caps: The limit c for each column.
 
     Example:
         >>> capped(pl.DataFrame({"shop": ["a", "b", "a", None, "c"]}), {"shop": 3})["shop"].to_list()
@@ -264,13 +267,13 @@ def capped(events: pl.DataFrame, caps: Mapping[str, int]) -> pl.DataFrame:
     """
     for name, cap in caps.items():
         counts = events[name].drop_nulls().value_counts().sort(["count", name], descending=[True, False])
-        kept, column = counts[name][: cap - 2], pl.col(name)
+        frequent, column = counts[name][: cap - 2], pl.col(name)
         text = column.cast(pl.String)
-        rare = column.is_not_null() & ~column.is_in(kept.to_list())
+        rare = column.is_not_null() & ~column.is_in(frequent.to_list())
         events = events.with_columns(pl.when(rare).then(pl.lit(OTHER)).otherwise(text).alias(name))
     return events
 
 
 def _with_unlabelled(events: pl.DataFrame, targets: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Return one row per entity that has an event, with its label or null."""
+    """Return one row per entity with events: its key, and its label or null."""
     return events.select(key).unique().join(targets, on=key, how="left").sort(key)

@@ -1,8 +1,4 @@
-"""Where the files of a data set are looked for, and the sentence that says where to get them.
-
-Parquet files lie in the folder that EVENTVEC_DATA names, see `outside`; the files of a competition, as they are
-published, in a folder of their own, see `Published`.
-"""
+"""The files of a competition, in the form in which it publishes them, and messages that say where to get them."""
 
 from __future__ import annotations
 
@@ -24,17 +20,17 @@ Labelled: TypeAlias = tuple[Dataset, pl.DataFrame]
 
 @dataclass(frozen=True)
 class Published:
-    """The folder with the files of a competition, as published: CSV, plain or as .csv.gz.
+    """A folder with the files of a competition, as published: .csv or .csv.gz.
 
     Args:
-        name: of the data set, and of its folder below the one that EVENTVEC_DATA names.
-        origin: where to get the files.
-        folder: the folder, if it is another.
+        name: The name of the data set, and of its folder inside the folder that EVENTVEC_DATA names.
+        origin: The address where the files can be obtained.
+        folder: Another folder that contains the files.
 
     Example:
         >>> Published("rosbank", "https://example.org", "nowhere").scan("train.csv", {"MCC": pl.Int64})
         Traceback (most recent call last):
-        eventvec.errors.DataError: rosbank needs train.csv, but the folder nowhere does not hold it; get the files ...
+        eventvec.errors.DataError: rosbank needs train.csv, but the folder nowhere does not contain it; get the ...
     """
 
     name: str
@@ -42,27 +38,33 @@ class Published:
     folder: str | Path | None = None
 
     def path(self, file: str) -> Path:
-        """Return the path of a file, or of its .gz.
+        """Return the path of a file, or of the file with the ending .gz.
 
         Raises:
-            DataError: there is no such file.
+            DataError: If there is no such file.
         """
         data = os.environ.get("EVENTVEC_DATA")
         folder = Path(self.folder) if self.folder is not None else Path(data) / self.name if data else None
         for path in () if folder is None else (folder / file, folder / f"{file}.gz"):
             if path.is_file():
                 return path
-        found = f"the folder {folder} does not hold it" if folder else "no folder is given and EVENTVEC_DATA is not set"
+        reason = f"the folder {folder} does not contain it"
+        if folder is None:
+            reason = "no folder is given and EVENTVEC_DATA is not set"
         raise DataError(
-            f"{self.name} needs {file}, but {found}; get the files of the competition from {self.origin} and put them, "
-            f"as .csv or .csv.gz, into one folder: name it, or set EVENTVEC_DATA and call it {self.name} there"
+            f"{self.name} needs {file}, but {reason}; get the files of the competition from {self.origin}, put them "
+            f"into one folder as .csv or .csv.gz, and pass this folder or make it EVENTVEC_DATA/{self.name}"
         )
 
     def scan(self, file: str, types: Mapping[str, type[pl.DataType] | pl.DataType]) -> pl.LazyFrame:
-        """Return some columns of a file, in the types that are named; none of them is guessed.
+        """Return some columns of a file.
+
+        Args:
+            file: The name of the file.
+            types: The type of each column; no type is inferred.
 
         Raises:
-            DataError: the file or a column of it is absent.
+            DataError: If the file or a column is absent.
         """
         try:
             lazy = pl.scan_csv(self.path(file), schema_overrides=dict(types), infer_schema=False)
@@ -75,10 +77,10 @@ class Published:
         return lazy.select(list(types))
 
     def collect(self, lazy: pl.LazyFrame, file: str) -> pl.DataFrame:
-        """Return what a query on a file gives.
+        """Return the result of a query on a file.
 
         Raises:
-            DataError: a value cannot be read in the column's type; it is not shown.
+            DataError: If a value does not have the type of its column. The message does not show the value.
         """
         try:
             return lazy.collect()
@@ -86,9 +88,9 @@ class Published:
             raise self.unreadable(error, file) from error
 
     def unreadable(self, error: Exception, file: str) -> DataError:
-        """Return the sentence about a file that is no such table."""
+        """Return the error for a file that polars cannot read."""
         column = re.search(r"(?:at|in) column '([^']+)'", str(error))
         where = f"column {column[1]!r} of {file}" if column else file
         return DataError(
-            f"{where} of {self.name} holds a value that cannot be read; take the file as {self.origin} publishes it"
+            f"{where} of {self.name} contains a value that cannot be read; use the file as {self.origin} publishes it"
         )

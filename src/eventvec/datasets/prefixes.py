@@ -1,4 +1,4 @@
-"""Rows that end at moments of a history, several for one entity, as windows on the events that all of them share."""
+"""Rows that each end at a time within a history, several per entity, as windows on the same events."""
 
 from __future__ import annotations
 
@@ -16,49 +16,57 @@ from eventvec.tables.times import parse_times, same_kind
 from eventvec.views import as_of
 
 
-def histories(data: Dataset, moments: pl.DataFrame, *, name: str, time: str, last: int | None = None) -> Dataset:
-    """Return one row per moment: the events of its entity at or before its time; no event is copied.
+def histories(data: Dataset, cutoffs: pl.DataFrame, *, name: str, time: str, last: int | None = None) -> Dataset:
+    """Return one row per cutoff, with the events of its entity at or before its time; no event is copied.
 
-    Rows of one entity overlap: folds must keep them together, by its key as the group. `tables.read(cutoffs=)` is for
-    one moment per entity, and lets no event of the moment itself in.
+    Rows of one entity overlap, so folds must keep them together, with the entity's key as the group.
+
+    Relations: `tables.read` also has an argument `cutoffs`, for one cutoff per entity; it leaves out events at the
+    cutoff itself.
 
     Args:
-        data: as read.
-        moments: a row per moment, with the key of its entity; it may hold more than is used here, such as labels.
-        name: the column that names each moment, the key of the rows.
-        time: the column with its time, of the kind of the events' time.
-        last: that many events at most, those before the moment.
+        data: The data set with whole histories.
+        cutoffs: A table with one row per cutoff and the key of its entity. It may have other columns, such as labels.
+        name: The column that identifies each cutoff. It becomes the key of the rows.
+        time: The column with the time of each cutoff, of the same kind as the times of the events.
+        last: Largest number of events per row; the latest are kept. By default, all are.
 
     Raises:
-        ConfigError: `last` is not positive.
-        DataError: a column is absent, a name is missing or stands twice, an entity is not in the data, or a time is
-            missing or of another kind.
+        ConfigError: If `last` is below 1.
+        DataError: If a column is absent, a value of `name` is missing or repeated, an entity is not in the data, or a
+            time is missing or of another kind.
 
     Example:
         >>> from eventvec.tables import read
         >>> table = pl.DataFrame({"card": [7, 7, 7, 8], "day": [1, 3, 3, 2]})
-        >>> asked = pl.DataFrame({"card": [7, 8, 7], "at": [3, 1, 2], "claim": ["a", "b", "c"]})
-        >>> rows = histories(read(table, key="card", time="day", numeric=[]), asked, name="claim", time="at")
+        >>> cutoffs = pl.DataFrame({"card": [7, 8, 7], "at": [3, 1, 2], "claim": ["a", "b", "c"]})
+        >>> rows = histories(read(table, key="card", time="day", numeric=[]), cutoffs, name="claim", time="at")
         >>> rows.keys.to_pylist(), rows.sequences.lengths.tolist()
         (['a', 'b', 'c'], [3, 0, 1])
     """
     if last is not None and last < 1:
-        raise ConfigError(f"last is {last}; a row ends with at least 1 event, or give None for all of them")
+        raise ConfigError(f"last must be at least 1, or None for all events, got {last}")
     for column in (name, time):
-        if column not in moments.columns:
-            raise DataError(f"the moments have no column {column!r}; {nearest(column, moments.columns)}")
-    names = moments[name]
+        if column not in cutoffs.columns:
+            raise DataError(f"the table of cutoffs has no column {column!r}; {nearest(column, cutoffs.columns)}")
+    names = cutoffs[name]
     if names.null_count() or names.n_unique() < len(names):
-        raise DataError(f"column {name!r} names each of {len(names):,} moments; one is missing or stands twice")
-    positions = align(data.keys, moments, data.schema.key)
+        raise DataError(
+            f"column {name!r} must identify each of {len(names):,} cutoffs, but has missing or repeated values"
+        )
+    positions = align(data.keys, cutoffs, data.schema.key)
     if (absent := int((positions < 0).sum())) > 0:
         raise DataError(
-            f"{absent:,} of {len(moments):,} moments belong to no entity of the data, by {data.schema.key!r}"
+            f"every cutoff must belong to an entity of the data by {data.schema.key!r}, but {absent:,} of "
+            f"{len(cutoffs):,} do not"
         )
-    at = same_kind(time, parse_times(time, pa.chunked_array([moments[time].to_arrow()])), data.schema)
-    if at.missing.any():
-        raise DataError(f"column {time!r} has {int(at.missing.sum()):,} missing values; every moment needs a time")
-    after = at.values + 1 if at.values.dtype.kind == "i" else np.nextafter(at.values, np.inf)  # `as_of` is strict
+    times = same_kind(time, parse_times(time, pa.chunked_array([cutoffs[time].to_arrow()])), data.schema)
+    if times.missing.any():
+        raise DataError(
+            f"every cutoff needs a time, but column {time!r} has {int(times.missing.sum()):,} missing values"
+        )
+    values = times.values
+    after = values + 1 if values.dtype.kind == "i" else np.nextafter(values, np.inf)  # `as_of` leaves out equal times
     rows = as_of(data.sequences[torch.tensor(positions)], torch.tensor(after))
     if last is not None:
         length = rows.lengths.clamp(max=last)

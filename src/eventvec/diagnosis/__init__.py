@@ -1,26 +1,28 @@
-"""Does the data meet what a method assumes: asked before anything is trained.
+"""Checks, before anything is trained, whether the data meets what a method assumes.
 
 ::
 
-    lengths   lengths against a power law; Theorem 1 of the CoLES paper in numbers; what slices do to lengths
-    repeat    do events repeat: divergence of event types within and between entities, at matched lengths
-    order     is order readable: adjacent windows, over all fields and by each
-    clocks    columns from which order leaks: counters, dates, ages, ids
-    estimate  numbers with intervals, by drawing entities again; the threshold
-    probe     diagnose: all of it, and a verdict per method
-    result    Diagnosis: to_dict for a file, render for a terminal
-    render    its parts in the terminal
-    page      the same as an HTML page
+    checks        `diagnose`: every check on one data set, and a verdict per method
+    lengths       the power law that fits the sequence lengths best
+    slicing       Theorem 1 of the CoLES paper, and how drawing slices changes the length distribution
+    repetition    whether events repeat: divergence of event types within and between entities
+    window_order  whether a linear model can order adjacent windows, from all fields and from each
+    clocks        columns that reveal the order by themselves: counters, dates, ages, ids
+    bootstrap     estimates with intervals, by resampling entities
+    verdicts      `Diagnosis` and `Verdict`: plain values for a file, text for a terminal
+    console       the tables of a diagnosis in a terminal
+    html_page     a diagnosis as an HTML page
 """
 
 from __future__ import annotations
 
+from eventvec.diagnosis.bootstrap import MET, Estimate
 from eventvec.diagnosis.checks import diagnose
 from eventvec.diagnosis.clocks import clock
-from eventvec.diagnosis.estimate import MET, Estimate
-from eventvec.diagnosis.lengths import power_law, slice_lengths, theorem1
-from eventvec.diagnosis.page import page, write_page
+from eventvec.diagnosis.html_page import page, write_page
+from eventvec.diagnosis.lengths import power_law
 from eventvec.diagnosis.repetition import repeatability
+from eventvec.diagnosis.slicing import slice_lengths, theorem1
 from eventvec.diagnosis.verdicts import Diagnosis, Verdict
 from eventvec.diagnosis.window_order import irreversibility
 

@@ -1,4 +1,4 @@
-"""`diagnose`: all checks on one data set, and what they say about methods."""
+"""`diagnose`: every check on one data set, and a verdict per method."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import TypeVar
 
 import torch
 
-from eventvec.config import suggest
 from eventvec.dataset import Dataset
-from eventvec.diagnosis.estimate import MET
-from eventvec.diagnosis.lengths import PowerLaw, SliceLengths, power_law, slice_lengths, theorem1
+from eventvec.diagnosis.bootstrap import MET
+from eventvec.diagnosis.lengths import PowerLaw, power_law
 from eventvec.diagnosis.repetition import Repeatability, repeatability
+from eventvec.diagnosis.slicing import SliceLengths, slice_lengths, theorem1
 from eventvec.diagnosis.verdicts import Diagnosis, Verdict
-from eventvec.diagnosis.window_order import Irreversibility, irreversibility
+from eventvec.diagnosis.window_order import Field, Irreversibility, irreversibility
 from eventvec.errors import DataError
-from eventvec.views import at_least
+from eventvec.views.draws import at_least
+from eventvec.views.sizes import slice_bounds
 
 T = TypeVar("T")
 
 TIED = 0.1
-"""Share of neighbouring events at one time from which a warning is given."""
+"""Share of consecutive events with equal times from which a note warns of them."""
 
 EVENTS = 1 << 23
-"""Events of the entities that are drawn, about, at most."""
+"""Approximate upper bound on the number of events of the sampled entities."""
 
 
 def diagnose(
@@ -33,28 +34,28 @@ def diagnose(
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Diagnosis:
-    """Return which method's assumptions a data set meets: CoLES's and the order methods'.
+    """Return which assumptions of CoLES and of the order-contrastive methods a data set meets.
 
-    `power_law`, `theorem1`, `slice_lengths`, `repeatability` and `irreversibility` say what is asked and when the
-    answer is yes; all thresholds were chosen before any data set was looked at. What cannot be asked of the data, such
-    as repeatability without a categorical column, has the reason in its verdict. Nothing is trained: seconds, and
-    memory for the events of the entities that are looked at.
+    `power_law`, `theorem1`, `slice_lengths`, `repeatability` and `irreversibility` describe the checks and their
+    criteria. All thresholds were chosen before any data set was looked at. If the data does not allow a check, such as
+    repeatability without a categorical column, the verdict gives the reason. Nothing is trained: a diagnosis takes
+    seconds, and memory for the events of the sampled entities.
 
     Args:
-        data: rows.
-        entities: how many are drawn for repeatability and order, at most, and fewer where they have more than about
-            eight million events; lengths are taken of all.
-        seed: of everything random.
-        progress: called with the number of checks done, the number in all and the next one's name.
+        data: The rows to check.
+        entities: Largest number of entities sampled for repeatability and order. Fewer are sampled if they have more
+            than about eight million events. Lengths are taken from all entities.
+        seed: Seed of everything random.
+        progress: Function called with the number of checks done, the number of all checks and the next one's name.
 
     Raises:
-        ConfigError: `entities` is below 1.
-        DataError: no entity has two events.
+        ConfigError: If `entities` is below 1.
+        DataError: If no entity has two events.
 
     Example:
         >>> from eventvec import datasets
-        >>> found = diagnose(datasets.flights()[0], entities=500)
-        >>> for verdict in found.verdicts:
+        >>> diagnosis = diagnose(datasets.flights()[0], entities=500)
+        >>> for verdict in diagnosis.verdicts:
         ...     print(f"{verdict.method:30} {verdict.met}")
         coles                          True
         coles with rejection_slices    False
@@ -64,118 +65,136 @@ def diagnose(
     x = data.sequences
     if x.longest < 2:
         raise DataError(
-            f"none of {len(x):,} entities has two events; a history needs two at least. Is the key the entity, or "
-            "the event?"
+            f"at least one entity must have two events, but none of {len(x):,} has; check that the key column names "
+            "the entity and not the event"
         )
     rng = torch.Generator().manual_seed(seed)
     lengths = x.lengths.cpu()
     drawn = torch.randperm(len(x), generator=rng)[:entities]
-    part = data[drawn[lengths[drawn].cumsum(0) - lengths[drawn] < EVENTS].sort()[0]]
-    names = [field.name for field in data.schema.categorical]
-    checks = ["lengths", *names, "order"]
+    sample = data[drawn[lengths[drawn].cumsum(0) - lengths[drawn] < EVENTS].sort()[0]]
+    columns = [field.name for field in data.schema.categorical]
+    checks = ["lengths", *columns, "order"]
 
-    def tell(done: int) -> None:
+    def report(done: int) -> None:
         if progress:
             progress(done, len(checks), checks[min(done, len(checks) - 1)])
 
-    tell(0)
-    law, no_law = _ask(lambda: power_law(lengths.numpy()))
-    least = int(suggest(x, {})["method"]["views"]["shortest"])
-    slices, _ = _ask(lambda: slice_lengths(lengths.numpy(), least))
-    repeated, why = [], []
-    for done, name in enumerate(names, 1):
-        tell(done)
-        found, sentence = _ask(lambda name=name: repeatability(part, name, rng))  # type: ignore[misc]
-        repeated += [found] if found else []
-        why += [sentence] if sentence else []
-    tell(len(checks) - 1)
-    order, no_order = _ask(lambda: irreversibility(part, rng))
-    tell(len(checks))
-    verdicts = (_repeats(repeated, why), _lengths(law, slices, no_law), _ordered(order, no_order))
-    few = f"repeatability and order were asked of {len(part):,} of {len(data):,} entities, drawn with seed {seed}"
-    notes = ([few] if len(part) < len(data) else []) + (why if repeated else []) + _warnings(repeated, order)
+    report(0)
+    law, no_law = _result_or_reason(lambda: power_law(lengths.numpy()))
+    slices, _ = _result_or_reason(lambda: slice_lengths(lengths.numpy(), slice_bounds(x)[0]))
+    repeated, not_compared = [], []
+    for done, column in enumerate(columns, 1):
+        report(done)
+        result, reason = _result_or_reason(lambda column=column: repeatability(sample, column, rng))  # type: ignore[misc]
+        repeated += [result] if result else []
+        not_compared += [reason] if reason else []
+    report(len(checks) - 1)
+    order, no_order = _result_or_reason(lambda: irreversibility(sample, rng))
+    report(len(checks))
+    verdicts = (_repetition(repeated, not_compared), _lengths(law, slices, no_law), _order(order, no_order))
+    notes = (not_compared if repeated else []) + _warnings(repeated, order)
+    if len(sample) < len(data):
+        share = f"{len(sample):,} of {len(data):,} entities"
+        notes = [f"repetition and order were checked on a random sample of {share} (seed {seed})", *notes]
     bounds = theorem1(law.alpha, law.shortest) if law else None
     return Diagnosis(
-        len(data), x.total, len(part), seed, law, bounds, slices, tuple(repeated), order, verdicts, tuple(notes)
+        len(data), x.total, len(sample), seed, law, bounds, slices, tuple(repeated), order, verdicts, tuple(notes)
     )
 
 
-def _ask(check: Callable[[], T]) -> tuple[T | None, str]:
-    """Return what a check finds, or the sentence that says why it cannot be asked of this data."""
+def _result_or_reason(check: Callable[[], T]) -> tuple[T | None, str]:
+    """Return the result of a check, or the reason why the data does not allow it."""
     try:
         return check(), ""
     except DataError as error:
         return None, str(error)
 
 
-def _repeats(found: list[Repeatability], why: list[str]) -> Verdict:
-    assumption = "an entity's events repeat: two slices of its history are alike"
-    telling = [r for r in found if not r.names_entities]
-    if not telling:
-        constant = ", ".join(repr(r.field) for r in found)
-        none = f"no categorical column changes within entities; {constant} names them" if found else "; ".join(why)
-        return Verdict("coles", assumption, None, none or "there is no categorical column to compare slices by")
-    best = max(telling, key=lambda r: (r.met, r.nearer.low))
+def _repetition(results: list[Repeatability], not_compared: list[str]) -> Verdict:
+    assumption = "events repeat, so that two slices of one history are similar"
+    informative = [r for r in results if not r.names_entities]
+    if not informative:
+        reason = "; ".join(not_compared) or "there is no categorical column by which slices can be compared"
+        if results:
+            identifying = ", ".join(repr(r.field) for r in results)
+            reason = f"no categorical column changes within entities; {identifying} identifies them"
+        return Verdict("coles", assumption, None, reason)
+    best = max(informative, key=lambda r: (r.met, r.nearer.low))
     within, between = best.medians
-    said = (
-        f"{best.field!r}: KL within {within:.2f} {'<' if within < between else '≥'} between {between:.2f}, difference "
-        f"{best.difference}; the own slice is nearer in {best.nearer}"
+    finding = (
+        f"in column {best.field!r}, the median KL divergence of two slices is {within:.2f} within entities and "
+        f"{between:.2f} between entities (difference {best.difference}); the slice of the same entity is more similar "
+        f"with probability {best.nearer}, threshold {MET}"
     )
-    return Verdict("coles", assumption, any(r.met for r in telling), said)
+    return Verdict("coles", assumption, any(r.met for r in informative), finding)
 
 
-def _lengths(law: PowerLaw | None, slices: SliceLengths | None, why: str) -> Verdict:
-    name, assumption = "coles with rejection_slices", "lengths follow a power law, so that slices keep it (Theorem 1)"
+def _lengths(law: PowerLaw | None, slices: SliceLengths | None, reason: str) -> Verdict:
+    method = "coles with rejection_slices"
+    assumption = "sequence lengths follow a power law, so that slices keep their distribution (Theorem 1)"
     if law is None:
-        return Verdict(name, assumption, None, why)
-    better = [n for n, other in (("log-normal", law.log_normal), ("exponential", law.exponential)) if other.better]
-    against = f"{' and '.join(better)} fits better" if better else "neither log-normal nor exponential fits better"
-    few = ", fewer than half" if 2 * law.tail < len(law.lengths) else ""
-    kept = ""
+        return Verdict(method, assumption, None, reason)
+    comparison = {
+        (False, False): "neither a log-normal nor an exponential distribution fits better",
+        (True, False): "a log-normal distribution fits better",
+        (False, True): "an exponential distribution fits better",
+        (True, True): "both a log-normal and an exponential distribution fit better",
+    }[law.log_normal.better, law.exponential.better]
+    few = ", which is fewer than half" if 2 * law.tail < len(law.lengths) else ""
+    finding = (
+        f"the power law has exponent −{-law.alpha:.2f} and covers the {law.tail:,} of {len(law.lengths):,} entities "
+        f"with at least {law.shortest:,} events{few}; {comparison}"
+    )
     if slices:
-        kept = (
-            f"; slices from {slices.shortest} events on change the law of lengths by {slices.rejection:.2f} "
+        finding += (
+            f"; slices of at least {slices.shortest} events change the length distribution by {slices.rejection:.2f} "
             f"(random_slices: {slices.fixed:.2f})"
         )
-    share = f"from {law.shortest:,} events on, {law.tail:,} of {len(law.lengths):,} entities{few}"
-    return Verdict(name, assumption, law.met, f"exponent −{-law.alpha:.2f} {share}; {against}{kept}")
+    return Verdict(method, assumption, law.met, finding)
 
 
-def _ordered(found: Irreversibility | None, why: str) -> Verdict:
-    name, assumption = "ocp, ocp_biased, pcl", "histories do not go back: the order of adjacent windows can be read"
-    if found is None:
-        return Verdict(name, assumption, None, why)
-    said = f"AUROC {found.auroc} for windows of {_times(found.window)}, threshold {MET}"
-    if found.carriers:
-        said += f"; carried by {', '.join(repr(f.name) for f in found.carriers[:5])}"
-    if found.clocks:
-        rest = f"{found.without_clocks} without" if found.without_clocks else "no other field"
-        said += f"; {', '.join(repr(f.name) for f in found.clocks)} would give the order away, leave out ({rest})"
-    return Verdict(name, assumption, found.met, said)
+def _order(result: Irreversibility | None, reason: str) -> Verdict:
+    method = "ocp, ocp_biased, pcl"
+    assumption = "histories do not go back, so that the order of adjacent windows can be predicted"
+    if result is None:
+        return Verdict(method, assumption, None, reason)
+    finding = f"the AUROC is {result.auroc} for windows of {_times(result.window)}, threshold {MET}"
+    if result.carriers:
+        finding += f"; columns that predict the order: {_names(result.carriers[:5])}"
+    if result.clocks:
+        rest = f"the AUROC is {result.without_clocks}" if result.without_clocks else "no other column is left"
+        finding += f"; clocks to leave out: {_names(result.clocks)} (without them, {rest})"
+    return Verdict(method, assumption, result.met, finding)
+
+
+def _warnings(repeated: list[Repeatability], order: Irreversibility | None) -> list[str]:
+    warnings = [
+        f"column {r.field!r} has only one value in {100 * r.constant:.0f} % of the entities; it identifies entities "
+        "and does not show that events repeat"
+        for r in repeated
+        if r.names_entities
+    ]
+    if order is None:
+        return warnings
+    warnings += [f"column {f.name!r} looks like a clock: {f.clock}" for f in order.clocks]
+    if order.skipped:
+        total = order.skipped + order.entities
+        warnings.append(
+            f"{order.skipped:,} of {total:,} entities were skipped in the check of order because they have fewer than "
+            f"two windows of {_times(order.window)}"
+        )
+    if order.tied >= TIED:
+        warnings.append(
+            f"{100 * order.tied:.0f} % of consecutive events have equal times, so their order is the table's; sop cuts "
+            "slices between such events and would learn this order if the table is sorted; windows of ocp keep them "
+            "together"
+        )
+    return warnings
 
 
 def _times(window: int) -> str:
     return "one distinct time" if window == 1 else f"{window} distinct times"
 
 
-def _warnings(repeated: list[Repeatability], order: Irreversibility | None) -> list[str]:
-    said = [
-        f"column {r.field!r} has one value in {100 * r.constant:.0f} % of the entities: it names them, and that it "
-        "repeats says nothing about events"
-        for r in repeated
-        if r.names_entities
-    ]
-    if order is None:
-        return said
-    said += [f"column {f.name!r} looks like a clock: {f.clock}" for f in order.clocks]
-    if order.skipped:
-        asked = order.skipped + order.entities
-        said.append(
-            f"skipped: {order.skipped:,} of {asked:,} entities, with fewer than two windows of {_times(order.window)}"
-        )
-    if order.tied >= TIED:
-        said.append(
-            f"{100 * order.tied:.0f} % of neighbouring events have the same time; their order is the table's, and sop, "
-            "which cuts between events, would learn it if the table is sorted; windows of ocp keep them together"
-        )
-    return said
+def _names(fields: tuple[Field, ...]) -> str:
+    return ", ".join(repr(field.name) for field in fields)

@@ -1,7 +1,8 @@
-"""Columns that are clocks: counters, dates, ages and ids that rise, from which the order of events can be read off.
+"""Columns that reveal the order of events by themselves: counters, dates, ages and ids that rise.
 
-A model that is to learn order from such a column learns nothing else. What is *not* here: columns that never go back
-because the entity does not, such as the stage of a disease; they move seldom, and not at the pace of time.
+A model that learns order from such a column, called a clock here, learns nothing else. A column that never goes back
+because the entity does not, such as the stage of a disease, is not a clock: it changes seldom, and not at the pace of
+time.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from eventvec.schema import FIRST, Categorical
 from eventvec.sequences import Sequences
 
 FEWEST = 30
-"""Moves of a column from which anything is concluded."""
+"""Smallest number of changes from which a column is judged."""
 
 ONE_WAY = 0.99
-"""Share of a clock's moves that go its way."""
+"""Smallest share of a clock's changes that have the same sign."""
 
 OFTEN = 0.5
-"""A column that goes one way and moves at this share of the steps in time is a clock."""
+"""A column that goes one way is a clock if it changes at this share of the steps in time."""
 
 PACE = 0.9
-"""So is one of whose variance within entities time, or the number of the event, explains this share."""
+"""It is a clock, too, if time or the event number explains this share of its variance within entities."""
 
 
 def clock(x: Sequences, values: Tensor) -> str:
-    """Return why a column is a clock; an empty text if it is not.
+    """Return the reason why a column is a clock, or an empty string if it is not one.
 
-    A clock's moves go one way, nearly always, and either it moves at most steps (a counter, a date, an id) or time or
-    the number of the event explains it, with one slope for all entities (an age in years). Events at one time are in
-    no order; the steps that count are those at which time goes on.
+    Nearly all changes of a clock have the same sign. In addition, it either changes at most steps in time (a counter, a
+    date, an id), or time or the event number explains it with one slope for all entities (an age in years). Events at
+    the same time have no order, so a step is a pair of consecutive events with different times.
 
     Args:
-        x: rows with a column `time`.
+        x: Rows with a column `time`.
         values: `(total,)` numbers, one per event in row order, NaN where missing.
 
     Example:
@@ -43,31 +44,31 @@ def clock(x: Sequences, values: Tensor) -> str:
         'it rises at 100 % of the steps in time'
         >>> clock(x, torch.rand(120, generator=torch.Generator().manual_seed(0)))
         ''
-        >>> stage = torch.arange(120.0) % 40 // 20  # goes up once, in the middle
+        >>> stage = torch.arange(120.0) % 40 // 20  # rises once, in the middle
         >>> clock(x, stage)
         ''
     """
     row, time = x.rows(), x.values("time").double()
     known = ~values.isnan()
-    row, time, values, place = row[known], time[known], values[known].double(), x.steps()[known].double()
+    row, time, values, number = row[known], time[known], values[known].double(), x.steps()[known].double()
     step = (row[1:] == row[:-1]) & (time[1:] > time[:-1])
     change = values.diff()[step]
     up, down = int((change > 0).sum()), int((change < 0).sum())
     if up + down < FEWEST or max(up, down) < ONE_WAY * (up + down):
         return ""
-    way, often = "rises" if up > down else "falls", (up + down) / len(change)
+    direction, often = "rises" if up > down else "falls", (up + down) / len(change)
     if often >= OFTEN:
-        return f"it {way} at {100 * often:.0f} % of the steps in time"
-    for name, of in (("time", time), ("the number of the event", place)):
-        if (share := _explained(row, of, values, len(x))) >= PACE:
-            return f"it {way} only, and {name} explains {100 * share:.0f} % of it"
+        return f"it {direction} at {100 * often:.0f} % of the steps in time"
+    for name, predictor in (("time", time), ("the event number", number)):
+        if (share := _explained(row, predictor, values, len(x))) >= PACE:
+            return f"it only {direction}, and {name} explains {100 * share:.0f} % of its variance within entities"
     return ""
 
 
 def ranks(field: Categorical) -> Tensor:
-    """Return `(size,)` what each code of a category stands for as a number, or the rank of its text; else NaN.
+    """Return `(size,)` the number that each code of a category stands for, or else the rank of its text.
 
-    So a counter, a year or a date that was read as a category can be seen to be a clock.
+    This shows whether a counter, a year or a date that was read as a category is a clock. Reserved codes give NaN.
 
     Example:
         >>> from eventvec.schema import Categorical
@@ -82,8 +83,8 @@ def ranks(field: Categorical) -> Tensor:
     return torch.cat([torch.full((FIRST,), float("nan"), dtype=torch.float64), torch.from_numpy(numbers)])
 
 
-def _explained(row: Tensor, of: Tensor, values: Tensor, n: int) -> float:
-    """Return the share of the values' variance within rows that one slope explains."""
+def _explained(row: Tensor, predictor: Tensor, values: Tensor, n: int) -> float:
+    """Return the share of the values' variance within rows that a common slope on the predictor explains."""
     count = torch.bincount(row, minlength=n).clamp(min=1)
-    a, b = (v - (torch.bincount(row, v, minlength=n) / count)[row] for v in (of, values))
+    a, b = (v - (torch.bincount(row, v, minlength=n) / count)[row] for v in (predictor, values))
     return float((a @ b).square() / ((a @ a) * (b @ b)).clamp(min=1e-300))

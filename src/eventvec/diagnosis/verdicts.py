@@ -1,29 +1,29 @@
-"""What a diagnosis found: as plain values for a file, and in the terminal; `page` shows it too."""
+"""The result of a diagnosis, as plain values for a file and as tables for a terminal; `html_page` draws it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eventvec.diagnosis import render
-from eventvec.diagnosis.lengths import PowerLaw, SliceLengths, Theorem1
+from eventvec.diagnosis import console
+from eventvec.diagnosis.lengths import PowerLaw
 from eventvec.diagnosis.repetition import Repeatability
+from eventvec.diagnosis.slicing import SliceLengths, Theorem1
 from eventvec.diagnosis.window_order import Irreversibility
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
-    from rich.table import Table
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the data meets what a method assumes.
+    """Whether the data meets an assumption of a method.
 
     Args:
-        method: its name, and with what option.
-        assumption: in words.
-        met: None if it could not be checked.
-        found: the numbers, or why it could not be checked.
+        method: Name of the method, with its option.
+        assumption: The assumption in words.
+        met: Whether the assumption is met; None if it could not be checked.
+        found: The numbers behind the verdict, or the reason why the assumption could not be checked.
 
     Example:
         >>> Verdict("coles", "events repeat", None, "there is no categorical column").to_dict()["met"] is None
@@ -36,26 +36,26 @@ class Verdict:
     found: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return plain values that JSON can hold."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Which method's assumptions the data meets; returned by `diagnose`.
+    """Which assumptions the data meets; returned by `diagnose`.
 
     Args:
-        entities: rows of the data.
-        events: of these rows.
-        looked_at: entities that repeatability and order were asked of.
-        seed: of everything random.
-        power_law: of the lengths; None if there is none to fit.
-        theorem1: its bounds, for that law.
-        slices: what slices do to these lengths.
-        repeatability: one per categorical column that could be compared.
-        irreversibility: None if it could not be asked.
-        verdicts: one per assumption.
-        notes: sentences about what was left out or counted, and warnings.
+        entities: Number of rows.
+        events: Number of events.
+        looked_at: Number of entities that were checked for repeatability and order.
+        seed: Seed of everything random.
+        power_law: The power law of the lengths; None if none could be fitted.
+        theorem1: The bounds of Theorem 1 for that power law.
+        slices: How far slices change the length distribution.
+        repeatability: One result per categorical column that could be compared.
+        irreversibility: Whether order can be predicted; None if this could not be checked.
+        verdicts: One verdict per assumption.
+        notes: What was sampled or left out, and warnings.
 
     Example:
         >>> from eventvec import datasets
@@ -64,8 +64,8 @@ class Diagnosis:
         >>> Console(width=100).print(diagnose(datasets.flights()[0][:400]).render())
         400 entities · ... events
         ...
-         coles ... an entity's events repeat...
-        Lengths...
+         coles ... events repeat...
+        Sequence lengths...
     """
 
     entities: int
@@ -81,52 +81,34 @@ class Diagnosis:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values that JSON can hold; the contract of ``eventvec diagnose --json``."""
-        parts = ("power_law", "theorem1", "slices", "irreversibility")
-        found = {name: getattr(self, name) for name in parts}
+        """Return plain values that JSON can hold, as ``eventvec diagnose --json`` prints them."""
+        names = ("power_law", "theorem1", "slices", "irreversibility")
+        parts = {name: getattr(self, name) for name in names}
         return {
             **{name: getattr(self, name) for name in ("entities", "events", "looked_at", "seed")},
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
-            **{name: part and part.to_dict() for name, part in found.items()},
+            **{name: part and part.to_dict() for name, part in parts.items()},
             "repeatability": [part.to_dict() for part in self.repeatability],
             "notes": list(self.notes),
         }
 
     def render(self) -> Group:
-        """Return tables and histograms for a `rich` console to print."""
+        """Return tables and histograms that a `rich` console can print."""
         from rich.console import Group
         from rich.text import Text
 
+        rows = [(v.method, v.assumption, v.met, v.found) for v in self.verdicts]
         parts: list[RenderableType] = [Text(f"{self.entities:,} entities · {self.events:,} events", "bold")]
-        parts.append(_table(self.verdicts))
+        parts.append(console.verdicts_table(rows))
         if self.power_law:
-            title = "Lengths (bars grow with the logarithm; · is the power law)"
-            parts += [Text(title, "bold"), render.lengths_table(self.power_law)]
+            title = "Sequence lengths (bars on a logarithmic scale; · marks the power law)"
+            parts += [Text(title, "bold"), console.lengths_table(self.power_law)]
         if self.theorem1:
-            parts.append(Text(_bounds(self.theorem1)))
+            parts.append(Text(console.theorem1_sentence(self.theorem1)))
         if self.repeatability:
-            title = "Do events repeat? KL of event types, nats, medians"
-            parts += [Text(title, "bold"), render.repeats_table(self.repeatability)]
+            title = "Do events repeat? Median KL divergence of event types within and between entities, in nats"
+            parts += [Text(title, "bold"), console.repetition_table(self.repeatability)]
         if self.irreversibility:
-            title = "Can order be read? AUROC of adjacent windows"
-            parts += [Text(title, "bold"), render.order_table(self.irreversibility)]
+            title = "Can order be predicted? AUROC of a linear model on adjacent windows"
+            parts += [Text(title, "bold"), console.order_table(self.irreversibility)]
         return Group(*parts, *(Text(f"note: {note}") for note in self.notes))
-
-
-def _table(verdicts: tuple[Verdict, ...]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("method", "assumes that", "met", "found")
-    colours = {True: "green", False: "red", None: "yellow"}
-    for v in verdicts:
-        table.add_row(v.method, v.assumption, Text(render.answer(v.met), colours[v.met]), Text(v.found))
-    return table
-
-
-def _bounds(t: Theorem1) -> str:
-    return (
-        f"Theorem 1 at exponent −{-t.alpha:.2f}, from {t.shortest} events on: ratios {t.least:.3f} to {t.most:.3f}, "
-        f"{'within' if t.within else 'outside'} its bounds (lower {t.lower:.3f}, as stated {t.lower_statement:.3f}); "
-        f"distance of laws {t.rejection:.3f}, of random_slices {t.fixed:.3f}"
-    )

@@ -1,39 +1,41 @@
-"""Is order readable: can a linear model tell which of two adjacent windows of a history came first?
+"""Whether order can be predicted: can a linear model tell which of two adjacent windows of a sequence came first?
 
-Order-contrastive methods (Agrawal et al. 2022) learn from histories that do not go back. Where even the difference of
-two windows' averages tells their order, they have something to learn; where only a clock does, they learn the clock.
+Order-contrastive methods (Agrawal et al. 2022) learn from histories that do not go back. Where a linear model can order
+two windows by their averages, such methods have something to learn. Where it needs a clock for that, they learn only
+the clock (see `clocks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from eventvec.config import suggest
 from eventvec.dataset import Dataset
+from eventvec.diagnosis.bootstrap import MET, Estimate, estimate
 from eventvec.diagnosis.clocks import clock, ranks
-from eventvec.diagnosis.estimate import MET, Estimate, estimate
 from eventvec.errors import DataError
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
-from eventvec.views import at_least, during, moments, restart_gap
+from eventvec.views import distinct_times, during, restart_gap
+from eventvec.views.draws import at_least
+from eventvec.views.sizes import window_length
 
 VALUES = 50
-"""Values of a categorical column whose shares are features, the most frequent ones; fewer if there are many columns."""
+"""Number of most frequent values of a categorical column whose shares are features; fewer if there are many columns."""
 
 FEATURES = 1500
-"""Features of all categorical columns, about, at most."""
+"""Approximate upper bound on the number of features of all categorical columns."""
 
 WORDS = 256
-"""Features into which the words of a text column are hashed."""
+"""Number of features into which the words of a text column are hashed."""
 
 READ_OFF = 0.98
-"""A field that alone orders windows as well as this is taken for a clock, whatever it looks like."""
+"""A field counts as a clock if it alone orders windows with an AUROC above this."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,9 @@ class Field:
     """How well one field alone orders adjacent windows.
 
     Args:
-        name: of the column.
-        auroc: chance that it puts a pair in order before one out of order; 0.5 is guessing.
-        clock: why it is a clock, empty if it is none.
+        name: The column.
+        auroc: Probability that a pair in order gets a higher score than a pair out of order; 0.5 is guessing.
+        clock: The reason why the field is a clock, or an empty string.
     """
 
     name: str
@@ -53,17 +55,17 @@ class Field:
 
 @dataclass(frozen=True)
 class Irreversibility:
-    """How well adjacent windows are ordered; returned by `irreversibility`.
+    """How well a linear model orders adjacent windows; returned by `irreversibility`.
 
     Args:
-        window: consecutive distinct times in a window.
-        entities: with two windows or more.
-        skipped: entities with fewer.
-        pairs: of adjacent windows.
-        tied: share of neighbouring events that have the same time.
-        auroc: of all fields together.
-        without_clocks: the same without the fields that are clocks; None if there are none, or no other field.
-        fields: the best first.
+        window: Number of consecutive distinct times in a window.
+        entities: Number of entities with at least two windows.
+        skipped: Number of entities with fewer.
+        pairs: Number of pairs of adjacent windows.
+        tied: Share of consecutive events that have the same time.
+        auroc: AUROC of all fields together.
+        without_clocks: AUROC without the fields that are clocks; None if there are no clocks or no other fields.
+        fields: The fields, with the highest AUROC first.
     """
 
     window: int
@@ -77,21 +79,21 @@ class Irreversibility:
 
     @property
     def clocks(self) -> tuple[Field, ...]:
-        """Fields from which the order can be read off."""
+        """The fields that are clocks."""
         return tuple(field for field in self.fields if field.clock)
 
     @property
     def carriers(self) -> tuple[Field, ...]:
-        """Fields that alone order windows better than `MET` and are no clocks."""
+        """The fields that alone order windows better than `MET` and are not clocks."""
         return tuple(field for field in self.fields if field.auroc.clear and not field.clock)
 
     @property
     def met(self) -> bool:
-        """Whether the interval lies above `MET` and no field is a clock."""
+        """Whether the interval of the AUROC lies above `MET` and no field is a clock."""
         return self.auroc.clear and not self.clocks
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
+        """Return plain values that JSON can hold."""
         rest = self.without_clocks
         return {
             **{name: getattr(self, name) for name in ("window", "entities", "skipped", "pairs", "tied", "met")},
@@ -105,73 +107,83 @@ class Irreversibility:
 def irreversibility(
     data: Dataset, rng: torch.Generator, *, window: int | None = None, pairs: int = 8, folds: int = 5
 ) -> Irreversibility:
-    """Return how well a linear model on the difference of adjacent windows orders them, over all fields and by each.
+    """Return how well a linear model orders adjacent windows, from all fields together and from each alone.
 
-    A window is `window` consecutive distinct times with all their events: the order of events at one time is the
-    table's, not the entity's. Its features are means of scaled numbers and the share that is missing, shares of the
-    most frequent codes, hashed words of text columns (weighted by how rare they are), and the mean interval between
-    its events. The model is least squares on the difference later − earlier against 1, which is the linear
-    discriminant of pairs in order against the same pairs swapped; it has no intercept, so it cannot prefer a slot. It
-    is tested on entities that it did not see, and the AUROC counts each pair in both orders. The interval draws
-    entities again, but trains no model again, which makes it too narrow: on 40 tables without any order it held 0.5 in
-    80 %. Its lower end was .508 at most there; the threshold, .55, is beyond that.
+    A window is `window` consecutive distinct times with all their events, because the order of events at the same time
+    is the table's and not the entity's. The features of a window are the means of scaled numeric columns and their
+    shares of missing values, the shares of the most frequent codes, hashed words of text columns (weighted by inverse
+    document frequency), and the mean interval between events.
 
-    Relations: `repeatability` asks the opposite, whether a history goes on as it was; both can hold.
+    The model is a least-squares fit of the difference later − earlier to 1, which is the linear discriminant of pairs
+    in order against the same pairs swapped. It has no intercept, so it cannot prefer a position. It is tested on
+    entities that it was not trained on, and the AUROC counts each pair in both orders.
+
+    The interval comes from a bootstrap over entities that does not train the model again, so it is too narrow: on 40
+    tables without any order it contained 0.5 in 80 % of the cases. Its lower end was at most .508 there, well below the
+    threshold of .55.
+
+    Relations: `repeatability` checks the opposite, whether a history stays the same. Both can hold.
 
     Args:
-        data: rows.
-        rng: of pairs, folds and intervals.
-        window: distinct times in a window; by the rule of `config.suggest` (a tenth of the median) if not given.
-        pairs: drawn per entity, without replacement, at most.
-        folds: of entities.
+        data: The rows to check.
+        rng: Generator for pairs, folds and intervals.
+        window: Number of distinct times in a window. By default, `views.sizes.window_length` sets it: a tenth of the
+            median history.
+        pairs: Largest number of pairs per entity, drawn without replacement.
+        folds: Number of folds of entities.
 
     Raises:
-        ConfigError: the window is below 1.
-        DataError: too few entities have two windows, or nothing differs between windows.
+        ConfigError: If `window` is below 1.
+        DataError: If fewer than two entities per fold have two windows, or windows do not differ.
 
     Example:
         >>> from eventvec import datasets
-        >>> found = irreversibility(datasets.flights()[0][:300], torch.Generator().manual_seed(0))
-        >>> found.met, found.clocks
+        >>> order = irreversibility(datasets.flights()[0][:300], torch.Generator().manual_seed(0))
+        >>> order.met, order.clocks
         (False, ())
     """
     x = data.sequences.to("cpu")
-    times = moments(x)
-    window = suggest(x, {"method": {"name": "ocp"}})["method"]["length"] if window is None else window
+    times = distinct_times(x)
+    window = window_length(x) if window is None else window
     at_least("window", window, 1)
-    enough = times.lengths >= 2 * window
-    entities = int(enough.sum())
+    entities = int((times.lengths >= 2 * window).sum())
     if entities < 2 * folds:
-        size, shorter = (f"{window} distinct times", ", or shorter windows") if window > 1 else ("one time", "")
+        size, hint = (f"{window} distinct times", "shorter windows or ") if window > 1 else ("one distinct time", "")
         raise DataError(
-            f"{entities:,} of {len(x):,} entities have two windows of {size}; whether order can be read needs "
-            f"{2 * folds} of them{shorter}"
+            f"to tell whether order can be predicted, {2 * folds} entities need two windows of {size}, but only "
+            f"{entities:,} of {len(x):,} have them; use {hint}more data"
         )
     views, source = _adjacent(x, times, window, pairs, rng)
-    parts = {name: part for name, part in _features(data, views) if part.any()}
-    if not parts:
-        raise DataError("nothing differs between adjacent windows: all events are alike, or no column was read")
-    entity = source.unique(return_inverse=True)[1]  # those with a pair, from 0
-    model = _Model(torch.cat(list(parts.values()), 1), entity, folds, rng)
-    ends = torch.tensor([part.shape[1] for part in parts.values()]).cumsum(0).tolist()
-    places = {n: torch.arange(end - parts[n].shape[1], end) for n, end in zip(parts, ends, strict=True)}
-    clocks = dict(_clocks(data, x))
+    features = {name: values for name, values in _features(data, views) if values.any()}
+    if not features:
+        raise DataError("adjacent windows do not differ: either all events are alike, or no column was read")
+    entity = source.unique(return_inverse=True)[1]  # the entities with a pair, numbered from 0
+    model = _Model(torch.cat(list(features.values()), 1), entity, folds, rng)
+    ends = torch.tensor([values.shape[1] for values in features.values()]).cumsum(0).tolist()
+    places = {n: torch.arange(end - features[n].shape[1], end) for n, end in zip(features, ends, strict=True)}
+    reasons = dict(_clocks(data, x))
     fields = []
     for name, place in places.items():
-        alone = estimate(_auroc(model.scores(place)), entity, rng)
-        why = "alone it orders nearly every pair" if alone.low > READ_OFF else ""
-        fields.append(Field(name, alone, clocks.get(name) or why))
+        auroc = estimate(_auroc(model.scores(place)), entity, rng)
+        alone = "it alone orders nearly every pair" if auroc.low > READ_OFF else ""
+        fields.append(Field(name, auroc, reasons.get(name) or alone))
     fields.sort(key=lambda field: -field.auroc.value)
-    every = estimate(_auroc(model.scores(torch.arange(ends[-1]))), entity, rng)
-    kept = [places[field.name] for field in fields if not field.clock]
-    partly = 0 < len(kept) < len(fields)
-    rest = estimate(_auroc(model.scores(torch.cat(kept).sort()[0])), entity, rng) if partly else None
+    overall = estimate(_auroc(model.scores(torch.arange(ends[-1]))), entity, rng)
+    others = [places[field.name] for field in fields if not field.clock]
+    without_clocks = None
+    if 0 < len(others) < len(fields):
+        without_clocks = estimate(_auroc(model.scores(torch.cat(others).sort()[0])), entity, rng)
     tied = 1 - (times.total - len(times)) / max(x.total - len(x), 1)
-    return Irreversibility(window, entities, len(x) - entities, len(source), tied, every, rest, tuple(fields))
+    return Irreversibility(
+        window, entities, len(x) - entities, len(source), tied, overall, without_clocks, tuple(fields)
+    )
 
 
 class _Model:
-    """Least squares of 1 on differences, held-out fold by fold; any subset of the features from the same products."""
+    """Least squares of 1 on differences, fold by fold.
+
+    The matrix products are computed once and serve a model of any subset of the features.
+    """
 
     def __init__(self, difference: Tensor, entity: Tensor, folds: int, rng: torch.Generator) -> None:
         scale = difference.square().mean(0).sqrt()
@@ -179,28 +191,28 @@ class _Model:
         self.fold = (torch.randperm(int(entity.max()) + 1, generator=rng) % folds)[entity]
         parts = [self.x[self.fold == k] for k in range(folds)]
         self.products = torch.stack([part.T @ part for part in parts])  # (folds, features, features)
-        self.sums = torch.stack([part.sum(0) for part in parts])
+        self.sums = torch.stack([part.sum(0) for part in parts])  # (folds, features)
 
     def scores(self, features: Tensor) -> Tensor:
-        """Return `(n,)` how much each pair looks in order, by a model of these features that did not see its entity."""
+        """Return `(n,)` scores, higher for pairs in order, from models of these features without the pair's fold."""
         products, sums = self.products[:, features][:, :, features], self.sums[:, features]
         ridge = len(features) * torch.eye(len(features), dtype=torch.float64)
         weights = torch.linalg.solve(products.sum(0) - products + ridge, sums.sum(0) - sums)  # (folds, features)
-        found: Tensor = (self.x[:, features] * weights[self.fold]).sum(1)
-        return found
+        scores: Tensor = (self.x[:, features] * weights[self.fold]).sum(1)
+        return scores
 
 
-def _auroc(score: Tensor) -> Any:
-    """Return a function from weights `(draws, n)` to the AUROCs `(draws,)` of pairs in order against them swapped."""
+def _auroc(score: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return a function from weights `(draws, n)` to AUROCs `(draws,)` of pairs in order against swapped ones."""
     values, place = torch.cat([score, -score]).unique(return_inverse=True)
     n = len(score)
 
     def weighted(weight: Tensor) -> Tensor:
         weight = weight.double()
         zeros = weight.new_zeros(len(weight), len(values))
-        right, wrong = zeros.index_add(1, place[:n], weight), zeros.index_add(1, place[n:], weight)
-        below = wrong.cumsum(1) - wrong / 2
-        return (right * below).sum(1) / weight.sum(1).square()
+        in_order, swapped = zeros.index_add(1, place[:n], weight), zeros.index_add(1, place[n:], weight)
+        below = swapped.cumsum(1) - swapped / 2
+        return (in_order * below).sum(1) / weight.sum(1).square()
 
     return weighted
 
@@ -208,12 +220,12 @@ def _auroc(score: Tensor) -> Any:
 def _adjacent(
     x: Sequences, times: Sequences, window: int, pairs: int, rng: torch.Generator
 ) -> tuple[Sequences, Tensor]:
-    """Return `2n` windows, the earlier ones and then the later ones, and `(n,)` the row of each pair."""
-    count = (times.lengths // window - 1).clamp(min=0)  # pairs of neighbours in each row
+    """Return `2n` windows, first the earlier and then the later ones, and `(n,)` the row of each pair."""
+    count = (times.lengths // window - 1).clamp(min=0)  # number of adjacent pairs in each row
     phase = (torch.rand(len(x), generator=rng) * (times.lengths % window + 1)).long()
     grid = Sequences({}, count.cumsum(0) - count, count)
     order = torch.rand(grid.total, generator=rng).argsort()
-    order = order[grid.rows()[order].argsort(stable=True)]  # shuffled inside rows, which stay in place
+    order = order[grid.rows()[order].argsort(stable=True)]  # shuffled within each row
     drawn = order[grid.steps() < pairs].sort()[0]
     row = grid.rows()[drawn]
     first = phase[row] + window * grid.steps()[drawn]
@@ -224,7 +236,7 @@ def _features(data: Dataset, views: Sequences) -> Iterator[tuple[str, Tensor]]:
     """Yield the name of each field and the differences later − earlier of its features, `(n, features)`."""
     views, schema = restart_gap(views), data.schema
     row, width = views.rows(), views.lengths.clamp(min=1).unsqueeze(1)
-    kept = min(VALUES, FEATURES // max(len(schema.categorical), 1)) + FIRST
+    frequent = min(VALUES, FEATURES // max(len(schema.categorical), 1)) + FIRST
     fields: tuple[Numeric | Categorical, ...] = (*schema.numeric, *schema.categorical, schema.gap)
     for field in fields:
         if field.name not in views.columns:
@@ -234,21 +246,21 @@ def _features(data: Dataset, views: Sequences) -> Iterator[tuple[str, Tensor]]:
             missing = value.isnan()
             sums = torch.bincount(row, value.nan_to_num(0), minlength=len(views))
             absent = torch.bincount(row, missing.double(), minlength=len(views)).unsqueeze(1)
-            mean = sums.unsqueeze(1) / (width - absent)  # NaN where all are missing
-            yield field.name, torch.cat([_later(mean).nan_to_num(0), _later(absent / width)], 1)
+            mean = sums.unsqueeze(1) / (width - absent)  # NaN where all values are missing
+            yield field.name, torch.cat([_change(mean).nan_to_num(0), _change(absent / width)], 1)
         else:
-            size = min(field.size, kept)
-            code = views.values(field.name).long().clamp(max=size)  # the rare ones together, and dropped
+            size = min(field.size, frequent)
+            code = views.values(field.name).long().clamp(max=size)  # rare codes share the last bin, which is dropped
             counts = torch.bincount(row * (size + 1) + code, minlength=len(views) * (size + 1)).view(len(views), -1)
-            yield field.name, _later(counts[:, :size] / width)
+            yield field.name, _change(counts[:, :size] / width)
     for name, column in views.columns.items():
         if isinstance(column, Sequences):
             words = _words(strings(column[views.flat()]))
-            yield name, _later(words.new_zeros(len(views), WORDS).index_add(0, row, words) / width)
+            yield name, _change(words.new_zeros(len(views), WORDS).index_add(0, row, words) / width)
 
 
 def _words(texts: list[str]) -> Tensor:
-    """Return `(n, WORDS)` the hashed words and pairs of words of texts, weighted by how rare they are."""
+    """Return `(n, WORDS)` hashed words and word pairs of texts, weighted by inverse document frequency."""
     from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 
     counts = HashingVectorizer(n_features=WORDS, ngram_range=(1, 2), norm=None).transform(texts)
@@ -256,13 +268,13 @@ def _words(texts: list[str]) -> Tensor:
 
 
 def _clocks(data: Dataset, x: Sequences) -> Iterator[tuple[str, str]]:
-    """Yield the name of each column and why it is a clock, empty if it is not; text and the interval are none."""
+    """Yield the name of each numeric and categorical column, and what `clock` returns for it."""
     for number in data.schema.numeric:
         yield number.name, clock(x, x.values(number.name))
     for category in data.schema.categorical:
         yield category.name, clock(x, ranks(category)[x.values(category.name).long()])
 
 
-def _later(features: Tensor) -> Tensor:
+def _change(features: Tensor) -> Tensor:
     earlier, later = features.chunk(2)
     return later - earlier

@@ -1,12 +1,30 @@
-"""Encoders: modules that turn rows of events into one vector per row; `ENCODERS` names them."""
+"""Encoders: modules that turn rows of events into one vector per row.
+
+::
+
+    interface      the protocols `Encoder` and `EventEncoding`
+    recurrent      GRU, LSTM                        transformer  with positions, and the CoLES paper's without
+    sets           sets of events or points         convolution  dilated convolutions
+    language       a language model over texts of event types and times
+    text           a BERT over free texts           backbones    where pre-trained models are found
+    aggregates     hand-crafted aggregates, an encoder without parameters
+    event_encoder  columns of a table to one vector per event
+    points         points (x, y) to one vector each
+    segments       which of two joined rows an event is from
+    heads          multi-layer perceptrons and projection heads
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.convolution import TemporalConvolution
-from eventvec.encoders.events import EventEncoder
+from eventvec.encoders.event_encoder import EventEncoder
+from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.language import LanguageEncoder
+from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
+from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
 from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
@@ -21,16 +39,23 @@ ENCODERS: Mapping[str, Callable[..., Any]] = {
     "transformer": Transformer,
     "transformer_paper": PaperTransformer,
 }
-"""One name per encoder, as a configuration names it."""
+"""The encoders by their names in a configuration."""
 
 __all__ = [
     "ENCODERS",
     "GRU",
     "LSTM",
+    "Aggregates",
+    "Encoder",
     "EventEncoder",
+    "EventEncoding",
+    "Images",
     "LanguageEncoder",
+    "Numbers",
     "PaperTransformer",
+    "PointEncoder",
     "Recurrent",
+    "Segmented",
     "SetEncoder",
     "TemporalConvolution",
     "TextEncoder",

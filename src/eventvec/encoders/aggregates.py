@@ -1,7 +1,7 @@
-"""Hand-crafted aggregates: counts, sums, means and deviations, the baseline that every embedding must beat.
+"""Hand-crafted aggregates: counts, sums, means and standard deviations, the baseline for every embedding.
 
-They are an encoder without parameters, so whatever takes an encoder takes them. They know neither the order of the
-events nor their times. Babaev et al. 2022, Appendix E.1, and the authors' public code.
+They are an encoder without parameters. They depend neither on the order of the events nor on their times. Babaev et
+al. 2022, Appendix E.1, and the authors' public code.
 """
 
 from __future__ import annotations
@@ -19,30 +19,34 @@ from eventvec.errors import ConfigError
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Sequences
 
-CELLS = 1 << 20
-"""About how many numbers one block of rows may take, counted as features plus events."""
+BLOCK_SIZE = 1 << 20
+"""The approximate size of a block of rows: its number of features plus its number of events."""
 
 
 class Aggregates(nn.Module):
-    """An encoder without parameters: what one would compute by hand from a row's events.
+    """An encoder without parameters that computes counts, sums, means and standard deviations of a row's events.
 
-    In this order: the number of events; per numeric column sum, mean and sample standard deviation of what is not
-    missing; per categorical column the count of each value, for each numeric column its mean and sample standard
-    deviation over the events with that value, and the number of distinct values (all unknown values are one value,
-    a missing one is none). Where there is nothing to average, and where a deviation lacks a second number, the
-    feature is 0; an empty row is all zeros.
+    The features are, in this order:
 
-    Sums are taken in float64 over differences from one of the cell's own numbers, so that large means do not swallow
-    small deviations and equal numbers deviate by exactly 0. Rows are worked in blocks, so that memory beyond the
-    result stays bounded. Apple's accelerator has no float64; rows that lie there are worked on the CPU.
+    - the number of events;
+    - for each numeric column: the sum, the mean and the sample standard deviation of the values that are not missing;
+    - for each categorical column: the count of each value; for each numeric column, its mean and its sample standard
+      deviation over the events with that value; and the number of distinct values, in which all unknown values count
+      as one and missing values do not count.
+
+    A mean over no values and a standard deviation over fewer than two are 0. An empty row gives zeros.
+
+    Sums are computed in float64 over differences from one of the values, so that a small standard deviation beside a
+    large mean is exact, and that of equal values is exactly 0. Rows are computed in blocks, so that memory beyond the
+    result is bounded. Apple's accelerator has no float64, so rows on it are computed on the CPU.
 
     Args:
-        schema: what the columns mean.
-        values: how many values of each categorical column get features of their own, the most frequent first; the
-            paper's public code takes up to 250. Each costs `1 + 2 * numeric columns` features.
+        schema: the meaning of the columns.
+        values: how many values of each categorical column get features, the most frequent first; the paper's public
+            code takes up to 250. Each value takes `1 + 2 * numeric columns` features.
 
     Raises:
-        ConfigError: `values` is negative.
+        ConfigError: If `values` is negative.
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric, Schema
@@ -69,7 +73,7 @@ class Aggregates(nn.Module):
     def __init__(self, schema: Schema, values: int = 200) -> None:
         super().__init__()
         if values < 0:
-            raise ConfigError(f"aggregates need values of 0 or more, not {values}")
+            raise ConfigError(f"values must be at least 0, got {values}")
         self.values = values
         self.numeric = tuple(column.name for column in schema.numeric)
         self.categorical = schema.categorical
@@ -81,7 +85,7 @@ class Aggregates(nn.Module):
         """Return the aggregates of each row, `(n, dim)` float32.
 
         Args:
-            x: rows with the schema's columns: int32 codes, and raw numbers with NaN where missing.
+            x: rows with the schema's columns: int32 codes, and raw numbers that are NaN where missing.
         """
         device = x.device
         if device.type == "mps":
@@ -98,17 +102,18 @@ class Aggregates(nn.Module):
         for number in numbers:
             parts.append(torch.stack(_moments(number, rows, n), 1))
         for column in self.categorical:
-            code, kept = x.values(column.name).long(), self._kept(column)
+            code, size = x.values(column.name).long(), self._n_values(column)
             counts = torch.bincount(rows * column.size + code, minlength=n * column.size).view(n, column.size)
-            parts.append(counts[:, FIRST : FIRST + kept])
-            own = (code >= FIRST) & (code < FIRST + kept)
-            cell = torch.where(own, rows * kept + code - FIRST, n * kept)
+            parts.append(counts[:, FIRST : FIRST + size])
+            has_features = (code >= FIRST) & (code < FIRST + size)
+            group = torch.where(has_features, rows * size + code - FIRST, n * size)
             for number in numbers:
-                parts += [part.view(n, kept) for part in _moments(number, cell, n * kept)[1:]]
+                parts += [part.view(n, size) for part in _moments(number, group, n * size)[1:]]
             parts.append((counts[:, UNKNOWN:] > 0).sum(1, keepdim=True))
         return torch.cat([part.float() for part in parts], dim=1)
 
-    def _kept(self, column: Categorical) -> int:
+    def _n_values(self, column: Categorical) -> int:
+        """Return how many values of a column get features."""
         return min(self.values, len(column.values))
 
     def _names(self) -> Iterator[str]:
@@ -116,17 +121,18 @@ class Aggregates(nn.Module):
         for name in self.numeric:
             yield from (f"{name}: sum", f"{name}: mean", f"{name}: std")
         for column in self.categorical:
-            own = [f"{column.name}={value}" for value in column.values[: self._kept(column)]]
-            yield from (f"{value}: count" for value in own)
+            conditions = [f"{column.name}={value}" for value in column.values[: self._n_values(column)]]
+            yield from (f"{condition}: count" for condition in conditions)
             for name in self.numeric:
-                yield from (f"{name} where {value}: {what}" for what in ("mean", "std") for value in own)
+                for statistic in ("mean", "std"):
+                    yield from (f"{name} where {condition}: {statistic}" for condition in conditions)
             yield f"{column.name}: distinct"
 
 
 def aggregate_features(
     data: Dataset, values: int = 200
 ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], tuple[str, ...]]:
-    """Return the aggregates of each entity, `(n, dim)`, and the name of each feature; see `Aggregates`.
+    """Return the aggregates of each entity, `(n, dim)`, and the names of the features; see `Aggregates`.
 
     Example:
         >>> import pyarrow as pa
@@ -140,25 +146,25 @@ def aggregate_features(
     return encoder(data.sequences).cpu().numpy(), encoder.names
 
 
-def _moments(values: Tensor, cell: Tensor, cells: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return sum, mean and sample standard deviation per cell, `(cells,)` each; cell number `cells` is dropped."""
-    cell = torch.where(values.isnan(), cells, cell)
-    count = torch.bincount(cell, minlength=cells + 1)
-    zeros = values.new_zeros(cells + 1)
-    pivot = zeros.scatter(0, cell, values)  # one of the cell's own numbers, whichever
-    pivot[cells] = 0
-    shifted = torch.where(cell == cells, 0, values) - pivot[cell]
-    total = zeros.index_add(0, cell, shifted)
+def _moments(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return sum, mean and sample standard deviation per group, `(groups,)` each; group number `groups` is dropped."""
+    group = torch.where(values.isnan(), groups, group)
+    count = torch.bincount(group, minlength=groups + 1)
+    zeros = values.new_zeros(groups + 1)
+    pivot = zeros.scatter(0, group, values)  # any one of the group's values
+    pivot[groups] = 0
+    shifted = torch.where(group == groups, 0, values) - pivot[group]
+    total = zeros.index_add(0, group, shifted)
     mean = total / count.clamp(min=1)
-    square = zeros.index_add(0, cell, (shifted - mean[cell]).square())
+    square = zeros.index_add(0, group, (shifted - mean[group]).square())
     std = (square / (count - 1).clamp(min=1)).sqrt()
-    return (pivot * count + total)[:cells], (pivot + mean)[:cells], std[:cells]
+    return (pivot * count + total)[:groups], (pivot + mean)[:groups], std[:groups]
 
 
 def _blocks(lengths: Tensor, width: int) -> Iterator[slice]:
-    """Yield consecutive rows that together have about `CELLS` features and events; at least one row each."""
+    """Yield consecutive rows that have about `BLOCK_SIZE` features and events in all, but at least one row."""
     ends = (lengths + width).cumsum(0)
-    sizes = torch.unique_consecutive((ends - 1) // CELLS, return_counts=True)[1]
+    sizes = torch.unique_consecutive((ends - 1) // BLOCK_SIZE, return_counts=True)[1]
     stops = sizes.cumsum(0).tolist()
     for start, stop in pairwise([0, *stops]):
         yield slice(start, stop)

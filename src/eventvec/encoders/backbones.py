@@ -1,4 +1,4 @@
-"""Pre-trained language models: found in a local folder or an installed package, and loaded from safetensors only."""
+"""Pre-trained language models, loaded from a local folder or an installed package, and from safetensors only."""
 
 from __future__ import annotations
 
@@ -14,56 +14,67 @@ import torch
 from eventvec.errors import ConfigError, need
 
 BLOCK = 16_384
-"""Tokens, padding included, that the backbone reads at once when no gradient is asked for."""
+"""Tokens, including padding, that the backbone reads at once where no gradients are computed."""
 
 
 def backbone_folder(backbone: str) -> Path:
-    """Return the folder of a backbone, wherever it is among the three places."""
-    places = [Path(backbone)]
+    """Return the folder of a backbone.
+
+    Args:
+        backbone: a folder, a name in the folder that the variable EVENTVEC_MODELS names, or an installed package.
+
+    Raises:
+        ConfigError: If there is no such backbone.
+    """
+    candidates = [Path(backbone)]
     if os.environ.get("EVENTVEC_MODELS"):
-        places.append(Path(os.environ["EVENTVEC_MODELS"]) / backbone)
-    if backbone.isidentifier() and (package := importlib.util.find_spec(backbone)):  # found, not imported
+        candidates.append(Path(os.environ["EVENTVEC_MODELS"]) / backbone)
+    if backbone.isidentifier() and (package := importlib.util.find_spec(backbone)):  # does not import it
         for root in package.submodule_search_locations or ():
-            places += [Path(root), Path(root) / "model"]
-    for place in places:
-        if (place / "config.json").is_file():
-            return place
+            candidates += [Path(root), Path(root) / "model"]
+    for folder in candidates:
+        if (folder / "config.json").is_file():
+            return folder
     raise ConfigError(
-        f"backbone {backbone!r} is neither a folder with a config.json, nor one in the folder that EVENTVEC_MODELS "
-        "names, nor an installed package that brings a model"
+        f"backbone {backbone!r} is not a folder with a config.json, not the name of one in the folder that "
+        "EVENTVEC_MODELS names, and not an installed package that contains a model"
     )
 
 
 def pretrained(folder: Path) -> tuple[Any, Any]:
-    """Return model and tokenizer, in float32, from local files only."""
+    """Return the model, in float32, and the tokenizer of a folder; nothing is read from the network.
+
+    Raises:
+        ConfigError: If the files cannot be read or lack weights.
+    """
     transformers = need("transformers", "text")
-    given = {"local_files_only": True, "trust_remote_code": False}
+    options = {"local_files_only": True, "trust_remote_code": False}
     try:
         with _quietly(transformers.utils.logging):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given).backend_tokenizer
-            model, found = transformers.AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **given
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options).backend_tokenizer
+            model, info = transformers.AutoModel.from_pretrained(
+                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
             )
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"backbone {str(folder)!r} cannot be read: {str(error).splitlines()[0]}") from error
-    absent = sorted(name for name in found["missing_keys"] if not name.startswith("pooler."))
-    if absent:
-        raise ConfigError(f"backbone {str(folder)!r} lacks {len(absent)} of its weights, {absent[0]} among them")
+    missing = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise ConfigError(f"backbone {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]}")
     if hasattr(model, "pooler"):
-        model.pooler = None  # BERT's own head on its first token: not a hidden state that is pooled here
+        model.pooler = None  # BERT's head on the first token, which is not used
     model.config.use_cache = False
     return model, tokenizer
 
 
 @contextmanager
 def _quietly(logging: Any) -> Iterator[None]:
-    """Keep the progress bar and the report of unused heads off the terminal, inside the block only."""
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    """Suppress the progress bar and the report of unused heads inside the block."""
+    level, progress_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
-        if bar:
+        if progress_bar:
             logging.enable_progress_bar()

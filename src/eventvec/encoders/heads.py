@@ -1,4 +1,4 @@
-"""Small networks behind an encoder: multi-layer perceptrons and the projection heads of contrastive losses."""
+"""Small networks on top of an encoder: multi-layer perceptrons and the projection heads of contrastive losses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eventvec.errors import ConfigError
 
 
 def mlp(*sizes: int) -> nn.Sequential:
-    """Return linear layers of these sizes with ReLU between them.
+    """Return a multi-layer perceptron: linear layers of these sizes, with ReLU between them.
 
     Example:
         >>> mlp(2, 16, 3)
@@ -20,18 +20,21 @@ def mlp(*sizes: int) -> nn.Sequential:
           (2): Linear(in_features=16, out_features=3, bias=True)
         )
     """
-    pieces: list[nn.Module] = []
+    modules: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
-        pieces += [nn.Linear(inputs, outputs), nn.ReLU()]
-    return nn.Sequential(*pieces[:-1])
+        modules += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
 
 
 def projection_head(dim: int, out: int) -> nn.Sequential:
-    """Return the head through which contrastive losses look: linear, batch norm, ReLU, linear, batch norm.
+    """Return the projection head of a contrastive loss: linear, batch norm, ReLU, linear, batch norm.
 
-    As in the public code of Mathieu et al. 2021: no biases, and the last normalisation has no weights. Unlike there,
-    the statistics are those of the batch in evaluation too. Only a loss looks through it, and queries and keys have
-    statistics of their own: under running ones, which mix them, a trained model's validation loss is that of chance.
+    As in the public code of Mathieu et al. 2021, there are no biases, and the last normalisation has no weights.
+    Unlike there, the statistics are those of the batch in evaluation mode too: queries and keys have different
+    statistics, and with running ones, which mix them, a trained model's validation loss is at chance level.
+
+    Raises:
+        ConfigError: If `out` is below 1.
 
     Example:
         >>> import torch
@@ -39,16 +42,17 @@ def projection_head(dim: int, out: int) -> nn.Sequential:
         torch.Size([3, 4])
     """
     if out < 1:
-        raise ConfigError(f"projection is {out}; at least 1 is needed")
+        raise ConfigError(f"projection must be at least 1, got {out}")
     first, second = nn.Linear(dim, dim, bias=False), nn.Linear(dim, out, bias=False)
     norms = nn.BatchNorm1d(dim, track_running_stats=False), nn.BatchNorm1d(out, affine=False, track_running_stats=False)
     return nn.Sequential(first, norms[0], nn.ReLU(), second, norms[1])
 
 
 def expander(dim: int, out: int) -> nn.Sequential:
-    """Return linear, batch norm, ReLU, linear; the statistics are those of the batch in evaluation too.
+    """Return the expander of VICReg: linear, batch norm, ReLU, linear, with batch statistics in evaluation mode too.
 
-    Relations: `sets.projection_head` ends in a normalisation, which would do half of what VICReg asks for.
+    Relations: `projection_head` ends in a normalisation, which would already fix the variance that the VICReg loss
+    controls.
 
     Example:
         >>> import torch

@@ -1,9 +1,9 @@
-"""What every encoder has: a size, and one vector per row."""
+"""The protocols that every encoder and every event encoder implements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +11,16 @@ from torch import Tensor, nn
 from eventvec.sequences import Sequences
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """A `torch.nn.Module` that turns rows of events into one vector per row.
 
-    Optional, and asked for by name: `usable(x) -> (n,) bool`, the rows that the encoder can read, all if it has none;
-    `states(x) -> (total, dim)`, a vector after each event; `causal`, whether such a state knows nothing of later
-    events; `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`, by which an encoder goes on from a stored state.
+    An encoder may also have:
+
+    - `usable(x) -> (n,) bool`: the rows that the encoder can read. Without it, the encoder can read all rows.
+    - `states(x) -> (total, dim)`: one vector per event; `causal` says whether it is independent of later events.
+    - `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`: the encoder can continue from a stored state.
+    - `joins = True`: the encoder distinguishes the second of two joined rows from the first.
 
     Example:
         >>> import eventvec as ev
@@ -35,7 +39,7 @@ class Encoder(Protocol):
         """Yield the weights."""
 
     def train(self, mode: bool = True) -> Self:
-        """Put the encoder into training mode, or into evaluation mode."""
+        """Put the encoder into training mode, or into evaluation mode if `mode` is false."""
 
     def eval(self) -> Self:
         """Put the encoder into evaluation mode."""
@@ -47,13 +51,15 @@ class Encoder(Protocol):
         """Return the weights by name."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Take over weights by name."""
+        """Replace the weights by those of the same names."""
 
 
+@runtime_checkable
 class EventEncoding(Protocol):
     """A `torch.nn.Module` that turns the columns of events into one vector per event.
 
-    Optional: `usable(x) -> (n,) bool`, the rows of which it can read every event.
+    An event encoder may also have `usable(x) -> (n,) bool`: the rows whose events it can all read. Without it, the
+    event encoder can read all rows.
 
     Example:
         >>> import eventvec as ev
@@ -66,3 +72,17 @@ class EventEncoding(Protocol):
 
     def __call__(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, one vector per event, in row order."""
+
+
+def readable_rows(encoder: Encoder | EventEncoding, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: the rows that an encoder or an event encoder can read; all of them if it has no `usable`.
+
+    Example:
+        >>> import eventvec as ev
+        >>> x = ev.Sequences({}, torch.tensor([0, 2]), torch.tensor([2, 1]))
+        >>> readable_rows(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), x).tolist()
+        [True, True]
+    """
+    usable = getattr(encoder, "usable", None)
+    rows: Tensor = torch.ones_like(x.lengths, dtype=torch.bool) if usable is None else usable(x)
+    return rows

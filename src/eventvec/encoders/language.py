@@ -1,6 +1,6 @@
-"""A language model reads events: the tokens of each event's text and one temporal vector; and descriptions beside them.
+"""A language model over the texts and times of events, and over descriptions of entities.
 
-Weights come from a local folder or an installed package, never from the network, and only from safetensors.
+Weights are loaded from a local folder or an installed package, never from the network, and only from safetensors.
 """
 
 from __future__ import annotations
@@ -26,40 +26,42 @@ from eventvec.texts import strings
 
 Pooling = Literal["mean", "max", "last"]
 Hidden = Literal["all", "time", "time_and_type"]
-POOLED = "mean, max or last of all, time or time_and_type"
+POOLED = "pooling mean, max or last; hidden all, time or time_and_type"
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
-"""Projections of attention that get an adapter: as Llama and its kin call them, then as BERT does."""
+"""Attention projections that get an adapter: their names in Llama and related models, then in BERT."""
 TIME = -1
-"""Where a row of tokens has a temporal vector."""
+"""The token number that stands for a temporal vector."""
 
 
 class LanguageEncoder(nn.Module):
     """A pre-trained language model over event texts and times, pooled (Liu and Quan 2024, TPP-Embedding).
 
-    Each event becomes the token embeddings of its text, without special tokens, and behind them one temporal vector,
-    a sinusoid of the time since the row's first event. The events of a row follow one another as the model's input
-    embeddings, and the last hidden states are pooled. Codes for missing and unknown read as these words. The token
-    table is never trained. An empty row gives zeros.
+    Each event becomes the token embeddings of its text, without special tokens, followed by one temporal vector, a
+    sinusoid of the time since the row's first event. The events of a row are concatenated into the model's input
+    embeddings, and the last hidden states are pooled. Missing and unknown codes are read as the words "missing" and
+    "unknown". The token table is never trained. An empty row gives zeros.
 
-    Relations: the other encoders learn what a code means from the events; this one knows it from the text. `text_tower`
-    embeds descriptions with the same weights.
+    Relations: the other encoders learn the meaning of a code from the events; this one starts from its text.
+    `text_tower` embeds descriptions with the same weights.
 
     Args:
         backbone: a folder in the layout of Hugging Face, with `config.json`, the tokenizer and safetensors; the name
-            of one in the folder that EVENTVEC_MODELS names; or an installed package that brings one. A folder is kept
-            with its whole path, so that a run finds it wherever it is loaded from.
-        schema: holds the texts: the vocabulary of the categorical column `text`.
-        text: that column.
-        unit: what times are counted in: seconds where they are timestamps or dates, else their own unit.
-        pooling: of hidden states: their mean, their maximum, or the last one.
-        hidden: which hidden states are pooled: all, those of temporal vectors, or these and each text's last token's.
+            of one in the folder that EVENTVEC_MODELS names; or an installed package that contains one. The path of a
+            folder is stored as an absolute path, so that a run can be loaded from anywhere.
+        schema: contains the texts, which are the vocabulary of the categorical column `text`.
+        text: name of that column.
+        unit: unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
+            unit.
+        pooling: how hidden states are pooled: `mean`, `max` or `last`.
+        hidden: which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
+            those of each text's last token.
         lora: rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
-            backbone itself is then not trained, nor saved. 0 trains all of it but the token table.
-        longest: tokens of a row that are read at most, its latest whole events, and of a description, its first; as
-            many as the backbone has positions if not given.
+            backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
+        longest: maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
+            description; the backbone's number of positions if not given.
 
     Raises:
-        ConfigError: there is no such backbone or column, or the numbers do not go together.
+        ConfigError: If there is no such backbone or column, or an option is out of range.
 
     Example:
         >>> import eventvec as ev
@@ -85,11 +87,11 @@ class LanguageEncoder(nn.Module):
         super().__init__()
         texts = {column.name: column.values for column in schema.categorical}
         if text not in texts:
-            raise ConfigError(f"text {text!r} is no categorical column of the events; {nearest(text, texts)}")
+            raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
         if not 0 < unit < math.inf or lora < 0:
-            raise ConfigError(f"unit {unit}, lora {lora}: the unit must be above 0 and finite, the rank at least 0")
+            raise ConfigError(f"unit must be above 0 and finite and lora at least 0, got unit {unit}, lora {lora}")
         if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):
-            raise ConfigError(f"pooling {pooling!r}, hidden {hidden!r}: accepted are {POOLED}")
+            raise ConfigError(f"pooling {pooling!r} with hidden {hidden!r} is not known; accepted: {POOLED}")
         folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
         self.schema, self.text, self.unit = schema, text, unit
@@ -99,9 +101,9 @@ class LanguageEncoder(nn.Module):
         self.dim = int(self.model.config.hidden_size)
         positions = int(self.model.config.max_position_embeddings)
         if longest is not None and not 2 <= longest <= positions:
-            raise ConfigError(f"longest is {longest}; with this backbone it must be from 2 to {positions}")
+            raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")
         self.limit = longest or positions
-        _train_part(self.model, lora)
+        _select_trained(self.model, lora)
         self.origin = _freeze(self.model)
         self.texts = ("missing", "unknown", *texts[text])
         self._tokenize(tokenizer)
@@ -111,18 +113,19 @@ class LanguageEncoder(nn.Module):
         return self.read(self.tokens(x)) if x.total else torch.zeros(len(x), self.dim, device=x.device)
 
     def text_tower(self, column: str) -> TextTower:
-        """Return the encoder of the descriptions in a static column; it shares all weights with this one."""
+        """Return an encoder of the descriptions in a static column that shares all weights with this one."""
         return TextTower(self, column)
 
     def tokens(self, x: Sequences) -> Sequences:
-        """Return rows of tokens: each event's text and then its time, `TIME` with the time in units in `since`.
+        """Return rows of tokens: those of each event's text, then `TIME`.
 
-        The column `chosen` says which tokens are pooled.
+        The column `since` holds the time since the row's first event, in units; `chosen` marks the tokens whose hidden
+        states are pooled.
         """
         since, x = self._recent(x)
         texts = self._words()[x.values(self.text).long()]  # a window per event onto the tokens of its text
         counts = texts.lengths + 1
-        ends = counts.cumsum(0)  # behind each event's last token, which is the temporal one
+        ends = counts.cumsum(0)  # after each event's last token, which is `TIME`
         token = torch.full((texts.total + len(ends),), TIME, device=x.device)
         token[(ends - counts)[texts.rows()] + texts.steps()] = texts.values("token")
         chosen = torch.full_like(token, self.hidden == "all", dtype=torch.bool)
@@ -134,39 +137,39 @@ class LanguageEncoder(nn.Module):
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths)
 
     def read(self, tokens: Sequences) -> Tensor:
-        """Return `(n, dim)`: the backbone's last hidden states over rows of tokens, pooled; zeros where there are none.
+        """Return `(n, dim)`, the pooled last hidden states of rows of tokens; zeros for rows without tokens.
 
-        Without gradients, rows of like length are read together, in blocks, so that memory is bounded.
+        Without gradients, rows of similar length are read in blocks, so that memory is bounded.
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)
         order = tokens.lengths.argsort(descending=True, stable=True)
-        room = torch.arange(len(tokens)) // max(BLOCK // tokens.longest, 1)
-        blocks = order.split(room.unique_consecutive(return_counts=True)[1].tolist())
-        found = torch.cat([self._read(tokens[rows]) for rows in blocks])
-        return torch.empty_like(found).index_copy(0, order, found)
+        block = torch.arange(len(tokens)) // max(BLOCK // tokens.longest, 1)
+        blocks = order.split(block.unique_consecutive(return_counts=True)[1].tolist())
+        z = torch.cat([self._read(tokens[rows]) for rows in blocks])
+        return torch.empty_like(z).index_copy(0, order, z)
 
     def get_extra_state(self) -> Tensor:
-        """Return the tokenizer and what the frozen weights are known by, as UTF-8 bytes to save with the weights."""
+        """Return the tokenizer and the hash of the frozen weights as UTF-8 bytes, which are saved with the weights."""
         text = json.dumps({"tokenizer": self.tokenizer.to_str(), "backbone": self.origin})
         return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the tokenizer that `get_extra_state` gave.
+        """Restore the tokenizer from the result of `get_extra_state`.
 
         Raises:
-            CheckpointError: the frozen weights are not those that the saved ones were trained with.
+            CheckpointError: If the saved weights were trained with another backbone.
         """
         saved = json.loads(bytes(state.cpu().numpy()))
         if saved["backbone"] != self.origin:
             raise CheckpointError(
-                f"the backbone {self.backbone!r} here is not the one that this run was trained with; put that one in "
-                "its place"
+                f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
+                "original files"
             )
         self._tokenize(need("tokenizers", "text").Tokenizer.from_str(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
-        """Keep the tokens of each text of the vocabulary, one behind the other."""
+        """Store the tokens of the vocabulary's texts, concatenated."""
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
@@ -176,49 +179,49 @@ class LanguageEncoder(nn.Module):
             self.register_buffer(name, values.to(device), persistent=False)
         if int(lengths.min()) == 0 or int(lengths.max()) >= self.limit:
             raise ConfigError(
-                f"texts of column {self.text!r} have {int(lengths.min())} to {int(lengths.max())} tokens; accepted are "
-                f"1 to {self.limit - 1}, one fewer than `longest`"
+                f"texts of column {self.text!r} have {int(lengths.min())} to {int(lengths.max())} tokens; accepted: "
+                f"1 to {self.limit - 1}, one less than `longest`"
             )
         self.tokenizer.enable_truncation(self.limit)
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the tokens of all texts, one text's behind the other's, and `(n,)` how many each has.
+        """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each text.
 
         Args:
-            texts: `n` of them.
-            special: with the special tokens that the tokenizer adds, such as a start token.
+            texts: `n` texts.
+            special: whether the tokenizer adds special tokens, such as a start token.
         """
-        found = [each.ids for each in self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)]
-        ids = np.fromiter(chain.from_iterable(found), np.int64)
-        return torch.from_numpy(ids), torch.tensor([len(each) for each in found], dtype=torch.int64)
+        encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
+        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
+        return torch.from_numpy(ids), torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
 
     def _words(self) -> Sequences:
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
 
     def _recent(self, x: Sequences) -> tuple[Tensor, Sequences]:
-        """Return each row's latest events that fit, and for each of them the time since the row's first, in units."""
+        """Return the latest events of each row that fit, after their times since the row's first event, in units."""
         counts, rows = self.lengths[x.values(self.text).long()] + 1, x.rows()
         ends = torch.zeros_like(x.lengths).index_add(0, rows, counts).cumsum(0)
-        left = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event on to its row's end
-        seen = torch.zeros_like(x.lengths).index_add(0, rows, (left <= self.limit).long())
+        remaining = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event to the end of its row
+        lengths = torch.zeros_like(x.lengths).index_add(0, rows, (remaining <= self.limit).long())
         time = x.values("time")
         first = time[(x.lengths.cumsum(0) - x.lengths).clamp(max=len(time) - 1)]
-        recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - seen, seen)
+        recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
         since = (recent.values("time") - first[recent.rows()]).double() / self.tick
         return since.float(), recent
 
     def _read(self, tokens: Sequences) -> Tensor:
         if not tokens.total:
             return torch.zeros(len(tokens), self.dim, device=tokens.device)
-        there = tokens.mask()
-        there[:, 0] = True  # attention over nothing is no number; such a row has nothing chosen
+        mask = tokens.mask()
+        mask[:, 0] = True  # attention over no tokens would give NaN; nothing is pooled in such a row
         inputs = tokens.pad(self.inputs(tokens))
-        states = self.model(inputs_embeds=inputs, attention_mask=there.long()).last_hidden_state
+        states = self.model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
         return pool(states.float(), tokens.pad(tokens.values("chosen")), self.pooling)
 
     @torch.no_grad()
     def inputs(self, tokens: Sequences) -> Tensor:
-        """Return `(total, dim)` input embeddings: the table's rows, and sinusoids in the place of times."""
+        """Return `(total, dim)` input embeddings: those of the token table, and sinusoids for `TIME`."""
         token = tokens.values("token")
         words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
         times = sinusoid(tokens.values("since"), self.dim).to(words.dtype)
@@ -226,12 +229,12 @@ class LanguageEncoder(nn.Module):
 
 
 class TextTower(nn.Module):
-    """The encoder of descriptions: the same backbone and pooling as for events, special tokens included.
+    """An encoder of descriptions, with the backbone and pooling of a `LanguageEncoder`, and with special tokens.
 
     A row without a description gives zeros.
 
     Args:
-        language: whose weights it shares.
+        language: the encoder whose weights are shared.
         column: static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
     """
 
@@ -244,21 +247,25 @@ class TextTower(nn.Module):
         """Return `(n, dim)`, one embedding per row's description.
 
         Raises:
-            DataError: the rows have no such static column, or it holds no texts.
+            DataError: If the rows have no such static column, or it does not hold texts.
         """
         texts = static_values(x, self.column)
         if not isinstance(texts, Sequences):
-            raise DataError(f"static column {self.column!r} of the data holds no texts; a description is one")
+            raise DataError(
+                f"static column {self.column!r} of the data does not hold texts; name a column of descriptions"
+            )
         ids, counts = self.language.encode(strings(texts))
         ids, counts = ids.to(x.device), counts.to(x.device)
-        whole = {"since": torch.zeros_like(ids), "chosen": torch.ones_like(ids, dtype=torch.bool)}
-        return self.language.read(
-            Sequences({"token": ids, **whole}, counts.cumsum(0) - counts, counts * (texts.lengths > 0))
-        )
+        columns = {
+            "token": ids,
+            "since": torch.zeros_like(ids),
+            "chosen": torch.ones_like(ids, dtype=torch.bool),
+        }
+        return self.language.read(Sequences(columns, counts.cumsum(0) - counts, counts * (texts.lengths > 0)))
 
 
 def sinusoid(time: Tensor, dim: int) -> Tensor:
-    """Return `(total, dim)` sines (even places) and cosines (odd places) of times, in float32.
+    """Return `(total, dim)` sines (even components) and cosines (odd components) of times, in float32.
 
     Component i is the sine or cosine of ``t / 10000^(2⌊i/2⌋/dim)`` (Zuo et al. 2020, Equation 2; Liu and Quan 2024).
 
@@ -271,41 +278,43 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :dim]
 
 
-def pool(states: Tensor, chosen: Tensor, how: Pooling) -> Tensor:
-    """Return `(n, d)`: the mean, maximum or last of the chosen states `(n, longest, d)`; zeros where none is.
+def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
+    """Return `(n, d)`, the mean, maximum or last of the chosen states `(n, longest, d)`; zeros where none is chosen.
 
     Example:
         >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
         >>> chosen = torch.tensor([[True, True, False]])
-        >>> [pool(states, chosen, how).item() for how in ("mean", "max", "last")]
+        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last")]
         [3.0, 5.0, 5.0]
     """
     inside = chosen.unsqueeze(2)
-    if how == "mean":
+    if pooling == "mean":
         return (states * inside).sum(1) / inside.sum(1).clamp(min=1)
-    if how == "max":
+    if pooling == "max":
         return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
     last = (chosen * torch.arange(1, chosen.shape[1] + 1, device=chosen.device)).argmax(1)
     return (states * inside)[torch.arange(len(last), device=last.device), last]
 
 
-def _train_part(model: nn.Module, lora: int) -> None:
-    """Mark what is trained: adapters of that rank, put in now, or with rank 0 everything but the token table."""
+def _select_trained(model: Any, lora: int) -> None:
+    """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table."""
     if lora:
         peft = need("peft", "text")
         settings = peft.LoraConfig(r=lora, lora_alpha=lora, lora_dropout=0.05, target_modules=list(ATTENTION))
         try:
             peft.inject_adapter_in_model(settings, model)
         except ValueError as error:
-            raise ConfigError(f"lora {lora}: this backbone has none of the layers {', '.join(ATTENTION)}") from error
+            raise ConfigError(
+                f"lora is {lora}, but this backbone has none of the layers {', '.join(ATTENTION)}; use lora = 0"
+            ) from error
     else:
-        model.get_input_embeddings().requires_grad_(False)  # type: ignore[operator]
+        model.get_input_embeddings().requires_grad_(False)
 
 
 def _freeze(model: nn.Module) -> str:
-    """Make what is not trained a buffer that is not saved, and return what it is known by.
+    """Turn the weights that are not trained into buffers that are not saved, and return a hash of them.
 
-    So an optimiser never sees it, and a run holds what was trained only. The mark is a hash of all these weights.
+    The optimiser then ignores them, and a run contains only trained weights.
     """
     digest = hashlib.blake2b(digest_size=16)
     for module in model.modules():

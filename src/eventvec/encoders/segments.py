@@ -1,25 +1,27 @@
-"""Which of two joined rows an event is of, told to an encoder."""
+"""An event encoder that distinguishes the events of two joined rows."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.interface import EventEncoding, readable_rows
 from eventvec.sequences import Sequences
 
 
 class Segmented(nn.Module):
-    """Any event encoder, with a trained vector added to the events of the second of two rows that `join` put together.
+    """An event encoder that adds a learned vector to the events of the second of two rows joined by `join`.
 
-    Rows that were not joined, without a column `segment`, are encoded as first ones.
+    Rows that were not joined have no column `segment`, and their events are encoded as those of a first row.
 
-    Relations: stands around `EventEncoder`, in an encoder that `CrossOrder` trains.
+    Relations: wraps an event encoder such as `EventEncoder`; `CrossOrder` needs it.
 
     Args:
-        events: what encodes an event, `(total, events.dim)`.
+        events: the event encoder, `(total, events.dim)`.
 
     Example:
-        >>> from eventvec import EventEncoder, join
+        >>> from eventvec.encoders import EventEncoder
+        >>> from eventvec import join
         >>> from eventvec.schema import Categorical, Numeric, Schema
         >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> x = Sequences({"code": torch.tensor([2])}, torch.tensor([0]), torch.tensor([1]))
@@ -29,16 +31,20 @@ class Segmented(nn.Module):
     """
 
     joins = True
-    """Whether an encoder tells the second of two joined rows from the first."""
+    """Whether the second of two joined rows is distinguished from the first."""
 
-    def __init__(self, events: nn.Module) -> None:
+    def __init__(self, events: EventEncoding) -> None:
         super().__init__()
-        self.events, self.dim = events, int(events.dim)  # type: ignore[arg-type]
+        self.events, self.dim = events, events.dim
         self.second = nn.Parameter(torch.randn(self.dim))
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, in row order."""
-        values: Tensor = self.events(x)
+        values = self.events(x)
         if "segment" not in x.columns:
             return values
         return values + x.values("segment").unsqueeze(1) * self.second
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the event encoder can read."""
+        return readable_rows(self.events, x)

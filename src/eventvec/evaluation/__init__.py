@@ -1,39 +1,43 @@
-"""What an embedding is worth on the user's own labels.
+"""Evaluation of embeddings on labels.
 
 ::
 
-    labels     which label belongs to which embedding: a join on the key, everything that does not fit counted
-    task       which task a column of labels asks for: binary, multiclass or numeric
-    folds      who is trained on and who is tested on; groups, label shares, holdout
-    models     boosted trees, a linear model, nearest neighbours, all with fixed settings
-    metrics    scores and intervals
+    on_labels  `evaluate`: embeddings and a table of labels, beside aggregates
+    scoring    `score_features`: the same models, folds and shares of the labels for each set of features
+    labels     the join of labels and embeddings by key, which counts every row that does not fit
+    leaks      checks that no embedding contains later events and that all features describe the same events
+    task       the task of a column of labels: binary, multiclass or numeric
+    folds      training and test positions: groups, shares of the labels, holdout
+    models     boosted trees, a linear model and nearest neighbours with fixed settings
+    metrics    scores and their intervals
     retrieval  search by description: mean reciprocal rank and recall, beside chance
-    inputs     what a caller gives, refused at the door
-    scoring    evaluate: all of it, the same for each set of features
-    result     Evaluation, to_dict for a file, render for a terminal
+    inputs     checks of features, groups and options
+    result     `Evaluation`: a table, a data frame, JSON
 
-Not here: tuning. A model's settings are the same for every set of features, so that a difference is the features'.
+Nothing here is tuned: the settings of a model are the same for every set of features.
 """
 
 from __future__ import annotations
 
 from eventvec.evaluation.labels import Joined, join_labels
-from eventvec.evaluation.metrics import METRICS, half_width, measure, precision_at_recall
+from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
+from eventvec.evaluation.on_labels import evaluate
 from eventvec.evaluation.result import Evaluation, render
-from eventvec.evaluation.scoring import evaluate
+from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.evaluation.task import target
 
 __all__ = [
     "METRICS",
     "MODELS",
     "Evaluation",
+    "EvaluationOptions",
     "Joined",
     "evaluate",
     "half_width",
     "join_labels",
     "measure",
-    "precision_at_recall",
     "render",
+    "score_features",
     "target",
 ]

@@ -1,4 +1,4 @@
-"""What a caller gives to an evaluation, refused at the door where nothing could be made of it."""
+"""Checks of the features, groups and options that a caller gives to an evaluation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from eventvec.evaluation.metrics import Array
 
 
 def in_range(fractions: Sequence[float]) -> None:
-    """Refuse shares of labels that are none, outside (0, 1] or given twice.
+    """Refuse shares of labels that are empty, outside (0, 1] or repeated.
 
     Raises:
-        ConfigError: they are.
+        ConfigError: If there is no fraction, one is outside (0, 1], or one is given twice.
 
     Example:
         >>> in_range([1.0, 2.0])
@@ -23,61 +23,63 @@ def in_range(fractions: Sequence[float]) -> None:
         eventvec.errors.ConfigError: fraction 2 is outside (0, 1]
     """
     outside = [fraction for fraction in fractions if not 0 < fraction <= 1]
-    if outside or not fractions:
-        raise ConfigError(f"fraction {outside[0]:g} is outside (0, 1]" if outside else "no fraction of labels is given")
+    if outside:
+        raise ConfigError(f"fraction {outside[0]:g} is outside (0, 1]")
+    if not fractions:
+        raise ConfigError("fractions is empty; give at least one number in (0, 1]")
     if len(set(fractions)) < len(fractions):
-        raise ConfigError(f"a fraction is given twice: {', '.join(f'{fraction:g}' for fraction in fractions)}")
+        raise ConfigError(f"fractions must be distinct, got {', '.join(f'{fraction:g}' for fraction in fractions)}")
 
 
 def matrix(values: Any, name: str, n: int) -> Array:
     """Return `(n, d)` features.
 
     Args:
-        values: numbers, one row per label.
-        name: how messages call them.
-        n: how many labels there are.
+        values: Numbers, one row per label.
+        name: The name of the features, for messages.
+        n: The number of labels.
 
     Raises:
-        DataError: they have another shape or length, or a number is not finite.
+        DataError: If the features have another shape or length, or a number is not finite.
 
     Example:
         >>> matrix([[1.0], [2.0]], "embedding", 2).shape
         (2, 1)
     """
-    found = np.asarray(values)
-    if found.ndim != 2 or found.shape[1] == 0 or found.dtype.kind not in "fiub":
+    features = np.asarray(values)
+    if features.ndim != 2 or features.shape[1] == 0 or features.dtype.kind not in "fiub":
         raise DataError(
-            f"features {name!r} are {found.dtype} of shape {found.shape}; numbers of shape (n, d) are needed"
+            f"features {name!r} are {features.dtype} of shape {features.shape}; numbers of shape (n, d) are needed"
         )
-    if len(found) != n:
-        raise DataError(f"features {name!r} have {len(found):,} rows for {n:,} labels; one row per label is needed")
-    bad = ~np.isfinite(found).all(1)
-    if bad.any():
+    if len(features) != n:
+        raise DataError(f"features {name!r} have {len(features):,} rows for {n:,} labels; one row per label is needed")
+    invalid = ~np.isfinite(features).all(1)
+    if invalid.any():
         raise DataError(
-            f"features {name!r} have NaN or infinite numbers in {int(bad.sum()):,} rows (first at row "
-            f"{int(bad.argmax())}); every number must be finite"
+            f"features {name!r} have NaN or infinite numbers in {int(invalid.sum()):,} rows (first at row "
+            f"{int(invalid.argmax())}); every number must be finite"
         )
-    return found
+    return features
 
 
 def column(values: Any, name: str, n: int) -> Array:
-    """Return `(n,)` values beside the labels, for example groups.
+    """Return `(n,)` values beside the labels, such as groups.
 
     Args:
-        values: one per label.
-        name: how messages call them; those called `holdout` are true or false.
-        n: how many labels there are.
+        values: One value per label.
+        name: The name of the values, for messages; those called `holdout` must be booleans.
+        n: The number of labels.
 
     Raises:
-        DataError: they have another shape or type.
+        DataError: If the values have another shape or type.
 
     Example:
         >>> column(["a", "b"], "groups", 2).tolist()
         ['a', 'b']
     """
-    found = np.asarray(values)
-    if found.shape != (n,):
-        raise DataError(f"{name} has shape {found.shape} for {n:,} labels; one value per label is needed")
-    if name == "holdout" and found.dtype != bool:
-        raise DataError(f"holdout is of type {found.dtype}; true and false are needed")
-    return found
+    checked = np.asarray(values)
+    if checked.shape != (n,):
+        raise DataError(f"{name} has shape {checked.shape} for {n:,} labels; one value per label is needed")
+    if name == "holdout" and checked.dtype != bool:
+        raise DataError(f"holdout is of type {checked.dtype}; booleans are needed")
+    return checked

@@ -1,11 +1,11 @@
-"""The models that are trained on features: boosted trees, a linear model and nearest neighbours, with fixed settings.
+"""The models that are trained on features: boosted trees, a linear model and nearest neighbours.
 
-Nothing is tuned, so that a difference between two sets of features is a difference between the features.
+Their settings are fixed and nothing is tuned, so that a difference in scores is due to the features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,16 +19,16 @@ from eventvec.evaluation.metrics import Array, Task
 class Boosting:
     """Settings of boosted trees.
 
-    What is not listed is the same everywhere: every tree draws its rows anew and sees three quarters of the features,
-    and λ1 = λ2 = 1.
+    The other settings are always the same: rows are sampled anew for every tree, each tree sees three quarters of the
+    features, and λ1 = λ2 = 1.
 
     Args:
-        rounds: trees, per class if there are several.
-        learning_rate: shrinkage of each tree.
-        bagging_fraction: share of the rows that each tree sees.
-        max_depth: of a tree.
-        num_leaves: of a tree, at most.
-        min_data_in_leaf: training labels in a leaf, at least.
+        rounds: The number of trees, per class if there are several.
+        learning_rate: The shrinkage of each tree.
+        bagging_fraction: The share of the rows that each tree sees.
+        max_depth: The largest depth of a tree.
+        num_leaves: The largest number of leaves of a tree.
+        min_data_in_leaf: The smallest number of training labels in a leaf.
 
     Example:
         >>> Boosting(rounds=100, learning_rate=0.1, bagging_fraction=0.5, max_depth=6, num_leaves=31).min_data_in_leaf
@@ -43,52 +43,24 @@ class Boosting:
     min_data_in_leaf: int = 50
 
 
-LIGHTGBM: Mapping[str, Boosting] = {
-    "age_group": Boosting(1000, 0.02, 0.75, 12, 50),
-    "rosbank": Boosting(500, 0.02, 0.5, 6, 31),
-    "bowl2019": Boosting(1000, 0.01, 0.75, 12, 21),
-    "x5": Boosting(1000, 0.05, 0.5, 6, 50),
-}
-"""Boosted trees as Babaev et al. 2022 (public code) set them for each of their data sets, by the loader's name."""
-
-
-def lightgbm_settings(name: str) -> Boosting:
-    """Return the boosted trees of Babaev et al. 2022 for one of their data sets.
-
-    The same for aggregates and for every embedding. Their code also divides each feature by its largest absolute value
-    before training; a tree's splits do not depend on a feature's scale, so that nothing here does.
-
-    Args:
-        name: a loader in `eventvec.datasets`: `age_group`, `rosbank` (churn), `bowl2019` (assessment) or `x5` (retail).
-
-    Raises:
-        ConfigError: the paper has no such data set.
-
-    Example:
-        >>> lightgbm_settings("x5").learning_rate
-        0.05
-        >>> lightgbm_settings("rosbnk")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: no settings for data set 'rosbnk'; did you mean 'rosbank'?...
-    """
-    if name not in LIGHTGBM:
-        raise ConfigError(f"no settings for data set {name!r}; {nearest(name, LIGHTGBM)}")
-    return LIGHTGBM[name]
+BINARY_OR_NUMERIC = Boosting(500, 0.02, 0.5, 6, 31)
+MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
+"""The default settings: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a model is given: one set of features, a fold's training part and the rows to predict.
+    """The input of a model: one set of features, for the training part of a fold and for the rows to predict.
 
     Args:
-        task: what is predicted.
-        classes: number of classes, 0 for numeric labels.
-        x: `(n, d)` training features, finite.
-        y: `(n,)` training labels: codes from 0, or numbers.
+        task: What is predicted.
+        classes: The number of classes; 0 for numeric labels.
+        x: `(n, d)` finite features of the training part.
+        y: `(n,)` labels of the training part: codes from 0, or numbers.
         test: `(m, d)` features of the rows to predict.
-        seed: for models that draw.
-        num_threads: for models that use several; all cores if not given.
-        boosting: settings of boosted trees, taken as they are; those of `lightgbm` if not given.
+        seed: The seed of models that draw random numbers.
+        num_threads: The number of threads of boosted trees; all cores by default.
+        boosting: The settings of boosted trees; by default those that `lightgbm` describes.
     """
 
     task: Task
@@ -104,15 +76,15 @@ class Job:
 def lightgbm(job: Job) -> Array:
     """Return predictions of boosted trees, by default with the settings of Babaev et al. 2022 (public code).
 
-    Unless the job says otherwise, binary and numeric labels take those of its churn data, several classes those of its
-    age data. One departure: a leaf holds at least 50 labels there; here `min(50, max(5, n // 20))`, which is the same
-    from 1,000 training labels up, because with fewer hardly a split would be left.
+    By default, binary and numeric labels use the settings of the paper's churn data, and several classes those of its
+    age data. One setting differs: a leaf has at least 50 labels in the paper, and at least `min(50, max(5, n // 20))`
+    here. The two are equal from 1,000 training labels on; with fewer, the paper's setting allows hardly any split.
 
     Returns:
-        `(m,)` probability of class 1, class codes, or numbers.
+        `(m,)` probabilities of class 1, class codes, or numbers.
 
     Raises:
-        ConfigError: LightGBM is not installed.
+        ConfigError: If LightGBM is not installed.
 
     Example:
         >>> x = np.arange(40.0)[:, None]
@@ -125,7 +97,7 @@ def lightgbm(job: Job) -> Array:
         "multiclass": {"objective": "multiclass", "num_class": job.classes},
         "numeric": {"objective": "regression"},
     }
-    settings = asdict(job.boosting or _usual(job))
+    settings = asdict(job.boosting or _default_boosting(job))
     rounds = settings.pop("rounds")
     parameters = {
         **objective[job.task],
@@ -148,7 +120,7 @@ def logistic_regression(job: Job) -> Array:
     """Return predictions of a logistic regression on standardised features, with `C = 0.01`.
 
     Returns:
-        `(m,)` probability of class 1, or class codes.
+        `(m,)` probabilities of class 1, or class codes.
 
     Example:
         >>> x = np.arange(9.0)[:, None]
@@ -163,7 +135,7 @@ def logistic_regression(job: Job) -> Array:
 def ridge(job: Job) -> Array:
     """Return `(m,)` predictions of a ridge regression on standardised features.
 
-    The penalty, a power of ten from 0.1 to 100,000, is chosen by leave-one-out inside the training part.
+    The penalty, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on the training part.
 
     Example:
         >>> x = np.arange(9.0)[:, None]
@@ -176,10 +148,12 @@ def ridge(job: Job) -> Array:
 
 
 def knn(job: Job) -> Array:
-    """Return predictions of the 20 nearest training rows, Euclidean on standardised features; of all, if fewer.
+    """Return predictions from the 20 nearest training rows, or from all if there are fewer.
+
+    The distance is Euclidean, on standardised features.
 
     Returns:
-        `(m,)` share of class 1, class codes, or means.
+        `(m,)` shares of class 1, class codes, or means.
 
     Example:
         >>> x = np.arange(60.0)[:, None]
@@ -200,14 +174,19 @@ MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
     "ridge": (ridge, ("numeric",)),
     "knn": (knn, ("binary", "multiclass", "numeric")),
 }
-"""Each model's name, its function and the tasks that it takes."""
+"""The function of each model and the tasks that it can do, by the name of the model."""
 
 
 def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], list[str]]:
-    """Return the models of a task by name, all of them if none are named, and a sentence about one that is absent.
+    """Return the models for a task by name, and a note if boosted trees are left out.
+
+    Args:
+        task: What is predicted.
+        names: The names of the models; all that can do the task by default.
 
     Raises:
-        ConfigError: a name is unknown, does not fit the task, or nothing is left because LightGBM is not installed.
+        ConfigError: If a name is unknown or the model cannot do the task, or if boosted trees are the only model and
+            LightGBM is not installed.
 
     Example:
         >>> list(choose("numeric", ["ridge", "knn"])[0])
@@ -216,33 +195,36 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     fitting = {name: model for name, (model, tasks) in MODELS.items() if task in tasks}
     for name in names or ():
         if name not in fitting:
-            raise ConfigError(f"no model {name!r} for a {task} label; {nearest(name, fitting)}")
+            raise ConfigError(f"there is no model {name!r} for a {task} label; {nearest(name, fitting)}")
     chosen = {name: fitting[name] for name in names or fitting}
-    absent = _absent() if "lightgbm" in chosen else None
-    if absent is None:
+    reason = _why_no_lightgbm() if "lightgbm" in chosen else None
+    if reason is None:
         return chosen, []
     del chosen["lightgbm"]
     if not chosen:
-        raise ConfigError(absent)
-    return chosen, [f"The lightgbm rows are left out: {absent}"]
+        raise ConfigError(reason)
+    return chosen, [f"The lightgbm rows are left out: {reason}"]
 
 
-def _usual(job: Job) -> Boosting:
-    paper = LIGHTGBM["age_group" if job.task == "multiclass" else "rosbank"]
-    return replace(paper, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
+def _default_boosting(job: Job) -> Boosting:
+    """Return the settings that `lightgbm` describes."""
+    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
+    return replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
 
 
-def _absent() -> str | None:
+def _why_no_lightgbm() -> str | None:
+    """Return why LightGBM cannot be used; None if it can."""
     try:
         need("lightgbm", "eval")
     except ConfigError as error:
         return str(error)
-    except OSError as error:  # installed, but its OpenMP runtime is not
+    except OSError as error:  # LightGBM is installed, but its OpenMP runtime is not
         return f"lightgbm is installed but does not load ({error})"
     return None
 
 
 def _predict(job: Job, model: Any) -> Array:
+    """Return the predictions of a scikit-learn model on standardised features."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 

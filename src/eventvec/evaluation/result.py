@@ -1,16 +1,19 @@
-"""What an evaluation found: scores per fold, paired differences, as plain numbers for a file and as a table to read."""
+"""The result of an evaluation: scores per fold and paired differences, as a table, a frame or plain numbers."""
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from eventvec.evaluation.metrics import METRICS, Task, half_width
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group, RenderableType
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Scores:
     """One number per fold, of one metric.
 
     Args:
-        values: in the order of the folds.
+        values: The scores, in the order of the folds.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -30,32 +33,32 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Mean over the folds."""
+        """The mean over the folds."""
         return float(np.mean(self.values))
 
     @property
     def interval(self) -> float:
-        """Half-width of the 95 % t-interval of the mean, over the folds."""
+        """The half-width of the 95 % t-interval of the mean over the folds."""
         return half_width(self.values)
 
     def __sub__(self, other: Scores) -> Scores:
         return Scores(tuple(a - b for a, b in zip(self.values, other.values, strict=True)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return mean, interval and scores as plain numbers."""
+        """Return the mean, the interval and the scores as plain numbers."""
         return {"mean": self.mean, "interval": self.interval, "scores": list(self.values)}
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one model makes of one set of features at one share of the labels.
+    """The scores of one model on one set of features with one share of the training labels.
 
     Args:
-        features: `embedding`, `aggregates`, `both` or what the caller named.
-        model: name in `MODELS`.
-        fraction: share of each fold's training labels.
-        main: scores of the task's main metric.
-        secondary: scores of its secondary metric.
+        features: `embedding`, `aggregates`, `both`, or a name that the caller chose.
+        model: The name of the model in `MODELS`.
+        fraction: The share of each fold's training labels.
+        main: The scores of the task's main metric.
+        secondary: The scores of the task's secondary metric.
     """
 
     features: str
@@ -67,7 +70,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Difference:
-    """Main scores of features `a` minus those of features `b`, fold by fold, same model and share of the labels."""
+    """The main scores of one set of features minus those of another one, fold by fold.
+
+    Args:
+        a: The name of the first set of features.
+        b: The name of the set whose scores are subtracted.
+        model: The model, the same for both.
+        fraction: The share of each fold's training labels, the same for both.
+        main: The differences of the scores of the main metric.
+    """
 
     a: str
     b: str
@@ -76,29 +87,31 @@ class Difference:
     main: Scores
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """What an embedding is worth: returned by `evaluate`.
+    """How well a label can be predicted from sets of features. It prints as tables, in a notebook too.
 
     Args:
-        label: name of the label.
-        task: what was predicted.
-        n: labelled entities, those held out included.
-        folds: scores per result.
-        protocol: `cross-validation`, or `holdout`: tested on entities that the encoder never saw.
-        positive: for binary labels, the class whose probability is scored.
-        results: one per features, model and fraction.
-        differences: one per pair of features, model and fraction.
-        notes: sentences about what was counted, left out or assumed.
+        label: The name of the label.
+        task: What was predicted.
+        n: The number of labelled entities, those held out included.
+        folds: The number of scores in each result.
+        protocol: `cross-validation`, or `holdout` for a test on entities that the encoder never saw.
+        positive: For binary labels, the class whose probability is scored.
+        results: One result for each fraction, model and set of features.
+        differences: One difference for each fraction, model and pair of feature sets.
+        notes: Sentences about what was counted, left out or assumed.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
         >>> result = Result("embedding", "knn", 1.0, scores, scores)
-        >>> found = Evaluation("churn", "binary", 90, 3, "cross-validation", True, (result,), (), ())
-        >>> found.get("embedding", "knn").main.values
+        >>> evaluation = Evaluation("churn", "binary", 90, 3, "cross-validation", True, (result,), (), ())
+        >>> evaluation.get("embedding", "knn").main.values
         (0.8, 0.82, 0.84)
-        >>> found.to_dict()["results"][0]["secondary"]["metric"]
+        >>> evaluation.to_dict()["results"][0]["secondary"]["metric"]
         'average_precision'
+        >>> evaluation.frame().columns
+        ['features', 'model', 'fraction', 'auroc', 'interval', 'average_precision']
     """
 
     label: str
@@ -113,23 +126,50 @@ class Evaluation:
 
     @property
     def metric(self) -> str:
-        """The main metric: `auroc`, `accuracy` or `r2`; higher is better."""
+        """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
         return METRICS[self.task][0]
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
-        """Return one result.
+        """Return the result of a model on a set of features.
 
         Raises:
-            KeyError: there is none.
+            KeyError: If there is no such result.
         """
         for result in self.results:
             if (result.features, result.model, result.fraction) == (features, model, fraction):
                 return result
         raise KeyError((features, model, fraction))
 
+    def frame(self) -> pl.DataFrame:
+        """Return the results as a polars frame with one row for each fraction, model and set of features."""
+        main, secondary = METRICS[self.task]
+        return pl.DataFrame(
+            [
+                {"features": r.features, "model": r.model, "fraction": r.fraction, main: r.main.mean}
+                | {"interval": r.main.interval, secondary: r.secondary.mean}
+                for r in self.results
+            ]
+        )
+
+    def __repr__(self) -> str:
+        """Return the tables of `render` as text."""
+        return self._recorded().export_text().rstrip()
+
+    def _repr_html_(self) -> str:
+        """Return the tables of `render` as HTML for a notebook, with all text escaped."""
+        return str(self._recorded().export_html(inline_styles=True, code_format="<pre>{code}</pre>"))
+
+    def _recorded(self) -> Console:
+        """Return a console that has recorded the tables of `render` and shown nothing."""
+        from rich.console import Console
+
+        console = Console(width=120, record=True, file=io.StringIO(), force_jupyter=False)
+        console.print(render(self))
+        return console
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values that JSON can hold; the contract of ``eventvec evaluate --json``."""
-        second = METRICS[self.task][1]
+        """Return plain values, which ``eventvec evaluate --json`` prints."""
+        secondary = METRICS[self.task][1]
         return {
             "label": self.label,
             "task": self.task,
@@ -141,7 +181,7 @@ class Evaluation:
             "results": [
                 {"features": r.features, "model": r.model, "fraction": r.fraction}
                 | r.main.to_dict()
-                | {"secondary": {"metric": second} | r.secondary.to_dict()}
+                | {"secondary": {"metric": secondary} | r.secondary.to_dict()}
                 for r in self.results
             ],
             "differences": [
@@ -153,14 +193,14 @@ class Evaluation:
 
 
 def render(evaluation: Evaluation) -> Group:
-    """Return tables of results and differences and the notes below them, for a `rich` console to print.
+    """Return the tables of results and differences and the notes, for a `rich` console to print.
 
     Example:
         >>> from rich.console import Console
         >>> scores = Scores((0.80, 0.82, 0.84))
         >>> result = Result("embedding", "knn", 1.0, scores, scores)
-        >>> found = Evaluation("churn", "binary", 90, 3, "holdout", True, (result,), (), ("One note.",))
-        >>> Console(width=90).print(render(found))
+        >>> evaluation = Evaluation("churn", "binary", 90, 3, "holdout", True, (result,), (), ("One note.",))
+        >>> Console(width=90).print(render(evaluation))
         churn (positive: True) · 90 entities · holdout, 3 folds
         ┏...
          labels ... model ... features ... auroc ... average_precision ...
@@ -171,36 +211,41 @@ def render(evaluation: Evaluation) -> Group:
     from rich.text import Text
 
     positive = f" (positive: {evaluation.positive})" if evaluation.task == "binary" else ""
-    counted = f"{evaluation.n:,} entities · {evaluation.protocol}, {evaluation.folds} folds"
-    parts = [Text(f"{evaluation.label}{positive} · {counted}", "bold"), _results(evaluation)]
+    protocol = f"{evaluation.n:,} entities · {evaluation.protocol}, {evaluation.folds} folds"
+    parts: list[RenderableType] = [
+        Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
+        _results_table(evaluation),
+    ]
     if evaluation.differences:
-        parts += [Text("paired over the folds", "bold"), _differences(evaluation)]
+        parts += [Text("paired over the folds", "bold"), _differences_table(evaluation)]
     return Group(*parts, *(Text(note) for note in evaluation.notes))
 
 
-def _results(found: Evaluation) -> Any:
+def _results_table(evaluation: Evaluation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("labels", "model", "features", *METRICS[found.task])
-    for r in found.results:
-        table.add_row(_share(r.fraction), r.model, Text(r.features), _shown(r.main), _shown(r.secondary))
+    table = Table("labels", "model", "features", *METRICS[evaluation.task])
+    for r in evaluation.results:
+        table.add_row(
+            _percent(r.fraction), r.model, Text(r.features), _with_interval(r.main), _with_interval(r.secondary)
+        )
     return table
 
 
-def _differences(found: Evaluation) -> Any:
+def _differences_table(evaluation: Evaluation) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("labels", "model", "difference", found.metric)
-    for d in found.differences:
-        table.add_row(_share(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _shown(d.main, "+"))
+    table = Table("labels", "model", "difference", evaluation.metric)
+    for d in evaluation.differences:
+        table.add_row(_percent(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _with_interval(d.main, "+"))
     return table
 
 
-def _shown(scores: Scores, sign: str = "") -> str:
+def _with_interval(scores: Scores, sign: str = "") -> str:
     return f"{scores.mean:{sign}.3f} ± {scores.interval:.3f}"
 
 
-def _share(fraction: float) -> str:
+def _percent(fraction: float) -> str:
     return f"{100 * fraction:g} %"

@@ -1,8 +1,9 @@
-"""What features are worth: the same models, folds and label shares for each set of features."""
+"""Scores of sets of features on a label, with the same models, folds and shares of the labels for each set."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -15,100 +16,133 @@ from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
+from eventvec.options import accepts, gather
 
-PAIRS = (("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding"))
-"""The differences that are taken, first minus second."""
+COMPARED = (("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding"))
+"""The pairs of feature sets that are compared: the scores of the first minus those of the second."""
 
 
-def evaluate(
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """How features are evaluated on a label.
+
+    Args:
+        task: The kind of label: binary, multiclass or numeric; inferred from the labels by default. The rule is that of
+            `target`.
+        folds: The number of folds of the cross-validation, at least 2.
+        fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
+            larger share contains a smaller one, and the test part is the same for all shares.
+        seed: The seed of the folds, the shares and the boosted trees.
+        models: The names of the models in `MODELS`; by default all that can do the task.
+        num_threads: The number of threads of boosted trees; all cores by default.
+
+    Raises:
+        ConfigError: If a fraction is outside (0, 1] or given twice.
+
+    Example:
+        >>> EvaluationOptions(fractions=(1.0, 0.25)).folds
+        5
+    """
+
+    task: str | None = None
+    folds: int = 5
+    fractions: Sequence[float] = (1.0,)
+    seed: int = 42
+    models: Sequence[str] | None = None
+    num_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        in_range(self.fractions)
+
+
+@accepts(EvaluationOptions)
+def score_features(
     features: Mapping[str, Any],
     labels: Any,
     *,
-    task: str | None = None,
-    folds: int = 5,
     groups: Any = None,
-    fractions: Sequence[float] = (1.0,),
     holdout: Any = None,
-    seed: int = 42,
-    models: Sequence[str] | None = None,
     label: str = "label",
-    taught: Sequence[str] | None = (),
-    num_threads: int | None = None,
+    learned_from: Sequence[str] | None = (),
     progress: Callable[[int, int], None] | None = None,
+    **options: Any,
 ) -> Evaluation:
-    """Return what each set of features knows about a label, and the paired differences between them.
+    """Return how well models predict a label from each set of features, and the paired differences between the sets.
 
-    By default the models are trained and tested in stratified cross-validation over the labelled entities. The encoder
-    has then seen the test entities' events, and their labels too if it was `taught` them. With `holdout` the protocol
-    is the paper's "test" (Babaev et al. 2022): the entities that were seen are split into folds, each model is trained
-    without one of them and tested on all held-out entities, so that there is still one score per fold.
+    By default, the models are trained and tested in stratified cross-validation over the labelled entities. The encoder
+    has then seen the events of the test entities, and their labels if it was trained on them. With `holdout`, the
+    protocol is the paper's "test" (Babaev et al. 2022): the entities that the encoder saw are split into folds, and
+    each model is trained without one fold and tested on all held-out entities. There is still one score per fold.
+
+    Relations: `evaluate` takes embeddings and a table of labels, joins them, and adds aggregates.
 
     Args:
-        features: `(n, d)` numbers per name; if there are an `embedding` and `aggregates`, `both` is added: the two side
-            by side.
-        labels: `(n,)` one label per row; None and NaN are left out and counted.
-        task: `binary`, `multiclass` or `numeric`; by the rule of `target` if not given.
-        folds: how many, 2 or more.
-        groups: `(n,)` entities of one group stay together, for example patients of a hospital.
-        fractions: shares in (0, 1] of each fold's training labels, drawn once for all models and features; a larger
-            share contains a smaller one, the test part stays whole.
+        features: `(n, d)` numbers for each set of features. If `embedding` and `aggregates` are among the names, `both`
+            is added, in which the two are side by side.
+        labels: `(n,)` one label per row. Rows whose label is None or NaN are left out and counted.
+        groups: `(n,)` the group of each entity. Groups are never split between training and test, for example the
+            patients of one hospital.
         holdout: `(n,)` bool, true for entities that the encoder never saw.
-        seed: of folds, draws and boosting.
-        models: names in `MODELS`; all that fit the task if not given.
-        label: how the result and messages call the label.
-        taught: static columns that the encoder was ever trained on, none for one that learned without labels; None if
-            that is not known. `Run.info["labels"]` has them, and so has the metadata of an embeddings file.
-        num_threads: for boosting; all cores if not given.
-        progress: called with the number of models done and the number in all.
+        label: The name of the label in the result and in messages.
+        learned_from: The static columns that the encoder was trained on; empty if it learned without labels, None if
+            that is not known.
+        progress: Called with the number of models that are done and of all models.
+        options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
     Raises:
-        DataError: features hold NaN or infinite numbers, lengths differ, a class has too few members, and the like.
-        ConfigError: an option is out of range or unknown.
+        DataError: If a feature is NaN or infinite, lengths differ, or a class, a fold or a group has too few members.
+        ConfigError: If an option is out of range or unknown.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> labels = rng.random(200) < 0.4
         >>> z = rng.normal(size=(200, 3)) + labels[:, None]
-        >>> found = evaluate({"embedding": z}, labels, models=["logistic_regression"], label="churn")
-        >>> found.task, found.positive, found.metric, round(found.get("embedding", "logistic_regression").main.mean, 2)
-        ('binary', True, 'auroc', 0.85)
+        >>> result = score_features({"embedding": z}, labels, models=["logistic_regression"], label="churn")
+        >>> result.task, result.positive, round(result.get("embedding", "logistic_regression").main.mean, 2)
+        ('binary', True, 0.85)
     """
-    in_range(fractions)
+    chosen = gather(options, EvaluationOptions)
     if "both" in features:
-        raise ConfigError("features may not be called 'both'; that is the embedding and the aggregates side by side")
-    given = len(np.asarray(labels))
-    sets = {name: matrix(values, name, given) for name, values in features.items()}
-    wanted = target(labels, task, label)
-    notes = _missing(given, wanted)
-    chosen, absent = choose(wanted.task, models)
-    held = None if holdout is None else column(holdout, "holdout", given)[wanted.rows]
-    codes = None if groups is None else group_codes(column(groups, "groups", given)[wanted.rows])
-    if held is not None and codes is not None:
-        wanted, held, codes, left_out = _set_apart(wanted, held, codes)
-        notes += left_out
-    sets = _with_both({name: values[wanted.rows] for name, values in sets.items()})
-    if held is None:
-        splits = cross_validation(wanted, folds, codes, seed)
+        raise ConfigError(
+            "features may not be called 'both', the name of the embedding and the aggregates side by side; rename them"
+        )
+    n = len(np.asarray(labels))
+    matrices = {name: matrix(values, name, n) for name, values in features.items()}
+    labelled = target(labels, chosen.task, label)
+    notes = _missing_note(n, labelled)
+    models, model_notes = choose(labelled.task, chosen.models)
+    held_out = None if holdout is None else column(holdout, "holdout", n)[labelled.rows]
+    codes = None if groups is None else group_codes(column(groups, "groups", n)[labelled.rows])
+    if held_out is not None and codes is not None:
+        labelled, held_out, codes, group_notes = _without_shared_groups(labelled, held_out, codes)
+        notes += group_notes
+    sets = _with_both({name: values[labelled.rows] for name, values in matrices.items()})
+    if held_out is None:
+        splits = cross_validation(labelled, chosen.folds, codes, chosen.seed)
     else:
-        splits = holdout_splits(wanted, held, folds, codes, seed)
-    results = _score(sets, wanted, splits, fractions, chosen, seed, num_threads, progress)
-    protocol = "cross-validation" if held is None else "holdout"
-    notes += [_seen(held, taught), *absent]
-    n, differences = len(wanted.y), _differences(results)
-    return Evaluation(label, wanted.task, n, folds, protocol, wanted.positive, results, differences, tuple(notes))
+        splits = holdout_splits(labelled, held_out, chosen.folds, codes, chosen.seed)
+    results = _score(sets, labelled, splits, chosen, models, progress)
+    protocol = "cross-validation" if held_out is None else "holdout"
+    notes += [_protocol_note(held_out, learned_from), *model_notes]
+    return Evaluation(
+        label, labelled.task, len(labelled.y), chosen.folds, protocol, labelled.positive, results,
+        _differences(results), tuple(notes),
+    )  # fmt: skip
 
 
 def _score(
     sets: Mapping[str, Array],
-    wanted: Target,
+    labelled: Target,
     splits: Sequence[Split],
-    fractions: Sequence[float],
+    options: EvaluationOptions,
     models: Mapping[str, Model],
-    seed: int,
-    num_threads: int | None,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Result, ...]:
-    parts = {f: [subsample(wanted, train, f, seed + k) for k, (train, _) in enumerate(splits)] for f in fractions}
+    """Return the scores of each model on each set of features at each share of the labels."""
+    parts = {
+        fraction: [subsample(labelled, train, fraction, options.seed + fold) for fold, (train, _) in enumerate(splits)]
+        for fraction in options.fractions
+    }
     cells = list(product(parts, models, sets))
     results = []
     for done, (fraction, model, name) in enumerate(cells):
@@ -116,8 +150,9 @@ def _score(
         for fold, (train, (_, test)) in enumerate(zip(parts[fraction], splits, strict=True)):
             if progress:
                 progress(done * len(splits) + fold, len(cells) * len(splits))
-            job = Job(wanted.task, len(wanted.classes), x[train], wanted.y[train], x[test], seed, num_threads)
-            scores.append(measure(wanted.task, wanted.y[test], models[model](job)))
+            classes, y = len(labelled.classes), labelled.y
+            job = Job(labelled.task, classes, x[train], y[train], x[test], options.seed, options.num_threads)
+            scores.append(measure(labelled.task, y[test], models[model](job)))
         main, secondary = (Scores(tuple(values)) for values in zip(*scores, strict=True))
         results.append(Result(name, model, fraction, main, secondary))
     if progress:
@@ -126,46 +161,51 @@ def _score(
 
 
 def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
+    """Return the paired differences of the results between the feature sets in `COMPARED`."""
     main = {(r.fraction, r.model, r.features): r.main for r in results}
     cells = dict.fromkeys((r.fraction, r.model) for r in results)
     return tuple(
         Difference(a, b, model, fraction, main[fraction, model, a] - main[fraction, model, b])
-        for (fraction, model), (a, b) in product(cells, PAIRS)
+        for (fraction, model), (a, b) in product(cells, COMPARED)
         if (fraction, model, a) in main and (fraction, model, b) in main
     )
 
 
 def _with_both(sets: dict[str, Array]) -> dict[str, Array]:
+    """Return the sets of features, with `both` if there are an embedding and aggregates."""
     if "embedding" in sets and "aggregates" in sets:
         sets["both"] = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     return sets
 
 
-def _set_apart(wanted: Target, held: Array, codes: Array) -> tuple[Target, Array, Array, list[str]]:
-    kept = apart(held, codes)
-    if kept.all():
-        return wanted, held, codes, []
-    target = Target(wanted.name, wanted.task, wanted.y[kept], wanted.rows[kept], wanted.classes)
-    note = f"{int((~kept).sum()):,} seen entities share a group with held-out ones and were not used for training."
-    return target, held[kept], codes[kept], [note]
+def _without_shared_groups(labelled: Target, held_out: Array, codes: Array) -> tuple[Target, Array, Array, list[str]]:
+    """Return the labels without seen entities that share a group with held-out ones, and a note about them."""
+    rest = apart(held_out, codes)
+    if rest.all():
+        return labelled, held_out, codes, []
+    target = Target(labelled.name, labelled.task, labelled.y[rest], labelled.rows[rest], labelled.classes)
+    note = f"{int((~rest).sum()):,} seen entities share a group with held-out ones and were not used for training."
+    return target, held_out[rest], codes[rest], [note]
 
 
-def _seen(held: Array | None, taught: Sequence[str] | None) -> str:
-    if held is None and taught:
-        columns = f"column{'' if len(taught) == 1 else 's'} {', '.join(map(repr, taught))}"
+def _protocol_note(held_out: Array | None, learned_from: Sequence[str] | None) -> str:
+    """Return a sentence about what the encoder and the models have seen of the test entities."""
+    if held_out is None and learned_from:
+        columns = f"column{'' if len(learned_from) == 1 else 's'} {', '.join(map(repr, learned_from))}"
         return (
-            f"The encoder saw the test entities' events and was trained on the static {columns} too: only a holdout "
-            "tells what it is worth on entities that it never saw."
+            f"The encoder saw the test entities' events and was trained on the static {columns} too; only a holdout "
+            "measures it on entities that it never saw."
         )
-    if held is None:
-        known = "without labels" if taught is not None else "and whether it was trained on labels is not known"
-        return f"The encoder saw the test entities' events, {known}; a holdout measures entities that it never saw."
+    if held_out is None:
+        training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
+        return f"The encoder saw the test entities' events, {training}; a holdout measures entities that it never saw."
     return (
-        f"Tested on {int(held.sum()):,} entities that the encoder never saw; each score is over all of them, from a "
-        f"model trained without one fold of the {int((~held).sum()):,} others."
+        f"Tested on {int(held_out.sum()):,} entities that the encoder never saw; each score is over all of them, from "
+        f"a model trained without one fold of the {int((~held_out).sum()):,} others."
     )
 
 
-def _missing(given: int, wanted: Target) -> list[str]:
-    missing = given - len(wanted.y)
-    return [f"{missing:,} of {given:,} entities have no label and were left out."] if missing else []
+def _missing_note(n: int, labelled: Target) -> list[str]:
+    """Return a sentence about missing labels, if there are any."""
+    missing = n - len(labelled.y)
+    return [f"{missing:,} of {n:,} entities have no label and were left out."] if missing else []

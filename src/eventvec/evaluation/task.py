@@ -1,4 +1,4 @@
-"""What is predicted: which task a column of labels asks for, and its labels as codes or numbers."""
+"""The task that a column of labels stands for, and its labels as codes or numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation.metrics import METRICS, Array, Task
 
 INTEGER_CLASSES = 20
-"""Whole numbers with more distinct values than this are taken for numbers, with at most this many for classes."""
+"""Whole numbers with at most this many distinct values are classes; with more, they are numbers."""
 
 MAX_CLASSES = 100
-"""More classes than this are refused."""
+"""The largest number of classes that is accepted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,11 @@ class Target:
     """Labels without the missing ones, ready for a model.
 
     Args:
-        name: how messages call the label.
-        task: what is predicted.
+        name: The name of the label, for messages.
+        task: What is predicted.
         y: `(m,)` codes from 0 into `classes`, or float64 numbers.
-        rows: `(m,)` position of each label in what was given; the missing ones are left out.
-        classes: distinct labels in ascending order; empty for numbers.
+        rows: `(m,)` the position of each label among all labels, the missing ones included.
+        classes: The distinct labels in ascending order; empty for numbers.
     """
 
     name: str
@@ -44,20 +44,20 @@ class Target:
 
 
 def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
-    """Return labels with the task they ask for.
+    """Return labels together with their task.
 
-    The rule: two distinct labels of any type make it binary; text, or at most 20 distinct whole numbers (a float column
-    of whole numbers counts, for that is what integers with gaps become), multiclass; all else numeric. None and NaN
-    are missing.
+    By default, two distinct labels of any type are a binary task. Text, and whole numbers with at most 20 distinct
+    values, are multiclass; whole numbers that are stored as floats count, because integers with missing values often
+    are. All other numbers are numeric. None and NaN are missing.
 
     Args:
         labels: `(n,)` booleans, text, integers or floats.
-        task: `binary`, `multiclass` or `numeric`, to overrule that.
-        name: how messages call the label.
+        task: `binary`, `multiclass` or `numeric`, instead of the inferred task.
+        name: The name of the label, for messages.
 
     Raises:
-        ConfigError: there is no such task.
-        DataError: the labels are of another type, infinite, all alike, or do not fit the task.
+        ConfigError: If the task is unknown.
+        DataError: If the labels are of another type, infinite, all equal, or do not fit the task.
 
     Example:
         >>> target(np.array(["low", None, "high", "low"], object)).positive
@@ -66,17 +66,19 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
         ('numeric', 'multiclass')
     """
     if task is not None and task not in METRICS:
-        raise ConfigError(f"no task {task!r}; {nearest(task, METRICS)}")
+        raise ConfigError(f"task {task!r} is not known; {nearest(task, METRICS)}")
     values = _arrow(labels, name)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.drop_null()
     if len(values) == 0:
-        raise DataError(f"label {name!r} has no value in {len(labels):,} rows; give a label to some of them")
+        raise DataError(f"label {name!r} has no value in {len(labels):,} rows; at least two distinct values are needed")
     distinct = np.asarray(sorted(pc.unique(values).to_pylist()))
     if len(distinct) < 2:
-        raise DataError(f"label {name!r} has one value only, in {len(values):,} rows; two or more are needed")
+        raise DataError(
+            f"label {name!r} has one value only, in {len(values):,} rows; at least two distinct values are needed"
+        )
     chosen = task or _infer(distinct)
-    _fits(distinct, chosen, name)
+    _check_task(distinct, chosen, name)
     if chosen == "numeric":
         return Target(name, chosen, np.asarray(values.to_numpy(zero_copy_only=False), np.float64), rows, ())
     classes = pa.array(distinct.tolist(), values.type)
@@ -85,22 +87,26 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
 
 
 def _arrow(labels: Any, name: str) -> Any:
+    """Return labels as an Arrow array of booleans, numbers or text."""
     try:
         values = pa.array(np.asarray(labels), from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"label {name!r} mixes types; all text, all numbers or all true and false are taken") from error
+        raise DataError(f"label {name!r} mixes types; accepted: all text, all numbers, or all booleans") from error
     if pa.types.is_decimal(values.type) or pa.types.is_float16(values.type):
         values = values.cast(pa.float64())
-    t = pa.types
-    taken = (t.is_boolean, t.is_integer, t.is_floating, t.is_string, t.is_large_string, t.is_null)
-    if not any(kind(values.type) for kind in taken):
-        raise DataError(f"label {name!r} is of type {values.type}; numbers, text or true and false are taken")
-    if t.is_floating(values.type) and (infinite := int(pc.sum(pc.is_inf(values)).as_py() or 0)):
-        raise DataError(f"label {name!r} has {infinite:,} infinite values; give numbers, or leave those rows empty")
+    types = pa.types
+    accepted = (
+        types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null,
+    )  # fmt: skip
+    if not any(is_kind(values.type) for is_kind in accepted):
+        raise DataError(f"label {name!r} is of type {values.type}; accepted: numbers, text, booleans")
+    if types.is_floating(values.type) and (infinite := int(pc.sum(pc.is_inf(values)).as_py() or 0)):
+        raise DataError(f"label {name!r} has {infinite:,} infinite values; labels must be finite or missing")
     return values
 
 
 def _infer(distinct: Array) -> Task:
+    """Return the task of distinct labels, see `target`."""
     if len(distinct) == 2:
         return "binary"
     if distinct.dtype.kind == "U":
@@ -109,13 +115,14 @@ def _infer(distinct: Array) -> Task:
     return "multiclass" if whole and len(distinct) <= INTEGER_CLASSES else "numeric"
 
 
-def _fits(distinct: Array, task: Task, name: str) -> None:
+def _check_task(distinct: Array, task: Task, name: str) -> None:
+    """Refuse distinct labels that do not fit a task."""
     if task == "numeric" and distinct.dtype.kind == "U":
         raise DataError(f"label {name!r} is text with {len(distinct):,} distinct values; a numeric task needs numbers")
     if task == "binary" and len(distinct) != 2:
         raise DataError(f"label {name!r} has {len(distinct):,} distinct values; a binary task needs two")
     if task == "multiclass" and len(distinct) > MAX_CLASSES:
         raise DataError(
-            f"label {name!r} has {len(distinct):,} classes; at most {MAX_CLASSES} are taken: "
-            "group them, or give numbers as numbers"
+            f"label {name!r} has {len(distinct):,} classes; at most {MAX_CLASSES} are accepted: group the classes, or "
+            "store numbers in a numeric column"
         )

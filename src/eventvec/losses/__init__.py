@@ -1,25 +1,66 @@
-"""Losses: pure functions of tensors, without model, sampler or memory.
+"""Losses: pure functions of tensors, without model, sampler or state.
 
-`metric` has those of distances between views and of the choice of negatives, `softmax` those of finding the right one
-in a batch, `redundancy` those without negatives, `graded` those on how alike rows are asked to be.
+A loss stands in one file, and below its function a dataclass with its options and their defaults; `LOSSES` names these
+dataclasses. `distances` has the losses on distances and similarities of views, `negatives` the choice of negatives,
+`softmax` the losses that find a partner among a batch, `redundancy` those without negatives, `similarity` those on
+graded similarities.
 """
 
-from eventvec.losses.distances import binomial_deviance, contrastive, histogram, margin_loss, squared_distances, triplet
-from eventvec.losses.redundancy import barlow_twins, vicreg
-from eventvec.losses.similarity import Normalization, expclr, feature_similarity, pair_loss, quadratic
-from eventvec.losses.softmax import info_nce, multiple_negatives, nt_xent
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from eventvec.losses.distances import (
+    BinomialDeviance,
+    Contrastive,
+    Histogram,
+    Margin,
+    Triplet,
+    binomial_deviance,
+    contrastive,
+    histogram,
+    margin_loss,
+    squared_distances,
+    triplet,
+)
+from eventvec.losses.redundancy import BarlowTwins, VICReg, barlow_twins, vicreg
+from eventvec.losses.similarity import Normalization, expclr_loss, feature_similarity, pair_loss, quadratic
+from eventvec.losses.softmax import NTXent, info_nce, nt_xent
+
+Loss: TypeAlias = Contrastive | BinomialDeviance | Histogram | Margin | Triplet | NTXent | VICReg | BarlowTwins
+"""A loss of views with its options, called as ``(z, source, rng) -> scalar``."""
+
+LOSSES: Mapping[str, Callable[..., Any]] = {
+    "barlow_twins": BarlowTwins,
+    "binomial_deviance": BinomialDeviance,
+    "contrastive": Contrastive,
+    "histogram": Histogram,
+    "margin": Margin,
+    "nt_xent": NTXent,
+    "triplet": Triplet,
+    "vicreg": VICReg,
+}
+"""The name of each loss of views in a configuration."""
 
 __all__ = [
+    "LOSSES",
+    "BarlowTwins",
+    "BinomialDeviance",
+    "Contrastive",
+    "Histogram",
+    "Loss",
+    "Margin",
+    "NTXent",
     "Normalization",
+    "Triplet",
+    "VICReg",
     "barlow_twins",
     "binomial_deviance",
     "contrastive",
-    "expclr",
+    "expclr_loss",
     "feature_similarity",
     "histogram",
     "info_nce",
     "margin_loss",
-    "multiple_negatives",
     "nt_xent",
     "pair_loss",
     "quadratic",

@@ -1,37 +1,43 @@
-"""Losses on distances and similarities of views: together if cut from one source, apart if not.
+"""Losses on distances and cosine similarities of views: views of one source attract, views of different sources repel.
 
-Each is called with embeddings `z (n, d)` and `source (n,)`, where equal numbers mark positive pairs, and takes a rule
-of `negatives`. The formulas are those that the public code of CoLES uses (Babaev et al. 2022, Table 7): sums over pairs
-but for `binomial_deviance` and `histogram`. In CoLES, `z` has unit length, so that distances lie in [0, 2].
+Each loss is a function of embeddings `z (n, d)` and `source (n,)`, where equal numbers mark positive pairs. Below it
+stands its configured form: a frozen dataclass that holds the options and is called as ``(z, source, rng) -> scalar``.
+The dataclasses of losses on distances first scale embeddings to unit length (Babaev et al. 2022, Section 3.4), so that
+distances are in [0, 2]. Defaults and formulas are those of the public code of CoLES (Babaev et al. 2022, Table 7). The
+losses are sums over pairs, except for `binomial_deviance` and `histogram`. What is *not* here: the choice of negatives
+(`negatives`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eventvec.losses.negatives import Candidates, HardNegatives, Rule
+from eventvec.errors import ConfigError
+from eventvec.losses.negatives import Candidates, HardNegatives, PairNegatives, Rule, TripletNegatives
+from eventvec.views.draws import at_least
 
 
 def squared_distances(z: Tensor) -> Tensor:
-    """Return `(n, n)` squared Euclidean distances between the rows of `z (n, d)`, by one product; never below 0.
+    """Return `(n, n)` squared Euclidean distances between the rows of `z (n, d)`, never below 0, by one matrix product.
 
     Example:
         >>> squared_distances(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).tolist()
         [[0.0, 25.0], [25.0, 0.0]]
     """
     square = z.square().sum(1)
-    product: Tensor = _Gram.apply(z)  # type: ignore[no-untyped-call]
-    return torch.add(square[:, None] + square, product, alpha=-2).clamp(min=0)
+    return torch.add(square[:, None] + square, _gram(z), alpha=-2).clamp(min=0)
 
 
 class _Gram(torch.autograd.Function):
-    """z zᵀ, whose gradient is one product, where autograd, which sees two factors, takes two.
+    """The matrix product z zᵀ, whose gradient takes one matrix product; autograd, which sees two factors, takes two.
 
-    In full precision, whatever autocast wants: a difference of such products would be left with two digits.
+    It runs in full precision under autocast too: a difference of bfloat16 products would keep only two digits.
     """
 
     @staticmethod
@@ -47,34 +53,33 @@ class _Gram(torch.autograd.Function):
             return (gradient + gradient.T) @ z
 
 
+_gram: Callable[[Tensor], Tensor] = _Gram.apply
+
+
 def contrastive(
-    z: Tensor,
-    source: Tensor,
-    *,
-    margin: float = 0.5,
-    negatives: Rule = HardNegatives(),  # noqa: B008 (frozen)
-    rng: torch.Generator | None = None,
+    z: Tensor, source: Tensor, *, margin: float, negatives: Rule, rng: torch.Generator | None = None
 ) -> Tensor:
     """Return the contrastive loss of Hadsell et al. 2006, summed over positive and chosen negative pairs: a scalar.
 
     ``Σ_P D² + Σ_N max(0, margin - D)²`` with Euclidean distance D. Positive pairs are all unordered pairs of one
-    source. The factor ½ of Babaev et al. 2022, Section 3.4, is left out as in the public code; as printed there, the
-    label multiplies the repulsive term, against the text; the text is followed.
+    source. The factor ½ of Babaev et al. 2022, Section 3.4, is left out, as in the public code. The equation printed
+    there multiplies the repulsive term by the label, which contradicts the text; this function follows the text.
 
-    Relations: `margin_loss` lets positive pairs alone that are near enough; `triplet` compares distances.
+    Relations: `margin_loss` ignores positive pairs that are near enough; `triplet` compares distances.
 
     Args:
-        z: `(n, d)` embeddings, of unit length in CoLES, so that D lies in [0, 2].
+        z: `(n, d)` embeddings, of unit length in CoLES, so that D is in [0, 2].
         source: `(n,)` equal numbers mark positive pairs.
-        margin: distance from which a negative pair costs nothing.
-        negatives: which negative pairs count; the hardest of each row if not given.
-        rng: for rules that draw.
+        margin: Distance from which a negative pair costs nothing.
+        negatives: Which negative pairs count.
+        rng: Random generator, for rules that draw.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        >>> contrastive(z, torch.tensor([0, 0, 1])).item()
+        >>> contrastive(z, torch.tensor([0, 0, 1]), margin=0.5, negatives=HardNegatives()).item()
         0.0
-        >>> round(contrastive(z, torch.tensor([0, 1, 2]), margin=1.0).item(), 4)  # rows 0 and 1, seen from both
+        >>> loss = contrastive(z, torch.tensor([0, 1, 2]), margin=1.0, negatives=HardNegatives())
+        >>> round(loss.item(), 4)  # the pair of rows 0 and 1 counts once from each end
         2.0
     """
     squared, same = squared_distances(z), source[:, None] == source
@@ -82,19 +87,42 @@ def contrastive(
     return (squared * same.triu(1)).sum() + ((margin - distance).clamp(min=0).square() * counts).sum()
 
 
+@dataclass(frozen=True)
+class Contrastive:
+    """`contrastive` on the unit sphere, the loss of CoLES.
+
+    Args:
+        margin: Distance from which a view of another source costs nothing, in (0, 2].
+        negatives: Which views of other sources count.
+
+    Raises:
+        ConfigError: If the margin is not in (0, 2].
+
+    Example:
+        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
+        >>> Contrastive(margin=0.5)(z, source, torch.Generator()).item()
+        0.0
+    """
+
+    margin: float = 0.5
+    negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        _on_the_sphere("margin", self.margin)
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar, a sum over pairs."""
+        unit = F.normalize(z, dim=-1)
+        return contrastive(unit, source, margin=self.margin, negatives=self.negatives, rng=rng)
+
+
 def margin_loss(
-    z: Tensor,
-    source: Tensor,
-    *,
-    margin: float,
-    beta: float,
-    negatives: Rule = HardNegatives(),  # noqa: B008 (frozen)
-    rng: torch.Generator | None = None,
+    z: Tensor, source: Tensor, *, margin: float, beta: float, negatives: Rule, rng: torch.Generator | None = None
 ) -> Tensor:
     """Return the margin loss of Wu et al. 2017, summed over positive and chosen negative pairs: a scalar.
 
-    ``Σ_P max(0, D - β + m) + Σ_N max(0, β - D + m)``: positive pairs are to be nearer than β - m, negative ones farther
-    than β + m. β is a constant, not learned, as in the public code of Babaev et al. 2022.
+    ``Σ_P max(0, D - β + m) + Σ_N max(0, β - D + m)``: positive pairs should be nearer than β - m, negative pairs
+    farther than β + m. β is a constant and is not learned, as in the public code of Babaev et al. 2022.
 
     Relations: `contrastive` squares its terms and pulls positive pairs to distance 0.
 
@@ -103,58 +131,112 @@ def margin_loss(
         source: `(n,)` equal numbers mark positive pairs.
         margin: m.
         beta: β, the distance between positive and negative pairs.
-        negatives: which negative pairs count.
-        rng: for rules that draw.
+        negatives: Which negative pairs count.
+        rng: Random generator, for rules that draw.
 
     Example:
         >>> z = torch.tensor([[0.0], [0.5], [1.0]])
         >>> loss = margin_loss(z, torch.tensor([0, 0, 1]), margin=0.2, beta=0.4, negatives=HardNegatives(1))
-        >>> round(loss.item(), 4)  # 0.5 - 0.4 + 0.2; rows 1 and 2 see each other at 0.5: twice 0.4 - 0.5 + 0.2
+        >>> round(loss.item(), 4)  # 0.5 - 0.4 + 0.2, and 0.4 - 0.5 + 0.2 from each end of rows 1 and 2
         0.5
     """
     squared, same = squared_distances(z), source[:, None] == source
     distance, counts = _negatives(z, squared, same, negatives, rng)
-    pulled = (_root(squared) - beta + margin).clamp(min=0) * same.triu(1)
-    return pulled.sum() + ((beta - distance + margin).clamp(min=0) * counts).sum()
+    attraction = (_root(squared) - beta + margin).clamp(min=0) * same.triu(1)
+    return attraction.sum() + ((beta - distance + margin).clamp(min=0) * counts).sum()
 
 
-def triplet(
-    z: Tensor,
-    source: Tensor,
-    *,
-    margin: float,
-    negatives: Rule = HardNegatives(),  # noqa: B008 (frozen)
-    rng: torch.Generator | None = None,
-) -> Tensor:
+@dataclass(frozen=True)
+class Margin:
+    """`margin_loss` on the unit sphere.
+
+    Args:
+        margin: How far pairs are kept from `beta`, above 0; 0.2, or 0.3 with a `beta` of 0.6, in the public code.
+        beta: Distance between positive and negative pairs, in (0, 2].
+        negatives: Which views of other sources count.
+
+    Raises:
+        ConfigError: If the margin is not above 0 and finite, or beta is not in (0, 2].
+
+    Example:
+        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
+        >>> Margin()(z, source, torch.Generator()).item()
+        0.0
+    """
+
+    margin: float = 0.2
+    beta: float = 0.4
+    negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        _positive("margin", self.margin)
+        _on_the_sphere("beta", self.beta)
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar, a sum over pairs."""
+        unit = F.normalize(z, dim=-1)
+        return margin_loss(unit, source, margin=self.margin, beta=self.beta, negatives=self.negatives, rng=rng)
+
+
+def triplet(z: Tensor, source: Tensor, *, margin: float, negatives: Rule, rng: torch.Generator | None = None) -> Tensor:
     """Return the triplet loss of Hoffer and Ailon 2015, summed over triplets: a scalar.
 
-    ``Σ max(0, D_ap - D_an + m)``. Each unordered pair of one source is a positive pair once, its anchor the row that
-    comes first; the rule chooses negatives of that anchor for that pair. In the public code of Babaev et al. 2022,
-    pairs and negatives are laid out in different orders where there is more than one negative per pair, so that most
-    triplets have another anchor's negative, some of them of the anchor's own source; Table 7 has that in it.
+    ``Σ max(0, D_ap - D_an + m)``. Each unordered pair of one source is a positive pair once, and its anchor is the row
+    that comes first; the rule chooses negatives of that anchor for that pair. The public code of Babaev et al. 2022
+    lists pairs and negatives in different orders if there is more than one negative per pair. Most of its triplets then
+    contain the negative of another anchor, which in some triplets has the same source as the anchor. The results in
+    Table 7 include this error.
 
     Relations: `contrastive` looks at one pair at a time.
 
     Args:
         z: `(n, d)` embeddings.
         source: `(n,)` equal numbers mark positive pairs.
-        margin: m, by which the negative has to be farther than the positive.
-        negatives: which rows make triplets with each positive pair.
-        rng: for rules that draw.
+        margin: m, by which the negative should be farther than the positive.
+        negatives: Which rows form triplets with each positive pair.
+        rng: Random generator, for rules that draw.
 
     Example:
         >>> z = torch.tensor([[0.0], [1.0], [1.2], [3.0]])
         >>> loss = triplet(z, torch.tensor([0, 0, 1, 2]), margin=0.5, negatives=HardNegatives(2))
-        >>> round(loss.item(), 4)  # of rows 0 and 1: 1 - 1.2 + 0.5, and nothing of 3
+        >>> round(loss.item(), 4)  # rows 0 and 1 give 1 - 1.2 + 0.5 with row 2 and nothing with row 3
         0.3
     """
     squared, same = squared_distances(z), source[:, None] == source
     anchor, positive = same.triu(1).nonzero().unbind(1)
-    near = squared[anchor, positive]
-    candidates = Candidates(squared.detach()[anchor], same[anchor], z.shape[1], near.detach())
+    squared_positive = squared[anchor, positive]  # (pairs,)
+    candidates = Candidates(squared.detach()[anchor], same[anchor], z.shape[1], squared_positive.detach())
     chosen = negatives(candidates, rng)  # (pairs, k)
-    hinge = (_root(near)[:, None] - _root(squared[anchor[:, None], chosen]) + margin).clamp(min=0)
-    return hinge.masked_fill(candidates.same.gather(1, chosen), 0).sum()
+    difference = _root(squared_positive)[:, None] - _root(squared[anchor[:, None], chosen])
+    return (difference + margin).clamp(min=0).masked_fill(candidates.same.gather(1, chosen), 0).sum()
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """`triplet` on the unit sphere.
+
+    Args:
+        margin: By how much the negative should be farther than the positive, in (0, 2]; 0.3 or 0.6 in the public code.
+        negatives: Which views of other sources form triplets with a positive pair.
+
+    Raises:
+        ConfigError: If the margin is not in (0, 2].
+
+    Example:
+        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
+        >>> Triplet()(z, source, torch.Generator()).item()
+        0.0
+    """
+
+    margin: float = 0.3
+    negatives: TripletNegatives = HardNegatives()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        _on_the_sphere("margin", self.margin)
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar, a sum over triplets."""
+        return triplet(F.normalize(z, dim=-1), source, margin=self.margin, negatives=self.negatives, rng=rng)
 
 
 def binomial_deviance(
@@ -164,7 +246,7 @@ def binomial_deviance(
     alpha: float,
     beta: float,
     cost: float,
-    negatives: Rule = HardNegatives(),  # noqa: B008 (frozen)
+    negatives: Rule,
     rng: torch.Generator | None = None,
 ) -> Tensor:
     """Return the binomial deviance of cosine similarities (Yi et al. 2014): a scalar.
@@ -172,43 +254,78 @@ def binomial_deviance(
     ``n (mean_P log(1 + exp(-α(S - β))) + mean_N log(1 + exp(αC(S - β))))`` for n rows with cosine similarity S, as in
     the public code of Babaev et al. 2022.
 
-    Relations: a smooth hinge on either side of β, where `margin_loss` has two corners.
+    Relations: This is a smooth hinge on either side of β; `margin_loss` has two corners.
 
     Args:
-        z: `(n, d)` embeddings, of any length.
+        z: `(n, d)` embeddings of any length.
         source: `(n,)` equal numbers mark positive pairs.
-        alpha: α, how steep it is.
+        alpha: α, the slope.
         beta: β, the similarity between positive and negative pairs.
-        cost: C, how much steeper it is for negative pairs.
-        negatives: which negative pairs count.
-        rng: for rules that draw.
+        cost: C, the factor of the slope for negative pairs.
+        negatives: Which negative pairs count.
+        rng: Random generator, for rules that draw.
 
     Example:
-        >>> z = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-        >>> loss = binomial_deviance(z, torch.tensor([0, 0]), alpha=1.0, beta=0.0, cost=1.0)
+        >>> z, source = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0])
+        >>> loss = binomial_deviance(z, source, alpha=1.0, beta=0.0, cost=1.0, negatives=HardNegatives())
         >>> round(loss.item(), 4)  # 2 log 2
         1.3863
     """
     unit = F.normalize(z, dim=1)
     squared, same = squared_distances(unit), source[:, None] == source
     distance, counts = _negatives(unit, squared, same, negatives, rng)
-    pulled = F.softplus(-alpha * (1 - squared / 2 - beta))  # S = 1 - D²/2
-    pushed = F.softplus(alpha * cost * (1 - distance.square() / 2 - beta))
-    return len(z) * (_mean(pulled, same.triu(1)) + _mean(pushed, counts))
+    attraction = F.softplus(-alpha * (1 - squared / 2 - beta))  # S = 1 - D²/2
+    repulsion = F.softplus(alpha * cost * (1 - distance.square() / 2 - beta))
+    return len(z) * (_mean(attraction, same.triu(1)) + _mean(repulsion, counts))
+
+
+@dataclass(frozen=True)
+class BinomialDeviance:
+    """`binomial_deviance` of cosine similarities.
+
+    Args:
+        alpha: Slope, above 0.
+        beta: Similarity between positive and negative pairs; 0.3 or 0.4 in the public code of CoLES.
+        cost: Factor of the slope for negative pairs, above 0.
+        negatives: Which views of other sources count.
+
+    Raises:
+        ConfigError: If alpha or cost is not above 0 and finite.
+
+    Example:
+        >>> z, source = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        >>> 0 < BinomialDeviance()(z, source, torch.Generator()).item() < 5
+        True
+    """
+
+    alpha: float = 1.0
+    beta: float = 0.4
+    cost: float = 1.0
+    negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        _positive("alpha", self.alpha)
+        _positive("cost", self.cost)
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar, means over pairs times the number of views."""
+        options = {"alpha": self.alpha, "beta": self.beta, "cost": self.cost}
+        return binomial_deviance(z, source, **options, negatives=self.negatives, rng=rng)
 
 
 def histogram(z: Tensor, source: Tensor, *, bins: int) -> Tensor:
-    """Return the chance that a negative pair is more alike than a positive one, from two histograms: a scalar.
+    """Return the probability that a negative pair is more similar than a positive one, from two histograms: a scalar.
 
-    ``Σ_r h⁻_r Σ_{q≤r} h⁺_q`` over nodes r on [-1, 1]; each cosine similarity is shared by its two neighbouring nodes in
-    proportion to how near they are (Ustinova and Lempitsky 2016). All pairs count. 0 without positive or negative ones.
+    ``Σ_r h⁻_r Σ_{q≤r} h⁺_q`` over nodes r on [-1, 1]. Each cosine similarity is divided between its two neighbouring
+    nodes in proportion to its closeness to them (Ustinova and Lempitsky 2016). All pairs count. The loss is 0 if there
+    are no positive or no negative pairs.
 
-    Relations: the one loss here without a distance to choose.
+    Relations: This is the only loss of this module without a margin or threshold.
 
     Args:
-        z: `(n, d)` embeddings, of any length.
+        z: `(n, d)` embeddings of any length.
         source: `(n,)` equal numbers mark positive pairs.
-        bins: number of nodes R, at least 2, ``2 / (R - 1)`` apart.
+        bins: Number of nodes R, at least 2, at intervals of ``2 / (R - 1)``.
 
     Example:
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
@@ -217,31 +334,67 @@ def histogram(z: Tensor, source: Tensor, *, bins: int) -> Tensor:
     """
     unit = F.normalize(z, dim=1)
     with torch.autocast(z.device.type, enabled=False):
-        place = ((unit @ unit.T).clamp(-1, 1) + 1) * ((bins - 1) / 2)
-    low = place.detach().floor().long().clamp(max=bins - 2)
-    share = place - low
+        position = ((unit @ unit.T).clamp(-1, 1) + 1) * ((bins - 1) / 2)
+    low = position.detach().floor().long().clamp(max=bins - 2)
+    share = position - low
     same = source[:, None] == source
 
     def heights(pairs: Tensor) -> Tensor:
         weight = pairs.triu(1) / pairs.triu(1).sum().clamp(min=1)
-        empty = place.new_zeros(bins)
+        empty = position.new_zeros(bins)
         lower = empty.index_add(0, low.flatten(), ((1 - share) * weight).flatten())
         return lower.index_add(0, low.flatten() + 1, (share * weight).flatten())
 
     return (heights(~same) * heights(same).cumsum(0)).sum()
 
 
+@dataclass(frozen=True)
+class Histogram:
+    """`histogram` of cosine similarities, over all pairs.
+
+    Args:
+        bins: Number of nodes of the histograms, at least 2; 25 or 51 in the public code of CoLES.
+
+    Raises:
+        ConfigError: If there are fewer than 2 bins.
+
+    Example:
+        >>> z, source = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), torch.tensor([0, 0, 1])
+        >>> Histogram()(z, source, torch.Generator()).item()
+        0.0
+    """
+
+    bins: int = 25
+
+    def __post_init__(self) -> None:
+        at_least("bins", self.bins, 2)
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar in [0, 1]."""
+        return histogram(z, source, bins=self.bins)
+
+
 def _negatives(
     z: Tensor, squared: Tensor, same: Tensor, negatives: Rule, rng: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Return `(n, k)` distances of each row to those chosen for it, and which of them count."""
+    """Return `(n, k)` distances from each row to its chosen rows, and a mask of those that are negatives."""
     chosen = negatives(Candidates(squared.detach(), same, z.shape[1]), rng)
     return _root(squared.gather(1, chosen)), ~same.gather(1, chosen)
 
 
 def _root(squared: Tensor) -> Tensor:
-    return squared.clamp(min=1e-12).sqrt()  # the gradient of √ at 0 is no number
+    return squared.clamp(min=1e-12).sqrt()  # the gradient of √ is infinite at 0
 
 
 def _mean(values: Tensor, counts: Tensor) -> Tensor:
     return (values * counts).sum() / counts.sum().clamp(min=1)
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < float("inf"):
+        raise ConfigError(f"{name} must be above 0 and finite, got {value}")
+
+
+def _on_the_sphere(name: str, value: float) -> None:
+    if not 0 < value <= 2:
+        raise ConfigError(f"{name} must be in (0, 2] on the unit sphere, got {value}")

@@ -1,8 +1,8 @@
-"""The choice of negatives: which rows of other sources a row, or a positive pair, is pushed from.
+"""The choice of negatives: the rows of other sources that repel a row or a positive pair.
 
-A rule is a frozen dataclass that is called: ``(candidates, rng) -> (m, k)`` row numbers. Of a row with fewer than k
-negatives, the surplus numbers name rows of its own source, which losses leave out. Distances come detached: what is
-chosen has no gradient. What is *not* here: distances and losses (`losses`).
+A rule is a frozen dataclass that is called as ``(candidates, rng) -> (m, k)`` row numbers. For a row with fewer than k
+negatives, the remaining numbers are rows of its own source, which losses mask out. Distances are detached, so the
+choice has no gradient. What is *not* here: distances and losses (`distances`).
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.views.draws import at_least
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What a rule chooses from: for each of m rows, or m positive pairs, the n rows of the batch.
+    """The rows that a rule chooses from: for each of m rows or m positive pairs, the n rows of the batch.
 
     Args:
-        squared: `(m, n)` squared distances; of a pair, those of its anchor.
-        same: `(m, n)` bool, true where the source is the same: never a negative.
-        dim: size of the embeddings.
-        positive: `(m,)` squared distance of each pair; none where rows choose, not pairs.
+        squared: `(m, n)` squared distances from each row, or from the anchor of each pair.
+        same: `(m, n)` bool, true for rows of the same source, which are never negatives.
+        dim: Size of the embeddings.
+        positive: `(m,)` squared distance of each positive pair; None if negatives are chosen for rows.
 
     Example:
         >>> source = torch.tensor([0, 0, 1])
@@ -47,24 +48,27 @@ Rule: TypeAlias = Callable[[Candidates, torch.Generator | None], Tensor]
 class HardNegatives:
     """The nearest rows of other sources (Schroff et al. 2015; Babaev et al. 2022, Section 4.2).
 
-    Directed: a pair may be chosen from both of its ends, and then counts twice, as in the public code.
+    A pair can be chosen from both of its ends and then counts twice, as in the public code.
 
-    Relations: `SemiHardNegatives` leaves those out that are nearer than the positive.
+    Relations: `SemiHardNegatives` excludes negatives that are nearer than the positive.
 
     Args:
-        count: negatives per row; fewer where a batch does not have as many.
+        count: Negatives per row; fewer if the batch has fewer.
+
+    Raises:
+        ConfigError: If the count is below 1.
 
     Example:
         >>> position, source = torch.tensor([0.0, 0.1, 1.0, 3.0]), torch.tensor([0, 0, 1, 2])
-        >>> found = Candidates((position[:, None] - position) ** 2, source[:, None] == source, dim=1)
-        >>> HardNegatives(count=1)(found).squeeze(1).tolist()
+        >>> candidates = Candidates((position[:, None] - position) ** 2, source[:, None] == source, dim=1)
+        >>> HardNegatives(count=1)(candidates).squeeze(1).tolist()
         [2, 2, 1, 2]
     """
 
     count: int = 5
 
     def __post_init__(self) -> None:
-        _at_least_one(self.count)
+        at_least("count", self.count, 1)
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None = None) -> Tensor:
         """Return `(m, k)` row numbers, nearest first, `k = min(count, n)`; nothing is drawn."""
@@ -76,9 +80,9 @@ class HardNegatives:
 class SemiHardNegatives:
     """For each positive pair, the nearest negative that is farther from the anchor than the positive is.
 
-    Schroff et al. 2015. Where there is none, the farthest negative, as in the public code of Babaev et al. 2022.
+    Schroff et al. 2015. If no negative is farther, the farthest one, as in the public code of Babaev et al. 2022.
 
-    Relations: for `losses.triplet` only, since other losses know no pair to compare with.
+    Relations: This rule works only with `losses.triplet`, because other losses do not choose for positive pairs.
 
     Example:
         >>> squared, same = torch.tensor([[0.0, 4.0, 1.0, 9.0]]), torch.tensor([[True, True, False, False]])
@@ -90,38 +94,41 @@ class SemiHardNegatives:
         """Return `(m, 1)` row numbers; nothing is drawn.
 
         Raises:
-            ConfigError: the candidates are not those of positive pairs.
+            ConfigError: If the candidates are not those of positive pairs.
         """
         squared, same, positive = candidates.squared, candidates.same, candidates.positive
         if positive is None:
-            raise ConfigError("semi-hard negatives are chosen for positive pairs, which only the triplet loss names")
+            raise ConfigError("semi_hard_negatives need positive pairs, which only the triplet loss has")
         if not squared.shape[1]:
             return same.new_zeros(squared.shape, dtype=torch.long)
-        beyond = (squared > positive[:, None]) & ~same
-        nearest = squared.masked_fill(~beyond, float("inf")).argmin(1, keepdim=True)
+        farther = (squared > positive[:, None]) & ~same
+        nearest = squared.masked_fill(~farther, float("inf")).argmin(1, keepdim=True)
         farthest = squared.masked_fill(same, -1).argmax(1, keepdim=True)
-        return torch.where(beyond.any(1, keepdim=True), nearest, farthest)
+        return torch.where(farther.any(1, keepdim=True), nearest, farthest)
 
 
 @dataclass(frozen=True)
 class RandomNegatives:
-    """Rows of other sources drawn uniformly, each at most once for the same row.
+    """Rows of other sources, drawn uniformly and without replacement for each row.
 
-    Relations: `BalancedNegatives` draws pairs, not rows.
+    Relations: `BalancedNegatives` draws pairs instead of rows.
 
     Args:
-        count: negatives per row or positive pair; fewer where a batch does not have as many.
+        count: Negatives per row or positive pair; fewer if the batch has fewer.
+
+    Raises:
+        ConfigError: If the count is below 1.
 
     Example:
-        >>> found = Candidates(torch.zeros(1, 4), torch.tensor([[True, False, False, False]]), dim=1)
-        >>> sorted(RandomNegatives(count=3)(found, torch.Generator().manual_seed(0))[0].tolist())
+        >>> candidates = Candidates(torch.zeros(1, 4), torch.tensor([[True, False, False, False]]), dim=1)
+        >>> sorted(RandomNegatives(count=3)(candidates, torch.Generator().manual_seed(0))[0].tolist())
         [1, 2, 3]
     """
 
     count: int = 1
 
     def __post_init__(self) -> None:
-        _at_least_one(self.count)
+        at_least("count", self.count, 1)
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
         """Return `(m, k)` row numbers, `k = min(count, n)`."""
@@ -131,12 +138,12 @@ class RandomNegatives:
 
 @dataclass(frozen=True)
 class BalancedNegatives:
-    """As many unordered negative pairs of the batch as it has positive ones, drawn uniformly, each at most once.
+    """As many unordered negative pairs as the batch has positive pairs, drawn uniformly without replacement.
 
     The random negatives of Babaev et al. 2022, Table 8, as in the public code.
 
-    Relations: `RandomNegatives` draws the same number for each row; for `losses.triplet`, which needs negatives of
-    each positive pair, only that one.
+    Relations: `RandomNegatives` draws the same number for each row, and also works with `losses.triplet`, which needs
+    negatives for each positive pair.
 
     Example:
         >>> source = torch.tensor([0, 0, 1, 2])
@@ -147,44 +154,47 @@ class BalancedNegatives:
     """
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
-        """Return `(n, n)` row numbers: at `[i, j]` j where that pair is drawn, which has i < j, and i elsewhere.
+        """Return `(n, n)` row numbers: j at `[i, j]` if the pair is drawn, only for i < j, and i otherwise.
 
         Raises:
-            ConfigError: the candidates are those of positive pairs.
+            ConfigError: If the candidates are those of positive pairs.
         """
         if candidates.positive is not None:
-            raise ConfigError("balanced negatives are pairs of rows; for triplets choose random_negatives")
+            raise ConfigError("balanced_negatives need rows, not positive pairs; use random_negatives with triplet")
         n, same = len(candidates.squared), candidates.same
         positives = int(same.triu(1).sum())
-        keys = _uniform(candidates.squared, rng).masked_fill(same, -1).triu(1)  # 0 below, where nothing is drawn
+        keys = _uniform(candidates.squared, rng).masked_fill(same, -1).triu(1)  # 0 below the diagonal
         highest = keys.flatten().topk(min(positives, n * n))
         drawn = torch.zeros(n * n, dtype=torch.bool, device=same.device)
         drawn[highest.indices] = highest.values > 0
-        number = torch.arange(n, device=same.device)
-        return torch.where(drawn.view(n, n), number, number[:, None])
+        row = torch.arange(n, device=same.device)
+        return torch.where(drawn.view(n, n), row, row[:, None])
 
 
 @dataclass(frozen=True)
 class DistanceWeightedNegatives:
-    """Rows of other sources drawn so that all distances are met alike, with replacement (Wu et al. 2017).
+    """Rows of other sources, drawn with replacement so that all distances are equally likely (Wu et al. 2017).
 
-    Weights are 1 / q(D) for the density of distances on the unit sphere, ``log q = (d-2) log D + (d-3)/2 log(1-D²/4)``;
-    D counts as `nearest` where it is below, and is not drawn from `farthest` on. Where that leaves none, any row of
-    another source is drawn alike (Babaev et al. 2022, Section 4.2, from the public code, whose floor of 1e-8 after
-    masking also drew rows of the same source; here it never does).
+    Weights are 1 / q(D) for the density of distances on the unit sphere, ``log q = (d-2) log D + (d-3)/2 log(1-D²/4)``.
+    A distance D below `nearest` counts as `nearest`, and rows from `farthest` on are not drawn. If no row is left, any
+    row of another source is drawn with equal probability (Babaev et al. 2022, Section 4.2, from the public code, whose
+    lower bound of 1e-8 after masking also drew rows of the same source; this rule never does).
 
-    Relations: the public code counts a positive pair from both ends with this rule and draws views - 1 negatives per
-    row. Losses here count it once; half as many negatives, 2 for five views, keep its balance.
+    Relations: With this rule, the public code counts a positive pair from both ends and draws views - 1 negatives per
+    row. The losses here count a positive pair once; half as many negatives, 2 for five views, keep the same balance.
 
     Args:
-        count: negatives per row.
-        nearest: distance below which all count alike, above 0.
-        farthest: distance from which none is drawn, above `nearest`, at most 2.
+        count: Negatives per row.
+        nearest: Distance below which all rows have the same weight, above 0.
+        farthest: Distance from which no row is drawn, above `nearest`, at most 2.
+
+    Raises:
+        ConfigError: If the count is below 1, or not 0 < nearest < farthest <= 2.
 
     Example:
         >>> same = torch.tensor([[True, False, False]])
-        >>> found = Candidates(torch.tensor([[0.0, 1.0, 3.9]]), same, dim=16)
-        >>> DistanceWeightedNegatives(count=4)(found, torch.Generator().manual_seed(0)).tolist()
+        >>> candidates = Candidates(torch.tensor([[0.0, 1.0, 3.9]]), same, dim=16)
+        >>> DistanceWeightedNegatives(count=4)(candidates, torch.Generator().manual_seed(0)).tolist()
         [[1, 1, 1, 1]]
     """
 
@@ -193,34 +203,32 @@ class DistanceWeightedNegatives:
     farthest: float = 1.4
 
     def __post_init__(self) -> None:
-        _at_least_one(self.count)
+        at_least("count", self.count, 1)
         if not 0 < self.nearest < self.farthest <= 2:
-            raise ConfigError(
-                f"nearest is {self.nearest} and farthest {self.farthest}; 0 < nearest < farthest <= 2 is needed"
-            )
+            raise ConfigError(f"0 < nearest < farthest <= 2 is needed, got {self.nearest} and {self.farthest}")
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
-        """Return `(m, count)` row numbers, which may repeat."""
+        """Return `(m, count)` row numbers, possibly with repetitions."""
         if not candidates.squared.numel():
             return candidates.same.new_zeros((len(candidates.squared), 0), dtype=torch.long)
-        return torch.multinomial(self.weights(candidates), self.count, replacement=True, generator=_given(rng))
+        return torch.multinomial(self.weights(candidates), self.count, replacement=True, generator=_required(rng))
 
     def weights(self, candidates: Candidates) -> Tensor:
-        """Return `(m, n)` what each row is drawn in proportion to; a row without negatives may draw its own source."""
+        """Return `(m, n)` weights, proportional to probabilities; a row without negatives draws from its own source."""
         same, dim = candidates.same, candidates.dim
         distance = candidates.squared.sqrt().clamp(min=self.nearest)
         chord = (1 - distance.square() / 4).clamp(min=1e-8)
         logarithm = (2 - dim) * distance.log() - (dim - 3) / 2 * chord.log()
-        near = ~same & (distance < self.farthest)
-        logarithm = logarithm.masked_fill(~near, float("-inf"))
-        weight = (logarithm - logarithm.amax(1, keepdim=True)).exp()  # NaN where none is near
-        weight = torch.where(near.any(1, keepdim=True), weight, (~same).to(weight.dtype))
+        eligible = ~same & (distance < self.farthest)
+        logarithm = logarithm.masked_fill(~eligible, float("-inf"))
+        weight = (logarithm - logarithm.amax(1, keepdim=True)).exp()  # NaN in rows without eligible negatives
+        weight = torch.where(eligible.any(1, keepdim=True), weight, (~same).to(weight.dtype))
         return torch.where(same.all(1, keepdim=True), torch.ones_like(weight), weight)
 
 
 @dataclass(frozen=True)
 class AllNegatives:
-    """Every row of another source.
+    """All rows of other sources.
 
     Example:
         >>> AllNegatives()(Candidates(torch.zeros(1, 3), torch.tensor([[True, False, False]]), dim=1)).tolist()
@@ -235,9 +243,9 @@ class AllNegatives:
 PairNegatives: TypeAlias = (
     HardNegatives | RandomNegatives | BalancedNegatives | DistanceWeightedNegatives | AllNegatives
 )
-"""Rules that choose for rows."""
+"""Rules that choose negatives for rows."""
 TripletNegatives: TypeAlias = HardNegatives | SemiHardNegatives | RandomNegatives | AllNegatives
-"""Rules that choose for positive pairs."""
+"""Rules that choose negatives for positive pairs."""
 
 NEGATIVES: Mapping[str, Callable[..., Any]] = {
     "hard_negatives": HardNegatives,
@@ -247,20 +255,15 @@ NEGATIVES: Mapping[str, Callable[..., Any]] = {
     "distance_weighted_negatives": DistanceWeightedNegatives,
     "all_negatives": AllNegatives,
 }
-"""One name per rule, as a configuration names it."""
+"""The rules by their names in a configuration."""
 
 
 def _uniform(like: Tensor, rng: torch.Generator | None) -> Tensor:
-    """Return numbers uniform on (0, 1], in the shape of a tensor."""
-    return 1 - torch.rand(like.shape, generator=_given(rng), device=like.device, dtype=torch.float64)
+    """Return random numbers, uniform on (0, 1], in the shape of a tensor."""
+    return 1 - torch.rand(like.shape, generator=_required(rng), device=like.device, dtype=torch.float64)
 
 
-def _given(rng: torch.Generator | None) -> torch.Generator:
+def _required(rng: torch.Generator | None) -> torch.Generator:
     if rng is None:
-        raise ConfigError("these negatives are drawn: pass the generator, rng")
+        raise ConfigError("rng must be a random generator for negatives that are drawn, got None")
     return rng
-
-
-def _at_least_one(count: int) -> None:
-    if count < 1:
-        raise ConfigError(f"count is {count}; at least 1 negative per row is needed")

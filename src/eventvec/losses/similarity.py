@@ -1,4 +1,7 @@
-"""Losses on how alike two rows are asked to be, in degrees (ExpCLR, Nonnenmacher et al. 2022); all are means."""
+"""Losses on graded similarities: each pair of rows has a target in [0, 1] (ExpCLR, Nonnenmacher et al. 2022).
+
+All losses are means over ordered pairs. Their defaults are those of the method, `ExpCLR`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ Normalization: TypeAlias = Literal["none", "row_mean"]
 
 
 def feature_similarity(features: Tensor) -> Tensor:
-    """Return `(n, n)` how alike the expert features of each two rows are: 1 for equal ones, 0 for the farthest.
+    """Return `(n, n)` similarities of the expert features of each two rows: 1 if they are equal, 0 for the farthest.
 
-    ``s_ij = (1 - ‖f_i - f_j‖ / max_kl ‖f_k - f_l‖)²`` (Nonnenmacher et al. 2022). Where all rows are equal, it is 1.
+    ``s_ij = (1 - ‖f_i - f_j‖ / max_kl ‖f_k - f_l‖)²`` (Nonnenmacher et al. 2022). If all rows are equal, all are 1.
 
     Args:
-        features: `(n, d)`, each column on a scale that makes distances mean something.
+        features: `(n, d)`, with columns on comparable scales.
 
     Example:
         >>> feature_similarity(torch.tensor([[0.0], [1.0], [4.0]])).tolist()
@@ -29,68 +32,64 @@ def feature_similarity(features: Tensor) -> Tensor:
     return (1 - distance / distance.max().clamp(min=1e-12)).square()
 
 
-def pair_loss(z: Tensor, similarity: Tensor, *, margin: float = 1.0) -> Tensor:
+def pair_loss(z: Tensor, similarity: Tensor, *, margin: float) -> Tensor:
     """Return the pair loss over graded similarities, its mean over all ordered pairs of rows: a scalar.
 
-    ``s_ij D_ij² + (1 - s_ij) max(0, m² - D_ij²)`` with Euclidean distance D (Nonnenmacher et al. 2022). Of labels,
-    s is 1 where two are equal and 0 elsewhere; of expert features, `feature_similarity`.
+    ``s_ij D_ij² + (1 - s_ij) max(0, m² - D_ij²)`` with Euclidean distance D (Nonnenmacher et al. 2022). From labels,
+    s is 1 for two rows with the same label and 0 otherwise; from expert features, it is `feature_similarity`.
 
-    Relations: `contrastive` has its hinge on the distance, this one on its square, and knows no degrees; `quadratic`
-    has the same optimum for graded similarities and a continuous derivative.
+    Relations: `contrastive` has its hinge on the distance instead of its square, and takes no graded similarities;
+    `quadratic` has the same optimum for graded similarities and a continuous derivative.
 
     Args:
         z: `(n, d)` embeddings.
-        similarity: `(n, n)`, each in [0, 1].
-        margin: distance from which a dissimilar pair costs nothing.
+        similarity: `(n, n)`, in [0, 1].
+        margin: Distance from which a dissimilar pair costs nothing.
 
     Example:
         >>> z, label = torch.tensor([[0.0], [2.0], [3.0]]), torch.tensor([0, 0, 1])
         >>> same = (label[:, None] == label).float()
-        >>> round(pair_loss(z, same, margin=2.0).item() * 9, 4)  # twice: 2² together, 2² - 1² apart
+        >>> round(pair_loss(z, same, margin=2.0).item() * 9, 4)  # 2 · (2² + (2² - 1²))
         14.0
     """
     squared = squared_distances(z)
     return (similarity * squared + (1 - similarity) * (margin**2 - squared).clamp(min=0)).mean()
 
 
-def quadratic(
-    z: Tensor,
-    similarity: Tensor,
-    *,
-    delta: float | Literal["auto"] = 1.0,
-    normalize: Normalization = "row_mean",
-) -> Tensor:
-    """Return the mean squared difference of distances and what similarities ask for: a scalar.
+def quadratic(z: Tensor, similarity: Tensor, *, delta: float | Literal["auto"], normalize: Normalization) -> Tensor:
+    """Return the mean squared difference between the distances and those that the similarities prescribe: a scalar.
 
     ``1/N² Σ_ij ((1 - s_ij)Δ - D_ij)²`` over all ordered pairs, ``i = j`` included (Nonnenmacher et al. 2022, L_quad).
 
-    Relations: `expclr` gives more weight to the pairs that are farthest off, and becomes this at high temperatures.
+    Relations: `expclr_loss` gives more weight to the pairs with the largest errors, and tends to this loss at high
+    temperatures.
 
     Args:
         z: `(n, d)` embeddings.
-        similarity: `(n, n)`, each in [0, 1]; 1 on the diagonal.
-        delta: distance Δ of a pair of similarity 0; `auto` takes ``1 / mean(1 - s)``, so that the distances asked for
-            are 1 on average, as distances divided by their row's mean are.
+        similarity: `(n, n)`, in [0, 1]; 1 on the diagonal.
+        delta: Distance Δ of a pair with similarity 0; `auto` takes ``1 / mean(1 - s)``, so that the mean of the
+            prescribed distances is 1, as is the mean of distances that are divided by their row's mean.
         normalize: `row_mean` divides distances by the mean of their row, which makes the loss independent of the
             scale of `z` (Kim et al. 2021); `none` takes them as they are.
 
     Example:
         >>> z = torch.tensor([[0.0], [1.0], [4.0]])
-        >>> round(quadratic(z, torch.eye(3), normalize="none").item() * 9, 4)  # 2 · (0² + 3² + 2²)
+        >>> loss = quadratic(z, torch.eye(3), delta=1.0, normalize="none")
+        >>> round(loss.item() * 9, 4)  # 2 · (0² + 3² + 2²)
         26.0
     """
     return _errors(z, similarity, delta, normalize).mean()
 
 
-def expclr(
+def expclr_loss(
     z: Tensor,
     similarity: Tensor,
     *,
-    delta: float | Literal["auto"] = 1.0,
-    temperature: float = 1.0,
-    normalize: Normalization = "row_mean",
+    delta: float | Literal["auto"],
+    temperature: float,
+    normalize: Normalization,
 ) -> Tensor:
-    """Return the ExpCLR loss, in which pairs weigh the more the farther their distance is off: a scalar.
+    """Return the ExpCLR loss, in which pairs weigh more the larger the error of their distance is: a scalar.
 
     ``τ log(1/N² Σ_ij exp(((1 - s_ij)Δ - D_ij)² / τ))`` over all ordered pairs, ``i = j`` included (Nonnenmacher et
     al. 2022). The gradient weighs pairs by a softmax of their errors, an implicit choice of hard negatives.
@@ -99,14 +98,14 @@ def expclr(
 
     Args:
         z: `(n, d)` embeddings.
-        similarity: `(n, n)`, each in [0, 1]; 1 on the diagonal.
-        delta: as in `quadratic`.
-        temperature: τ, above 0; infinity is `quadratic` itself.
-        normalize: as in `quadratic`.
+        similarity: `(n, n)`, in [0, 1]; 1 on the diagonal.
+        delta: As in `quadratic`.
+        temperature: τ, above 0; infinity gives `quadratic` itself.
+        normalize: As in `quadratic`.
 
     Example:
         >>> z = torch.tensor([[0.0], [1.0]])
-        >>> loss = expclr(z, torch.eye(2), delta=3.0, normalize="none")  # errors 0, 4, 4, 0
+        >>> loss = expclr_loss(z, torch.eye(2), delta=3.0, temperature=1.0, normalize="none")  # errors 0, 4, 4, 0
         >>> round(loss.item(), 4), round(math.log((2 * math.exp(4) + 2) / 4), 4)
         (3.325, 3.325)
     """
@@ -117,15 +116,15 @@ def expclr(
 
 
 def _errors(z: Tensor, similarity: Tensor, delta: float | Literal["auto"], normalize: Normalization) -> Tensor:
-    """Return `(n, n)` squared differences of the distances that similarities ask for and those that there are."""
+    """Return `(n, n)` squared differences between the distances and those that the similarities prescribe."""
     distance = _distances(z)
     if normalize == "row_mean":
         distance = distance / distance.mean(1, keepdim=True).clamp(min=1e-12)
-    wanted = 1 - similarity
-    wanted = wanted / wanted.mean().clamp(min=1e-12) if delta == "auto" else wanted * delta
-    return (wanted - distance).square()
+    target = 1 - similarity
+    target = target / target.mean().clamp(min=1e-12) if delta == "auto" else target * delta
+    return (target - distance).square()
 
 
 def _distances(z: Tensor) -> Tensor:
-    """Return `(n, n)` Euclidean distances, without the product that costs digits; where 0, so is the gradient."""
+    """Return `(n, n)` Euclidean distances without a matrix product, which loses digits; the gradient at 0 is 0."""
     return torch.cdist(z, z, compute_mode="donot_use_mm_for_euclid_dist")

@@ -1,31 +1,39 @@
-"""Losses of choosing the right one among a batch, by a softmax over cosine similarities; all are means."""
+"""Losses by a softmax over cosine similarities: each embedding should find its partner in the batch; all are means.
+
+The dataclass below a function is its configured form, called as ``(z, source, rng) -> scalar``.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from eventvec.errors import ConfigError
 
-def nt_xent(z: Tensor, source: Tensor, *, temperature: float = 0.5) -> Tensor:
+
+def nt_xent(z: Tensor, source: Tensor, *, temperature: float) -> Tensor:
     """Return the normalised temperature-scaled cross-entropy of Chen et al. 2020, mean over positive pairs: a scalar.
 
-    ``-log(exp(s_ij) / Σ_{k≠i} exp(s_ik))`` with ``s = cos(z_i, z_j) / τ``, over all ordered pairs of one source. With
-    two rows of each of B sources: 2B anchors, each with one positive and 2B - 2 negatives (Mathieu et al. 2021,
-    Equation 6, in the symmetric reading of the public code). With more rows of each, as many of all, the supervised
-    contrastive loss of Khosla et al. 2020, Equation 2, whose denominator has the other positives too.
+    ``-log(exp(s_ij) / Σ_{k≠i} exp(s_ik))`` with ``s = cos(z_i, z_j) / τ``, over all ordered pairs of one source. Two
+    rows of each of B sources give 2B anchors, each with one positive and 2B - 2 negatives (Mathieu et al. 2021,
+    Equation 6, in the symmetric reading of the public code). With more rows per source, the same number for all, this
+    is the supervised contrastive loss of Khosla et al. 2020, Equation 2, whose denominator contains the other positives
+    too.
 
-    Relations: `info_nce` asks in one direction and has queries and keys apart.
+    Relations: `info_nce` has separate queries and keys, and compares in one direction unless it is symmetric.
 
     Args:
-        z: `(n, d)` embeddings, of any length.
+        z: `(n, d)` embeddings of any length.
         source: `(n,)` equal numbers mark positive pairs.
         temperature: τ, above 0.
 
     Example:
         >>> import math
         >>> z = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
-        >>> loss = nt_xent(z, torch.tensor([0, 0, 1, 1]), temperature=1.0)  # positives e, two negatives 1 each
+        >>> loss = nt_xent(z, torch.tensor([0, 0, 1, 1]), temperature=1.0)  # the positive e, two negatives 1 each
         >>> round(loss.item(), 4), round(-math.log(math.e / (math.e + 2)), 4)
         (0.5514, 0.5514)
     """
@@ -38,18 +46,47 @@ def nt_xent(z: Tensor, source: Tensor, *, temperature: float = 0.5) -> Tensor:
     return losses.sum() / positive.sum().clamp(min=1)
 
 
-def info_nce(query: Tensor, key: Tensor, *, temperature: float = 0.5) -> Tensor:
-    """Return InfoNCE (van den Oord et al. 2018) with cosine similarity, mean over queries: a scalar.
-
-    ``-log(exp(s_ii) / Σ_j exp(s_ij))`` with ``s_ij = cos(q_i, k_j) / τ``: each query has to find its own key among
-    those of the batch, not the other way round (Mathieu et al. 2021, Equation 5, without the constant log K).
-
-    Relations: `nt_xent` asks from both sides and counts the other queries as negatives too.
+@dataclass(frozen=True)
+class NTXent:
+    """`nt_xent` of cosine similarities; every view of another source is a negative.
 
     Args:
-        query: `(n, d)`, of any length.
-        key: `(n, d)`, key i belongs to query i.
+        temperature: Above 0; the lower it is, the more the nearest negatives weigh.
+
+    Raises:
+        ConfigError: If the temperature is not above 0 and finite.
+
+    Example:
+        >>> z, source = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        >>> round(NTXent(temperature=1.0)(z, source, torch.Generator()).item(), 4)  # log(1 + 1/e)
+        0.3133
+    """
+
+    temperature: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ConfigError(f"temperature must be above 0 and finite, got {self.temperature}")
+
+    def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
+        """Return a scalar, the mean over ordered positive pairs."""
+        return nt_xent(z, source, temperature=self.temperature)
+
+
+def info_nce(query: Tensor, key: Tensor, *, temperature: float, symmetric: bool = False) -> Tensor:
+    """Return InfoNCE (van den Oord et al. 2018) with cosine similarity, mean over queries: a scalar.
+
+    ``-log(exp(s_ii) / Σ_j exp(s_ij))`` with ``s_ij = cos(q_i, k_j) / τ``: each query should find its own key among the
+    keys of the batch (Mathieu et al. 2021, Equation 5, without the constant log K). Text retrieval calls this multiple
+    negatives ranking and gives a scale, 1/τ, instead of τ (Henderson et al. 2017).
+
+    Relations: `nt_xent` has one set of embeddings, and the other queries are negatives too.
+
+    Args:
+        query: `(n, d)` embeddings of any length.
+        key: `(n, d)` embeddings of any length; key i belongs to query i.
         temperature: τ, above 0.
+        symmetric: Take the mean of this loss and of the one in which keys look for their queries.
 
     Example:
         >>> import math
@@ -59,28 +96,6 @@ def info_nce(query: Tensor, key: Tensor, *, temperature: float = 0.5) -> Tensor:
     """
     with torch.autocast(query.device.type, enabled=False):
         logits = F.normalize(query, dim=1) @ F.normalize(key, dim=1).T / temperature
-    return F.cross_entropy(logits, torch.arange(len(query), device=query.device))
-
-
-def multiple_negatives(query: Tensor, key: Tensor, *, scale: float = 20.0, symmetric: bool = False) -> Tensor:
-    """Return the multiple negatives ranking loss (Henderson et al. 2017), mean over queries: a scalar.
-
-    ``-log(exp(s_ii) / Σ_j exp(s_ij))`` with ``s_ij = scale · cos(q_i, k_j)``: the other keys of the batch are the
-    negatives (Liu and Quan 2024, Section 4.2, whose equation has no scale; the public code's is 20).
-
-    Relations: `info_nce` at temperature ``1 / scale``, under the name and the constant that text retrieval uses.
-
-    Args:
-        query: `(n, d)`, of any length: descriptions.
-        key: `(n, d)`, key i belongs to query i: histories.
-        scale: of the cosines, above 0.
-        symmetric: mean of this and of the same with the roles exchanged: keys ask for their queries.
-
-    Example:
-        >>> import math
-        >>> loss = multiple_negatives(torch.eye(2), 3 * torch.eye(2), scale=1.0)
-        >>> round(loss.item(), 4), round(-math.log(math.e / (math.e + 1)), 4)
-        (0.3133, 0.3133)
-    """
-    loss = info_nce(query, key, temperature=1 / scale)
-    return (loss + info_nce(key, query, temperature=1 / scale)) / 2 if symmetric else loss
+    target = torch.arange(len(query), device=query.device)
+    loss = F.cross_entropy(logits, target)
+    return (loss + F.cross_entropy(logits.T, target)) / 2 if symmetric else loss

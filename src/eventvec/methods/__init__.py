@@ -1,13 +1,13 @@
-"""Pre-training methods: one file, one idea. `METHODS` names them."""
+"""Methods: one file per idea of a paper. `METHODS` names them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from eventvec.methods.coles import CoLES
 from eventvec.methods.cpc import CPC
 from eventvec.methods.cresp import CReSP, fclr
 from eventvec.methods.cresp_targeted import TargetedCReSP
 from eventvec.methods.cross_order import CrossOrder
+from eventvec.methods.declarations import Method
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.masked_language import MaskedLanguage
 from eventvec.methods.order_contrastive import Order, entity_contrastive, ocp, ocp_biased, pcl
@@ -17,7 +17,7 @@ from eventvec.methods.slice_pairs import SlicePairs, nsp, sop
 from eventvec.methods.supervised import Supervised
 from eventvec.methods.tpp_embedding import TPPEmbedding
 
-METHODS: Mapping[str, Callable[..., Any]] = {
+METHODS: Mapping[str, Callable[..., Method]] = {
     "coles": CoLES,
     "cpc": CPC,
     "cresp": TargetedCReSP,
@@ -37,7 +37,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "supervised": Supervised,
     "tpp_embedding": TPPEmbedding,
 }
-"""One name per method, as a configuration names it; several names may share a class."""
+"""The methods by their names in a configuration; several names may build the same class."""
 
 __all__ = [
     "CPC",
@@ -48,6 +48,7 @@ __all__ = [
     "CrossOrder",
     "ExpCLR",
     "MaskedLanguage",
+    "Method",
     "Order",
     "Siamese",
     "SlicePairs",

@@ -1,42 +1,41 @@
-"""CPC: the state after each event tells the next events from others (van den Oord et al. 2018; Babaev et al. 2022)."""
+"""CPC: the state after each event identifies the next events (van den Oord et al. 2018; Babaev et al. 2022)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
+from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
-from eventvec.views import at_least, integers
+from eventvec.views.draws import at_least, integers
 
 BLOCK = 32
-"""Events of a row in one product: a long row beside short ones is not padding for them."""
+"""Events of a row in one matrix product, so that short rows are not padded to the length of a long one."""
 
 
 class CPC(nn.Module):
-    """Contrastive predictive coding: from each state, a linear map per horizon points at the event so many steps later.
+    """Contrastive predictive coding: one linear map per horizon k predicts the k-th next event from each state.
 
-    Van den Oord et al. 2018, Equations 3 and 4, as the public code of Babaev et al. 2022 has it: the context is the
-    state, the target the encoded event; negatives, the same for all events of a row, are drawn uniformly and with
-    replacement from all events of the batch (the target may be among them). The mean is taken over events that have a
-    k-th successor, then over horizons; that code counts padding too, each cell of which gives log(1 + negatives).
+    Van den Oord et al. 2018, Equations 3 and 4, as in the public code of Babaev et al. 2022: the context is the state,
+    and the target is the encoded event. Negatives are the same for all events of a row. They are drawn uniformly and
+    with replacement from all events of the batch, which may include the target. The mean is taken over events that have
+    a k-th successor, and then over horizons. The public code also counts padding; each padded cell adds
+    log(1 + negatives).
 
-    Relations: `RTD` judges events that came; `CoLES` compares whole slices and predicts nothing.
+    Relations: `RTD` classifies the events of a row; `CoLES` compares whole slices and predicts nothing.
 
     Args:
-        encoder: trained; reads events in order, with `encoder.events` and `encoder.states`: `gru` or `lstm`.
-        horizons: how many steps ahead are predicted, at least 1.
-        negatives: events per row that a target is told from, at least 1.
+        encoder: Encoder that is trained; its states must not depend on later events: `gru` or `lstm`.
+        horizons: Number of steps ahead that are predicted, at least 1.
+        negatives: Number of negatives per row, at least 1.
 
     Raises:
-        ConfigError: a number is below 1, or the encoder has no states or sees what comes later.
+        ConfigError: If a number is below 1, or the encoder has no states, or its states depend on later events.
 
     Example:
-        >>> from eventvec import EventEncoder, GRU, Schema
-        >>> from eventvec.schema import Categorical, Numeric
+        >>> from eventvec.encoders import EventEncoder, GRU
+        >>> from eventvec.schema import Categorical, Schema
         >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = CPC(GRU(EventEncoder(schema, time=()), dim=8), horizons=2, negatives=3)
         >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
@@ -44,47 +43,52 @@ class CPC(nn.Module):
         True
     """
 
-    def __init__(self, encoder: nn.Module, horizons: int = 6, negatives: int = 40) -> None:
+    def __init__(self, encoder: StateEncoder, horizons: int = 6, negatives: int = 40) -> None:
         super().__init__()
         at_least("horizons", horizons, 1)
         at_least("negatives", negatives, 1)
         if not (hasattr(encoder, "states") and getattr(encoder, "causal", False)):
             raise ConfigError(
-                f"a {type(encoder).__name__} has no state after each event that knows nothing of later ones, from "
-                "which this method predicts them; accepted: the encoders gru, lstm"
+                "encoder must have a state after each event that does not depend on later events, got "
+                f"{type(encoder).__name__}; accepted: the encoders gru, lstm"
             )
         self.encoder, self.horizons, self.negatives = encoder, horizons, negatives
-        self.maps = nn.Linear(int(encoder.dim), horizons * int(encoder.events.dim))  # type: ignore[arg-type]
+        self.maps = nn.Linear(encoder.dim, horizons * encoder.events.dim)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy of telling the events to come from the row's negatives."""
-        encoder: Any = self.encoder
-        z = encoder.events(batch)  # (total, d)
-        c = encoder.states(batch, z)  # (total, dim)
-        predicted = self.maps(c).unflatten(1, (self.horizons, -1))  # W_k c
+        """Return the mean cross-entropy of each next event among itself and the row's negatives."""
+        z = self.encoder.events(batch)  # (total, d)
+        c = self.encoder.states(batch, z)  # (total, dim)
+        predicted = self.maps(c).unflatten(1, (self.horizons, -1))  # W_k c, (total, horizons, d)
         ahead = torch.arange(1, self.horizons + 1, device=batch.device)
         exists = (batch.steps()[:, None] + ahead) < batch.lengths[batch.rows()][:, None]  # (total, horizons)
         target = (torch.arange(batch.total, device=batch.device)[:, None] + ahead).where(exists, 0)
-        right = (predicted * z[target]).sum(2)
+        positive = (predicted * z[target]).sum(2)  # (total, horizons)
         drawn = integers(target.new_full((len(batch), self.negatives), batch.total), rng)
-        wrong = self._scores(batch, predicted, z[drawn])
-        scores = torch.cat([right[:, :, None], wrong], 2).float()  # (total, horizons, 1 + negatives)
-        each = (scores.logsumexp(2) - scores[:, :, 0]).where(exists, 0)
+        negative = self._negative_scores(batch, predicted, z[drawn])
+        scores = torch.cat([positive[:, :, None], negative], 2).float()  # (total, horizons, 1 + negatives)
+        losses = (scores.logsumexp(2) - scores[:, :, 0]).where(exists, 0)
         count = exists.sum(0)
-        return (each.sum(0) / count.clamp(min=1)).sum() / (count > 0).sum()
+        return (losses.sum(0) / count.clamp(min=1)).sum() / (count > 0).sum()
 
     forward = loss
 
-    def _scores(self, batch: Sequences, predicted: Tensor, others: Tensor) -> Tensor:
-        """Return `(total, horizons, negatives)` products of each prediction and its row's negatives, block by block."""
+    def _negative_scores(self, batch: Sequences, predicted: Tensor, negatives: Tensor) -> Tensor:
+        """Return `(total, horizons, negatives)` products of each prediction with the negatives of its row, by blocks.
+
+        Args:
+            batch: The rows.
+            predicted: `(total, horizons, d)`.
+            negatives: `(n, negatives, d)`.
+        """
         count = (batch.lengths + BLOCK - 1) // BLOCK
         parts = Sequences({}, count, count)
         row, offset = parts.rows(), BLOCK * parts.steps()
         blocks = batch.slice(row, offset, (batch.lengths[row] - offset).clamp(max=BLOCK))  # events in the same order
-        square = blocks.pad(predicted).flatten(1, 2) @ others[row].mT  # (blocks, longest * horizons, negatives)
-        cells: Tensor = square.unflatten(1, (blocks.longest, self.horizons)).flatten(0, 1)
+        scores = blocks.pad(predicted).flatten(1, 2) @ negatives[row].mT  # (blocks, longest * horizons, negatives)
+        cells: Tensor = scores.unflatten(1, (blocks.longest, self.horizons)).flatten(0, 1)
         return cells[blocks.rows() * blocks.longest + blocks.steps()]
 
-    def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with an event to predict, so with at least two."""
-        return (data.lengths > 1) & complete(self.encoder, data)
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows with an event to predict, that is, with at least two events."""
+        return x.lengths > 1

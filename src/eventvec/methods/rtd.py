@@ -1,4 +1,4 @@
-"""RTD: which events of a history were replaced by events from elsewhere? (Clark et al. 2020; Babaev et al. 2022)"""
+"""RTD: which events of a history were replaced by other events? (Clark et al. 2020; Babaev et al. 2022)"""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.sets import complete
 from eventvec.errors import ConfigError
+from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
-from eventvec.views import integers
+from eventvec.views.draws import integers
 
 
 class RTD(nn.Module):
-    """Replaced-token detection, with events for tokens: a linear classifier on the state after each event.
+    """Replaced-token detection with events as tokens: a linear classifier on the state after each event.
 
     A baseline of Babaev et al. 2022, Section 4.1, after ELECTRA (Clark et al. 2020, Section 2), which has a generator
-    for replacements. Each event but a row's first is replaced with chance `share` by a whole event, its time and `gap`
-    with it, drawn uniformly and with replacement from all events of the batch, as in the public code (the paper says:
-    from other sequences). An event counts as replaced by its place, even where the other one is equal to it.
+    for replacements. Each event except the first of a row is replaced with probability `share`. The replacement is a
+    whole event with its time and `gap`, drawn uniformly and with replacement from all events of the batch, as in the
+    public code (the paper says: from other sequences). An event counts as replaced even if its replacement is equal.
 
-    Relations: `CPC` predicts the events to come; this asks of each one that came whether it belongs there.
+    Relations: `CPC` predicts the next events; this method classifies the events of the row itself.
 
     Args:
-        encoder: trained, `encoder.states(x) -> (total, dim)`: `gru`, `lstm` or `set`.
-        share: chance of an event to be replaced, in (0, 1).
+        encoder: Encoder that is trained, `encoder.states(x) -> (total, dim)`: `gru`, `lstm` or `set`.
+        share: Probability that an event is replaced, in (0, 1).
 
     Raises:
-        ConfigError: the share is out of range, or the encoder has no states.
+        ConfigError: If the share is not in (0, 1), or the encoder has no states.
 
     Example:
-        >>> from eventvec import EventEncoder, GRU, Schema
-        >>> from eventvec.schema import Categorical, Numeric
+        >>> from eventvec.encoders import EventEncoder, GRU
+        >>> from eventvec.schema import Categorical, Schema
         >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
         >>> method = RTD(GRU(EventEncoder(schema, time=()), dim=8))
         >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
@@ -39,34 +39,34 @@ class RTD(nn.Module):
         True
     """
 
-    def __init__(self, encoder: nn.Module, share: float = 0.15) -> None:
+    def __init__(self, encoder: StateEncoder, share: float = 0.15) -> None:
         super().__init__()
         if not 0 < share < 1:
-            raise ConfigError(f"share is {share}; it must lie above 0 and below 1")
+            raise ConfigError(f"share must be in (0, 1), got {share}")
         if not hasattr(encoder, "states"):
             raise ConfigError(
-                f"a {type(encoder).__name__} has no state after each event, which this method judges the event by; "
-                "accepted: the encoders gru, lstm, set"
+                f"encoder must have a state after each event, got {type(encoder).__name__}; accepted: the encoders "
+                "gru, lstm, set"
             )
         self.encoder, self.share = encoder, share
-        self.head = nn.Linear(int(encoder.dim), 1)  # type: ignore[arg-type]
+        self.head = nn.Linear(encoder.dim, 1)
 
     def replace(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return the rows with some of their events replaced, and `(total,)` bool: which."""
-        chance = torch.rand(batch.total, generator=rng, device=batch.device)
-        replaced = (chance < self.share) & (batch.steps() > 0)
+        """Return the rows with some events replaced, and `(total,)` bool: true for replaced events."""
+        uniform = torch.rand(batch.total, generator=rng, device=batch.device)
+        replaced = (uniform < self.share) & (batch.steps() > 0)
         index = batch.flat()
         drawn = index[integers(torch.full_like(index, batch.total), rng)]
         return batch.take(torch.where(replaced, drawn, index), batch.lengths), replaced
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over all events of the batch, first ones too."""
+        """Return the mean cross-entropy over all events of the batch, first events included."""
         rows, replaced = self.replace(batch, rng)
-        logits = self.head(self.encoder.states(rows)).squeeze(1).float()  # type: ignore[operator]
+        logits = self.head(self.encoder.states(rows)).squeeze(1).float()
         return F.binary_cross_entropy_with_logits(logits, replaced.float())
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with an event that may be replaced, so with at least two."""
-        return (data.lengths > 1) & complete(self.encoder, data)
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows with an event that can be replaced, that is, with at least two events."""
+        return x.lengths > 1

@@ -1,4 +1,4 @@
-"""Siamese learning: one encoder, several views of each row, any loss on embeddings and sources."""
+"""Siamese learning: one encoder, several views of each row, any loss of embeddings and their sources."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import expander
-from eventvec.encoders.sets import complete
+from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
-from eventvec.losses.objectives import Contrastive, Objective
+from eventvec.losses import Contrastive, Loss
+from eventvec.methods.declarations import suggested_slices
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
 
 
 class Siamese(nn.Module):
-    """Views of each row through one encoder, and an objective that compares those of one row with those of others.
+    """Views of each row go through one encoder; a loss compares views of the same row with views of other rows.
 
-    Objectives are the losses of Babaev et al. 2022, Table 7, and those of the field since.
+    The losses are those of Babaev et al. 2022, Table 7, and later ones.
 
-    Relations: with the objective `Contrastive` and no projection, this is `CoLES`.
+    Relations: With the loss `Contrastive` and without a projection, this is `CoLES`.
 
     Args:
-        encoder: the network that is trained, `encoder(x) -> (n, dim)`.
-        views: how views of a row are drawn.
-        objective: what is asked of their embeddings.
-        projection: size of the space in which views are compared, behind linear, batch norm, ReLU, linear (as in VICReg
-            and Barlow Twins); none, and the embeddings themselves are compared, if not given.
+        encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
+        views: How views of a row are drawn.
+        objective: Loss of the views' embeddings.
+        projection: Size of the space in which views are compared, behind linear, batch normalisation, ReLU, linear (as
+            in VICReg and Barlow Twins). Without it, the loss compares the embeddings themselves.
 
     Raises:
-        ConfigError: the projection is below 1, or a single view of a row is drawn.
+        ConfigError: If the projection is below 1, or only one view of a row is drawn.
 
     Example:
-        >>> from eventvec import EventEncoder, GRU, Schema, schema
-        >>> from eventvec.losses.objectives import Triplet
-        >>> gap = schema.Numeric("gap")
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer", gap=gap)), dim=8)
+        >>> from eventvec import Schema
+        >>> from eventvec.encoders import EventEncoder, GRU
+        >>> from eventvec.losses import Triplet
+        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer")), dim=8)
         >>> method = Siamese(encoder, RandomSlices(shortest=2, longest=5), Triplet(margin=2.0))
         >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
@@ -43,27 +44,29 @@ class Siamese(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Encoder,
         views: Views = RandomSlices(),  # noqa: B008 (frozen)
-        objective: Objective = Contrastive(),  # noqa: B008
+        objective: Loss = Contrastive(),  # noqa: B008
         projection: int | None = None,
     ) -> None:
         super().__init__()
         if projection is not None and projection < 1:
-            raise ConfigError(f"projection is {projection}; at least 1 is needed, or none")
+            raise ConfigError(f"projection must be at least 1, got {projection}; leave it out to compare embeddings")
         self.encoder, self.views, self.objective, self.projection = encoder, several(views), objective, projection
-        self.project = nn.Identity() if projection is None else expander(int(encoder.dim), projection)  # type: ignore[arg-type]
+        self.project = nn.Identity() if projection is None else expander(encoder.dim, projection)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the objective of one batch of rows; what it is summed over, or the mean of, the objective says."""
+        """Return the loss of a batch of rows, a sum or a mean as `objective` defines it."""
         views, source = self.views(batch, rng)
         z = self.encoder(views)
-        if len(z) > 1:  # a single view has no batch statistics, and nothing to be compared with
+        if len(z) > 1:  # a single view has no batch statistics and no other view to compare with
             z = self.project(z)
         return self.objective(z.float(), source, rng)
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which more than one view exists."""
-        return self.views.usable(data) & complete(self.encoder, data)
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows with more than one view."""
+        return self.views.usable(x)
+
+    suggested = staticmethod(suggested_slices)

@@ -1,4 +1,4 @@
-"""Supervised learning from a static column, and so fine-tuning, where the encoder is trained already."""
+"""Supervised learning from a static column; with an encoder that is trained already, this is fine-tuning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.sets import complete
+from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import FIRST, Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
@@ -19,27 +19,28 @@ from eventvec.views import Altered, RandomSlices, of_every_row
 class Supervised(nn.Module):
     """An encoder with a linear layer on its embedding, trained on labels (Babaev et al. 2022, Sections 4.1 and 4.2).
 
-    Cross-entropy of a softmax over the classes of a categorical column; of a numeric one, the squared error of the
-    value that the schema standardises. With an encoder that another method has trained, this is fine-tuning; the data
-    must be coded by the schema that it was trained with.
+    The loss is the cross-entropy of a softmax over the classes of a categorical column, or the squared error of a
+    numeric column, as the schema standardises it. If another method has trained the encoder, this is fine-tuning, and
+    the data must be coded by the schema that the encoder was trained with.
 
-    Relations: `ExpCLR` too learns from static columns, but only which rows are alike.
+    Relations: `ExpCLR` learns from static columns too, but only how similar rows are.
 
     Args:
-        encoder: the network that is trained, `encoder(x) -> (n, dim)`.
-        schema: has the label's classes, or its mean and deviation.
-        label: name of a categorical or numeric static column. Rows of which it is missing, or a class that the schema
-            does not know, are not usable; rows without events are.
-        views: random slices, one at least, that stand for a row in training, each with its label, `Altered` if events
-            are left out too: the public code trains so. Whole rows if not given, and in validation and prediction.
-        batch_norm: normalise the embedding before the linear layer, as the public code does when it fine-tunes; the
-            paper has the linear layer alone.
+        encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
+        schema: Has the label's classes, or its mean and standard deviation.
+        label: Name of a categorical or numeric static column. Rows whose label is missing, or a class that is not in
+            the schema, are not usable; rows without events are.
+        views: Random slices, at least one, that replace a row in training, each with the row's label; `Altered` leaves
+            out events too. The public code trains so. By default whole rows, as always in validation and prediction.
+        batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning;
+            the paper has only the linear layer.
 
     Raises:
-        ConfigError: there is no such column, of another kind, or with fewer than two classes; or views are no slices.
+        ConfigError: If there is no such column, it is of another kind or has fewer than two classes, or the views are
+            not slices.
 
     Example:
-        >>> from eventvec import EventEncoder, GRU
+        >>> from eventvec.encoders import EventEncoder, GRU
         >>> churn = Categorical("churn", ("no", "yes"))
         >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(churn,))
         >>> method = Supervised(GRU(EventEncoder(schema, time=()), dim=8), schema, "churn")
@@ -51,7 +52,7 @@ class Supervised(nn.Module):
 
     def __init__(
         self,
-        encoder: nn.Module,
+        encoder: Encoder,
         schema: Schema,
         label: str,
         views: RandomSlices | Altered | None = None,
@@ -62,13 +63,18 @@ class Supervised(nn.Module):
         outputs = 1 if isinstance(target, Numeric) else len(target.values)
         self.encoder, self.schema, self.label, self.batch_norm = encoder, schema, label, batch_norm
         self.views = views and of_every_row(views)
-        linear = nn.Linear(dim := int(encoder.dim), outputs)  # type: ignore[arg-type]
-        self.head = nn.Sequential(nn.BatchNorm1d(dim), linear) if batch_norm else linear
+        linear = nn.Linear(encoder.dim, outputs)
+        self.head = nn.Sequential(nn.BatchNorm1d(encoder.dim), linear) if batch_norm else linear
+
+    @property
+    def static_columns(self) -> tuple[str, ...]:
+        """The label."""
+        return (self.label,)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean error of one batch of labelled rows, in training of their views."""
+        """Return the mean error of a batch of labelled rows, or in training of their views."""
         if self.views is not None and self.training:
-            batch, _ = self.views(batch, rng)  # a view keeps its row's static values, the label with them
+            batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
         out = self.head(self.encoder(batch)).float()
         label = cast(Tensor, static_values(batch, self.label))
         if isinstance(self.target, Categorical):
@@ -77,25 +83,51 @@ class Supervised(nn.Module):
 
     forward = loss
 
-    def usable(self, data: Sequences) -> Tensor:
+    def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a label.
 
         Raises:
-            DataError: the rows have no such column, or several with a label have all the same.
+            DataError: If the rows have no such column, or all rows that have a label have the same.
         """
-        return labelled(data, self.target) & complete(self.encoder, data)
+        return labelled(x, self.target)
 
     @property
-    def predictor(self) -> nn.Module:
-        """An encoder of rows, labelled or not: logits `(n, classes)` as in `target.values`, or `(n, 1)` in its unit."""
+    def predictor(self) -> Predictor:
+        """An encoder of rows with or without a label, see `Predictor`; classes are in the order of `target.values`."""
         return Predictor(self.encoder, self.head, self.target).train(self.training)
 
 
+class Predictor(nn.Module):
+    """An encoder and a head as one encoder, which returns logits, or for a numeric label a value in the label's unit.
+
+    Args:
+        encoder: `encoder(x) -> (n, encoder.dim)`.
+        head: `(n, encoder.dim) -> (n, classes)`, or `(n, 1)` for a numeric label.
+        target: The label.
+
+    Example:
+        >>> import torch
+        >>> method = Predictor(nn.Identity(), nn.Identity(), Numeric("age", log=False, mean=50.0, std=10.0))
+        >>> method(torch.tensor([[-1.0], [0.5]])).tolist(), method.dim
+        ([[40.0], [55.0]], 1)
+    """
+
+    def __init__(self, encoder: Encoder, head: nn.Module, target: Categorical | Numeric) -> None:
+        super().__init__()
+        self.encoder, self.head, self.target = encoder, head, target
+        self.dim = 1 if isinstance(target, Numeric) else len(target.values)
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`."""
+        out: Tensor = self.head(self.encoder(x))
+        return out if isinstance(self.target, Categorical) else self.target.unscale(out)
+
+
 def label_field(schema: Schema, label: str) -> Categorical | Numeric:
-    """Return what the schema says of a static column that is to be learned.
+    """Return the schema's field of a static column that is to be learned.
 
     Raises:
-        ConfigError: there is no such column, it is of another kind, or it has fewer than two classes.
+        ConfigError: If there is no such column, it is of another kind, or it has fewer than two classes.
 
     Example:
         >>> schema = Schema("id", "t", "integer", static=(Numeric("age"),))
@@ -104,18 +136,18 @@ def label_field(schema: Schema, label: str) -> Categorical | Numeric:
     """
     target = schema.static_field(label)
     if not isinstance(target, Categorical | Numeric):
-        raise ConfigError(f"static column {label!r} is of kind {type(target).__name__.lower()}, which is no label")
+        kind = type(target).__name__.lower()
+        raise ConfigError(f"label must be a categorical or numeric column, got {label!r}, which is {kind}")
     if isinstance(target, Categorical) and len(target.values) < 2:
-        count = len(target.values)
-        raise ConfigError(f"static column {label!r} has {count} classes in the schema; at least 2 are needed")
+        raise ConfigError(f"label {label!r} must have at least 2 classes in the schema, got {len(target.values)}")
     return target
 
 
 def labelled(x: Sequences, target: Categorical | Numeric) -> Tensor:
-    """Return `(n,)` bool: rows that have a label.
+    """Return `(n,)` bool: rows with a label.
 
     Raises:
-        DataError: the rows have no such column, or those that have a label, two at least, have all the same.
+        DataError: If the rows have no such column, or at least two rows have a label and all labels are the same.
 
     Example:
         >>> import torch
@@ -129,33 +161,7 @@ def labelled(x: Sequences, target: Categorical | Numeric) -> Tensor:
     values = label[known]
     if len(values) > 1 and bool((values == values[0]).all()):
         raise DataError(
-            f"static column {target.name!r} has one and the same value in all {len(values):,} rows that have any; "
-            "at least 2 different ones are needed to learn what tells them apart"
+            f"static column {target.name!r} has a single value in all {len(values):,} rows with a label; "
+            "at least 2 different values are needed to learn from them"
         )
     return known
-
-
-class Predictor(nn.Module):
-    """An encoder and a head as one encoder: logits, or of a numeric label, a number in the label's unit.
-
-    Args:
-        encoder: `encoder(x) -> (n, encoder.dim)`.
-        head: `(n, encoder.dim) -> (n, classes)`, or `(n, 1)` of a numeric label.
-        target: the label.
-
-    Example:
-        >>> import torch
-        >>> method = Predictor(nn.Identity(), nn.Identity(), Numeric("age", log=False, mean=50.0, std=10.0))
-        >>> method(torch.tensor([[-1.0], [0.5]])).tolist(), method.dim
-        ([[40.0], [55.0]], 1)
-    """
-
-    def __init__(self, encoder: nn.Module, head: nn.Module, target: Categorical | Numeric) -> None:
-        super().__init__()
-        self.encoder, self.head, self.target = encoder, head, target
-        self.dim = 1 if isinstance(target, Numeric) else len(target.values)
-
-    def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`."""
-        out: Tensor = self.head(self.encoder(x))
-        return out if isinstance(self.target, Categorical) else self.target.unscale(out)

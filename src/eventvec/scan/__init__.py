@@ -2,10 +2,10 @@
 
 ::
 
-    routing   which code runs: cuDNN, torch's own kernel or the cells below
+    routing   the choice of code: cuDNN, torch's own kernel or the cells below
     layer     all steps of one layer, forward and backward
     cells     the arithmetic of a step
-    products  matrix products whose shapes suit the library
-    pack      the order of events in which rows of like length lie together
+    matmul    matrix products with shapes and precisions that suit the library
+    pack      the order of events, in which rows of similar length are contiguous
     buffers   the buffer pool of a training run
 """

@@ -1,7 +1,7 @@
-"""Memory that one training step leaves to the next, so that large buffers are not asked of the system each time.
+"""A pool of large buffers that one training step leaves to the next.
 
-A fresh buffer of many megabytes costs a page fault for every 4 kB of it, which at small hidden sizes is more than the
-arithmetic that it is for. Only what never leaves a step lies here: nothing that a caller gets to see.
+A fresh buffer of many megabytes costs a page fault for every 4 kB. At small hidden sizes that takes longer than the
+arithmetic in the buffer. The pool holds only tensors that never leave a step; a caller never sees one of them.
 """
 
 from __future__ import annotations
@@ -14,73 +14,75 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-_free: ContextVar[list[Tensor] | None] = ContextVar("free", default=None)
-LEAST = 1 << 14  # numbers, below which a fresh buffer costs less than looking for one
-SPARE = 8  # a buffer is an eighth longer than asked for, as batches differ; memory that is not touched is not there
+SMALLEST = 1 << 14  # numbers; a smaller buffer is allocated anew, which costs less than a search in the pool
+SPARE = 8  # a new buffer is an eighth longer than needed, because batches differ; untouched pages take no memory
+
+_pool: ContextVar[list[Tensor] | None] = ContextVar("pool", default=None)
 
 
 @contextmanager
-def workspace() -> Iterator[None]:
-    """Keep the buffers of finished steps for later ones, inside the block and in this thread only.
+def buffer_pool() -> Iterator[None]:
+    """Reuse the buffers of finished steps, inside the block and in this thread only.
 
-    At most as many are kept as were in use at one time. Outside of any such block each buffer is fresh.
+    The pool never holds more buffers than were in use at one time. Outside of such a block, each buffer is newly
+    allocated.
 
     Example:
-        >>> with workspace():
-        ...     lease = Lease()
-        ...     place = lease.take(torch.empty(0), 200, 300).data_ptr()
-        ...     del lease
-        ...     place == Lease().take(torch.empty(0), 60_000).data_ptr()
+        >>> with buffer_pool():
+        ...     buffers = Buffers()
+        ...     address = buffers.take(torch.empty(0), 200, 300).data_ptr()
+        ...     del buffers
+        ...     address == Buffers().take(torch.empty(0), 60_000).data_ptr()
         True
     """
-    token = _free.set([])
+    token = _pool.set([])
     try:
         yield
     finally:
-        _free.reset(token)
+        _pool.reset(token)
 
 
-class Lease:
-    """Buffers of one step, which go back to the workspace when the lease is dropped.
+class Buffers:
+    """The buffers of one step. They go back to the pool when this object is deleted.
 
-    Who holds the lease decides how long they are in use. A lease made outside of a workspace gives fresh memory.
+    Outside of `buffer_pool`, every buffer is newly allocated.
 
     Args:
-        saved: whether autograd is given buffers to save. Then they go back only if `saved` is set to false again, after
-            the backward: recomputation (`torch.utils.checkpoint`) hands them to another graph than the dropped one.
+        saved: whether autograd saves some of the buffers. They then go back to the pool only if `saved` has been set
+            to false after the backward pass, because recomputation (`torch.utils.checkpoint`) hands them to a graph
+            that outlives this object.
 
     Example:
-        >>> Lease().take(torch.empty(0, dtype=torch.float64), 2, 3).shape
+        >>> Buffers().take(torch.empty(0, dtype=torch.float64), 2, 3).shape
         torch.Size([2, 3])
     """
 
     def __init__(self, saved: bool = False) -> None:
-        self.free, self.saved = _free.get(), saved
+        self.pool, self.saved = _pool.get(), saved
         self.taken: list[Tensor] = []
 
     def take(self, like: Tensor, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        """Return a buffer of this shape whose content is arbitrary.
+        """Return a buffer of this shape with arbitrary content.
 
         Args:
-            like: decides on the device, and on the type if none is given.
+            like: a tensor that gives the device, and the type if `dtype` is missing.
             shape: of the buffer.
             dtype: of the numbers.
         """
-        need = math.prod(shape)
-        if self.free is None or need < LEAST:
+        size, dtype, pool = math.prod(shape), dtype or like.dtype, self.pool
+        if pool is None or size < SMALLEST:
             return like.new_empty(shape, dtype=dtype)
-        dtype = dtype or like.dtype
-        same = [i for i, flat in enumerate(self.free) if flat.dtype == dtype and flat.device == like.device]
-        if fitting := [i for i in same if self.free[i].numel() >= need]:
-            flat = self.free.pop(min(fitting, key=lambda i: self.free[i].numel()))  # type: ignore[index]
+        same_type = [i for i, flat in enumerate(pool) if flat.dtype == dtype and flat.device == like.device]
+        if long_enough := [i for i in same_type if pool[i].numel() >= size]:
+            flat = pool.pop(min(long_enough, key=lambda i: pool[i].numel()))
         else:
-            if same:  # one that is too short makes room
-                del self.free[max(same, key=lambda i: self.free[i].numel())]  # type: ignore[index]
-            with torch.inference_mode(False):  # a later step may want gradients
-                flat = like.new_empty(need + need // SPARE, dtype=dtype)
+            if same_type:  # drop one that is too short, so that the pool does not grow
+                del pool[max(same_type, key=lambda i: pool[i].numel())]
+            with torch.inference_mode(False):  # a later step may need gradients
+                flat = like.new_empty(size + size // SPARE, dtype=dtype)
         self.taken.append(flat)
-        return flat[:need].view(shape)
+        return flat[:size].view(shape)
 
     def __del__(self) -> None:
-        if self.free is not None and not self.saved:
-            self.free.extend(self.taken)
+        if self.pool is not None and not self.saved:
+            self.pool.extend(self.taken)

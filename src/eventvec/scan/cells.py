@@ -1,9 +1,10 @@
-"""The arithmetic of GRU and LSTM over the steps of a chunk of packed events, forward and backward by hand.
+"""The arithmetic of GRU and LSTM over the steps of a chunk of packed events, with a backward pass written by hand.
 
-Forward, one product gives a step's gates, with their biases; states are changed in place. Backward, whatever does not
-depend on the gradient that comes from later steps is computed for many steps at once; what is left of a step is a
-multiplication and a product. tanh(x) is computed as 2·σ(2x) - 1, which differs in the last bit and is several times
-faster; the 2 is in the weights. Equations and weights are those of `torch.nn.GRU` and `torch.nn.LSTM`.
+Forward, one matrix product gives a step's gates, with their biases, and the states are changed in place. Backward,
+everything that does not depend on the gradient of later steps is computed for a whole chunk at once; each step then
+needs one multiplication and one matrix product. tanh(x) is computed as 2·σ(2x) - 1, which differs in the last bit and
+is several times faster; the factor 2 inside σ is part of the weights. Equations and weights are those of
+`torch.nn.GRU` and `torch.nn.LSTM`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from itertools import groupby, repeat
 import torch
 from torch import Tensor
 
-from eventvec.scan.products import Product
+from eventvec.scan.matmul import BackwardProduct
 
-Steps = Iterator[Tensor]  # of each step on its own, first step first
+Steps = Iterator[Tensor]  # one tensor per step, first step first
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # gradient · y · (1 - y)
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # gradient · (1 - y²)
@@ -25,15 +26,17 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # gradient · (1 - y²
 class GRU:
     """r, z = σ(x + hW), n = tanh(x + r·hW), h' = n + z·(h - n).
 
-    A step's product gives `[r | z | hW]`; what the input says to n is computed for a chunk. Gradients lie as
-    `[n | r | z | hW]`: those that the input's weight wants on end, and those that the state's wants.
+    A step's matrix product gives `[r | z | hW]`; the input's part of n is computed for a whole chunk. Gradients are
+    laid out as `[n | r | z | hW]`, in which those of the input's weight are contiguous, and those of the state's too.
     """
 
-    parts, blocks, first = 1, 3, 1  # of the state; of a step's product; the state's first block of gradients
+    parts = 1  # tensors that make up a state: h
+    blocks = 3  # column blocks of a step's matrix product
+    first_state_block = 1  # the first column block of the gradients that belongs to the state's weight
 
     @staticmethod
-    def joined(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
-        """Return the weight of `[h | x | 1]` and, both doubled, weight and bias of what the input alone says to n."""
+    def join_weights(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
+        """Return the weight of `[h | x | 1]`, and weight and bias of the input's part of n, both doubled."""
         d = w_state.shape[1]
         weight = torch.cat([w_state, w_input, b_state.unsqueeze(1)], 1)
         weight[2 * d :, d:-1] = 0
@@ -41,67 +44,69 @@ class GRU:
         return [weight, w_input[2 * d :] * 2, b_input[2 * d :] * 2]
 
     @staticmethod
-    def gates(out: Tensor) -> list[Tensor]:
-        """Return what `run` takes of the places where products are written to."""
+    def split_gates(out: Tensor) -> list[Tensor]:
+        """Return the views of a matrix product that `run` takes."""
         return [out[:, : 2 * out.shape[1] // 3], *out.chunk(3, 1)]
 
     @staticmethod
     def run(
-        products: Steps, gates: list[Steps], alone: Steps, states: list[Steps], traces: Iterator[tuple[Tensor, ...]],
-        below: Tensor,
+        products: Steps, gates: list[Steps], input_parts: Steps, states: list[Steps],
+        traces: Iterator[tuple[Tensor, ...]], minus_one: Tensor,
     ) -> None:  # fmt: skip
-        """Go over the steps of one chunk.
+        """Run the steps of one chunk.
 
         Args:
-            products: writes a step's product when asked for it.
-            gates: each step's places, as `gates` has them.
-            alone: `(rows, d)` what the input alone says to n.
-            states: `(rows, d)` each, to change.
-            traces: where states are written to as well, if anywhere.
-            below: -1.
+            products: computes a step's matrix product when it is advanced.
+            gates: the views of `split_gates`, of each step.
+            input_parts: `(rows, d)` the input's part of n.
+            states: `(rows, d)` each, changed in place.
+            traces: tensors that the states are copied to, none if only the last states are needed.
+            minus_one: -1.
         """
-        for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, alone, *states, traces, strict=True):
+        for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, input_parts, *states, traces, strict=True):
             rz.sigmoid_()
             n.addcmul_(r, hidden, value=2).sigmoid_()
-            torch.add(below, n, alpha=2, out=n)
+            torch.add(minus_one, n, alpha=2, out=n)
             torch.lerp(n, h, z, out=h)
-            for place in trace:
-                place.copy_(h)
+            for copy in trace:
+                copy.copy_(h)
 
     @staticmethod
-    def slopes(kept: list[Tensor], met: list[Tensor], traces: list[Tensor], slopes: Tensor, spare: Tensor) -> None:
-        """Write what each gate's gradient is per gradient of the state, for one chunk."""
-        (r, z, hidden), n, (d_n, d_r, d_z, d_hidden) = kept[0].chunk(3, 1), kept[1], slopes.chunk(4, 1)
-        torch.sub(z.new_ones(()), z, out=spare)
-        torch.sub(traces[0], n, out=d_z).mul_(spare)  # z·(1 - z)·(h - n) = (1 - z)·(h' - n)
-        _tanh_backward(spare, n, grad_input=d_n)
+    def slopes(
+        saved: list[Tensor], previous: list[Tensor], traces: list[Tensor], slopes: Tensor, scratch: Tensor
+    ) -> None:
+        """Write the derivative of h' with respect to each gate before its activation, for one chunk."""
+        (r, z, hidden), n, (d_n, d_r, d_z, d_hidden) = saved[0].chunk(3, 1), saved[1], slopes.chunk(4, 1)
+        torch.sub(z.new_ones(()), z, out=scratch)
+        torch.sub(traces[0], n, out=d_z).mul_(scratch)  # z·(1 - z)·(h - n) = (1 - z)·(h' - n)
+        _tanh_backward(scratch, n, grad_input=d_n)
         torch.mul(d_n, r, out=d_hidden)
-        _sigmoid_backward(torch.mul(d_n, hidden, out=spare), r, grad_input=d_r)
+        _sigmoid_backward(torch.mul(d_n, hidden, out=scratch), r, grad_input=d_r)
 
     @staticmethod
-    def back(
-        kept: list[Tensor], slopes: Tensor, spare: Tensor, given: Tensor | None, d_ends: list[Tensor], sizes: list[int],
-        w: Product,
+    def backward(
+        saved: list[Tensor], slopes: Tensor, scratch: Tensor, d_states: Tensor | None, d_ends: list[Tensor],
+        sizes: list[int], w: BackwardProduct,
     ) -> None:  # fmt: skip
-        """Turn slopes into gradients, and carry the state's to the chunk's beginning."""
+        """Turn slopes into gradients, and carry the gradient of the state back to the start of the chunk."""
         (dh,), d = d_ends, slopes.shape[1] // 4
-        blocks = _reversed(sizes, slopes[: len(spare)].view(-1, 4, d), kept[0].chunk(3, 1)[1])
-        wide = _widened(slopes[:, d:], sizes, w)
-        for product, slope, z, more in zip(wide, *blocks, _given(given, sizes), strict=True):
-            now = dh[: len(z)]
-            if more is not None:
-                now += more
-            slope *= now.unsqueeze(1)
-            w.add(now.mul_(z), product)
+        blocks = _reversed_steps(sizes, slopes[: len(scratch)].view(-1, 4, d), saved[0].chunk(3, 1)[1])
+        gradients = _rounded_rows(slopes[:, d:], sizes, w)
+        for gradient, slope, z, d_state in zip(gradients, *blocks, _reversed_or_none(d_states, sizes), strict=True):
+            dh_step = dh[: len(z)]
+            if d_state is not None:
+                dh_step += d_state
+            slope *= dh_step.unsqueeze(1)
+            w.add_to(dh_step.mul_(z), gradient)
 
 
 class LSTM:
-    """i, f, o = σ(x + hW), g = tanh(x + hW), c' = f·c + i·g, h' = o·tanh(c'). All lies as `[i | f | g | o]`."""
+    """i, f, o = σ(x + hW), g = tanh(x + hW), c' = f·c + i·g, h' = o·tanh(c'), all laid out as `[i | f | g | o]`."""
 
-    parts, blocks, first = 2, 4, 0
+    parts, blocks, first_state_block = 2, 4, 0
 
     @staticmethod
-    def joined(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
+    def join_weights(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
         """Return the weight of `[h | x | 1]`."""
         d = w_state.shape[1]
         weight = torch.cat([w_state, w_input, (b_input + b_state).unsqueeze(1)], 1)
@@ -109,86 +114,91 @@ class LSTM:
         return [weight]
 
     @staticmethod
-    def gates(out: Tensor) -> list[Tensor]:
-        """As `GRU.gates`."""
+    def split_gates(out: Tensor) -> list[Tensor]:
+        """Return the views of a matrix product that `run` takes."""
         return [out, *out.chunk(4, 1)]
 
     @staticmethod
     def run(
-        products: Steps, gates: list[Steps], alone: Steps, states: list[Steps], traces: Iterator[tuple[Tensor, ...]],
-        below: Tensor,
+        products: Steps, gates: list[Steps], input_parts: Steps, states: list[Steps],
+        traces: Iterator[tuple[Tensor, ...]], minus_one: Tensor,
     ) -> None:  # fmt: skip
-        """As `GRU.run`; the input alone says nothing."""
-        for _, added, i, f, g, o, h, c, trace in zip(products, *gates, *states, traces, strict=True):
-            added.sigmoid_()
-            torch.add(below, g, alpha=2, out=g)
+        """Run the steps of one chunk, as `GRU.run` does; `input_parts` is not used."""
+        for _, ifgo, i, f, g, o, h, c, trace in zip(products, *gates, *states, traces, strict=True):
+            ifgo.sigmoid_()
+            torch.add(minus_one, g, alpha=2, out=g)
             c.mul_(f).addcmul_(i, g)
             torch.add(c, c, out=h).sigmoid_()
-            torch.add(below, h, alpha=2, out=h).mul_(o)
-            for place, state in zip(trace, (h, c), strict=False):
-                place.copy_(state)
+            torch.add(minus_one, h, alpha=2, out=h).mul_(o)
+            for copy, state in zip(trace, (h, c), strict=False):
+                copy.copy_(state)
 
     @staticmethod
-    def slopes(kept: list[Tensor], met: list[Tensor], traces: list[Tensor], slopes: Tensor, spare: Tensor) -> None:
-        """As `GRU.slopes`; and what the gradient of c is per gradient of h."""
-        (i, f, g, o), (d_i, d_f, d_g, d_o) = kept[0].chunk(4, 1), slopes.chunk(4, 1)
-        bent = torch.add(traces[1], traces[1], out=spare).sigmoid_()
-        torch.add(bent.new_full((), -1), bent, alpha=2, out=bent)  # tanh(c)
-        _sigmoid_backward(bent, o, grad_input=d_o)
+    def slopes(
+        saved: list[Tensor], previous: list[Tensor], traces: list[Tensor], slopes: Tensor, scratch: Tensor
+    ) -> None:
+        """Write the derivatives of h' with respect to o, and of c' with respect to i, f and g, before their activation.
+
+        The derivative of h' with respect to c' is written to `scratch`.
+        """
+        (i, f, g, o), (d_i, d_f, d_g, d_o) = saved[0].chunk(4, 1), slopes.chunk(4, 1)
+        tanh_c = torch.add(traces[1], traces[1], out=scratch).sigmoid_()
+        torch.add(tanh_c.new_full((), -1), tanh_c, alpha=2, out=tanh_c)
+        _sigmoid_backward(tanh_c, o, grad_input=d_o)
         _sigmoid_backward(g, i, grad_input=d_i)
-        _sigmoid_backward(met[1], f, grad_input=d_f)
+        _sigmoid_backward(previous[1], f, grad_input=d_f)
         _tanh_backward(i, g, grad_input=d_g)
-        _tanh_backward(o, bent, grad_input=spare)
+        _tanh_backward(o, tanh_c, grad_input=scratch)
 
     @staticmethod
-    def back(
-        kept: list[Tensor], slopes: Tensor, spare: Tensor, given: Tensor | None, d_ends: list[Tensor], sizes: list[int],
-        w: Product,
+    def backward(
+        saved: list[Tensor], slopes: Tensor, scratch: Tensor, d_states: Tensor | None, d_ends: list[Tensor],
+        sizes: list[int], w: BackwardProduct,
     ) -> None:  # fmt: skip
-        """As `GRU.back`."""
+        """Turn slopes into gradients, and carry the gradients of h and c back to the start of the chunk."""
         (dh, dc), d = d_ends, slopes.shape[1] // 4
-        own, forgets = slopes[: len(spare)], kept[0].chunk(4, 1)[1]
-        blocks = _reversed(sizes, own[:, 3 * d :], own.view(-1, 4, d)[:, :3], spare, forgets)
-        for product, d_o, d_ifg, outward, f, more in zip(
-            _widened(slopes, sizes, w), *blocks, _given(given, sizes), strict=True
+        chunk, forget = slopes[: len(scratch)], saved[0].chunk(4, 1)[1]
+        blocks = _reversed_steps(sizes, chunk[:, 3 * d :], chunk.view(-1, 4, d)[:, :3], scratch, forget)
+        for gradient, d_o, d_ifg, h_by_c, f, d_state in zip(
+            _rounded_rows(slopes, sizes, w), *blocks, _reversed_or_none(d_states, sizes), strict=True
         ):
-            now, held = dh[: len(f)], dc[: len(f)]
-            if more is not None:
-                now += more
-            held.addcmul_(now, outward)
-            d_o *= now
-            d_ifg *= held.unsqueeze(1)
-            held *= f
-            w.add(now, product, beta=0)
+            dh_step, dc_step = dh[: len(f)], dc[: len(f)]
+            if d_state is not None:
+                dh_step += d_state
+            dc_step.addcmul_(dh_step, h_by_c)
+            d_o *= dh_step
+            d_ifg *= dc_step.unsqueeze(1)
+            dc_step *= f
+            w.add_to(dh_step, gradient, beta=0)
 
 
 Cell = type[GRU] | type[LSTM]
 
 
-def upon(block: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
-    """Yield for each step its rows of a block that every step has anew."""
+def reused_rows(block: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
+    """Yield each step's rows of a block that all steps use, one after another."""
     for size, steps in groupby(sizes):
-        part = block[:size]
-        yield from (part for _ in steps)
+        rows = block[:size]
+        yield from (rows for _ in steps)
 
 
-def apart(block: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
-    """Yield for each step its own rows of a block."""
+def step_rows(block: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
+    """Yield each step's rows of a block of packed events."""
     return iter(block[: sum(sizes)].split_with_sizes(sizes))
 
 
-def _reversed(sizes: Sequence[int], *blocks: Tensor) -> list[Iterator[Tensor]]:
-    """Return for every block its rows of each step, last step first."""
+def _reversed_steps(sizes: Sequence[int], *blocks: Tensor) -> list[Iterator[Tensor]]:
+    """Return, for each block of packed events, an iterator over each step's rows, last step first."""
     return [reversed(block.split_with_sizes(sizes)) for block in blocks]
 
 
-def _widened(slopes: Tensor, sizes: list[int], w: Product) -> Iterator[Tensor]:
-    """Yield the gradients of each step's gates, last step first, with as many rows as its product takes."""
-    at = sum(sizes)
+def _rounded_rows(slopes: Tensor, sizes: list[int], w: BackwardProduct) -> Iterator[Tensor]:
+    """Yield the gradients of each step's gates, last step first, with the rows that its matrix product takes."""
+    offset = sum(sizes)
     for size in reversed(sizes):
-        at -= size
-        yield slopes[at : at + w.up(size)]
+        offset -= size
+        yield slopes[offset : offset + w.round_up(size)]
 
 
-def _given(d_states: Tensor | None, sizes: list[int]) -> Iterator[Tensor | None]:
+def _reversed_or_none(d_states: Tensor | None, sizes: list[int]) -> Iterator[Tensor | None]:
     return repeat(None, len(sizes)) if d_states is None else reversed(d_states.split_with_sizes(sizes))

@@ -1,6 +1,7 @@
-"""How events of ragged rows lie so that a scan does no work on padding: step after step, longest row first.
+"""The order of events in which a scan over rows of different lengths needs no padding.
 
-Step t touches the first `sizes[t]` rows only, which lie together. Nothing here knows a cell or a weight.
+Events are ordered by step, and within a step by the length of their row, longest row first. Step t reads the first
+`sizes[t]` rows, whose events are contiguous. Cells and weights are in `layer` and `cells`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 
 class Chunk(NamedTuple):
-    """Some steps on end: the first of them, their packed events from `at` to `end`, how many rows each has.
+    """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step.
 
     Example:
         >>> Chunk(first=1, at=3, end=6, sizes=[2, 1]).sizes
@@ -31,13 +32,13 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """All first events of the rows, then all second events, and so on; rows by length, longest first.
+    """The first events of all rows, then all second events, and so on, with the longest row first.
 
     Args:
         order: `(n,)` rows by length, longest first.
-        ranks: `(n,)` place of each row in that order: the inverse.
-        lengths: `(n,)` events of each row, in that order.
-        sizes: how many rows have an event at each step; falling.
+        ranks: `(n,)` position of each row in `order`, its inverse permutation.
+        lengths: `(n,)` number of events of each row, in the order of `order`.
+        sizes: number of rows that have an event at each step, never increasing.
 
     Example:
         >>> pack = Pack.of(torch.tensor([1, 3, 0]))
@@ -52,7 +53,7 @@ class Pack:
 
     @staticmethod
     def of(lengths: Tensor) -> Pack:
-        """Return the layout for rows of these lengths, which are read from the device once."""
+        """Return the layout of rows of these lengths, which are copied from the device once."""
         ordered, order = lengths.sort(descending=True, stable=True)
         n, host = len(lengths), ordered.cpu()
         ranks = torch.empty_like(order).scatter_(0, order, torch.arange(n, device=order.device))
@@ -61,19 +62,21 @@ class Pack:
 
     @property
     def active(self) -> int:
-        """How many rows have any event."""
+        """The number of rows that have events."""
         return self.sizes[0] if self.sizes else 0
 
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
-        """`(rows, steps)` of each run of steps with equally many rows; packed events of a run are a rectangle."""
+        """`(rows, steps)` of each run of steps with the same number of rows; a run's packed events are a rectangle."""
         return [(size, len(list(steps))) for size, steps in groupby(self.sizes)]
 
     def rectangles(self, worth: float) -> list[tuple[int, int]]:
-        """Return `(rows, steps)` that cover all events, as few and as full as pays.
+        """Return `(rows, steps)` of rectangles that cover all events at the least cost.
+
+        Each rectangle joins neighbouring runs. Its cost is its area plus `worth`.
 
         Args:
-            worth: how many places without an event one rectangle less is worth.
+            worth: the amount of padding that costs as much as one more rectangle.
 
         Example:
             >>> pack = Pack.of(torch.tensor([9, 8, 2, 2]))
@@ -81,98 +84,102 @@ class Pack:
             ([(4, 2), (2, 6), (1, 1)], [(4, 2), (2, 7)], [(4, 9)])
         """
         ends = [0, *accumulate(steps for _, steps in self.runs)]
-        best, back, front = [0.0], [0], 0  # cheapest up to each run, the last rectangle's first run
-        lines: list[tuple[int, float]] = []  # what it costs to go on from a run, as a line over the step gone on to
+        least, last_begins, front = [0.0], [0], 0  # least cost up to each run, and where its last rectangle begins
+        lines: list[
+            tuple[int, float]
+        ] = []  # cost of a rectangle from each run on, linear in its end: slope, value at 0
         begins: list[int] = []
         for run, (rows, _) in enumerate(self.runs):
-            new = rows, best[run] - rows * ends[run]
-            while len(lines) - front > 1 and _above(lines[-1], lines[-2], new):
+            line = rows, least[run] - rows * ends[run]
+            while len(lines) - front > 1 and _above(lines[-1], lines[-2], line):
                 lines.pop()
                 begins.pop()
-            lines.append(new)
+            lines.append(line)
             begins.append(run)
             costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
             while len(costs) > 1 and costs[0] >= costs[1]:
                 front += 1
                 costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
-            best.append(costs[0] + worth)
-            back.append(begins[front])
-        found, run = [], len(self.runs)
+            least.append(costs[0] + worth)
+            last_begins.append(begins[front])
+        rectangles, run = [], len(self.runs)
         while run:
-            begin = back[run]
-            found.append((self.runs[begin][0], ends[run] - ends[begin]))
+            begin = last_begins[run]
+            rectangles.append((self.runs[begin][0], ends[run] - ends[begin]))
             run = begin
-        return found[::-1]
+        return rectangles[::-1]
 
     def rectangle(self, first: int, rows: int, steps: int) -> tuple[Tensor, Tensor]:
-        """Return `(steps, rows)` twice: the packed event at each place, and whether there is none.
+        """Return `(steps, rows)` twice: the packed event at each position of a rectangle, and whether it is padding.
+
+        Padding repeats an event of the same step.
 
         Args:
-            first: its first step.
-            rows: of the rectangle; the first step has as many.
-            steps: of the rectangle. A place without an event is given one of its step's.
+            first: the first step of the rectangle.
+            rows: of the rectangle, as many as its first step has.
+            steps: of the rectangle.
         """
-        last, heads = self._steps[:, first : first + steps]
+        last, offsets = self._steps[:, first : first + steps]
         row = torch.arange(rows)
-        return heads + row.minimum(last), row > last
+        return offsets + row.minimum(last), row > last
 
     @cached_property
     def _steps(self) -> Tensor:
         """`(2, steps, 1)` the last row of each step, and its first packed event."""
-        return torch.tensor([[size - 1 for size in self.sizes], self.heads[:-1]]).unsqueeze(2)
+        return torch.tensor([[size - 1 for size in self.sizes], self.offsets[:-1]]).unsqueeze(2)
 
     @cached_property
-    def heads(self) -> list[int]:
-        """The first packed event of each step, and how many there are in all."""
+    def offsets(self) -> list[int]:
+        """The first packed event of each step, and then the number of all events."""
         return [0, *accumulate(self.sizes)]
 
     @cached_property
     def events(self) -> Tensor:
-        """`(total,)` position in row order of each packed event."""
+        """`(total,)` the position of each packed event in row order."""
         lengths = self.lengths[self.ranks]
         return self.positions(lengths.cumsum(0) - lengths)
 
     @cached_property
     def places(self) -> Tensor:
-        """`(total,)` packed position of each event in row order: the inverse."""
-        numbers = torch.arange(len(self.events), device=self.order.device)
-        return torch.empty_like(numbers).scatter_(0, self.events, numbers)
+        """`(total,)` the packed position of each event in row order, the inverse of `events`."""
+        packed = torch.arange(len(self.events), device=self.order.device)
+        return torch.empty_like(packed).scatter_(0, self.events, packed)
 
     def positions(self, starts: Tensor) -> Tensor:
-        """Return `(total,)` where each packed event lies if row i's events lie on end from `starts[i]`.
+        """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`.
 
         Args:
             starts: `(n,)` in the order of the rows.
         """
-        device, total = self.order.device, self.heads[-1]
+        device, total = self.order.device, self.offsets[-1]
         if len(self.runs) == 1:
-            place = torch.arange(total, device=device)
-            return starts[self.order][place % self.active] + place // self.active
+            packed = torch.arange(total, device=device)
+            return starts[self.order][packed % self.active] + packed // self.active
         sizes = torch.tensor(self.sizes, dtype=torch.int64, device=device)
         step = torch.repeat_interleave(torch.arange(len(self.sizes), device=device), sizes, output_size=total)
         rank = torch.arange(total, device=device) - (sizes.cumsum(0) - sizes)[step]
         return starts[self.order][rank] + step
 
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:
-        """Return, for each step of a chunk, what its events met: the trace of the step before.
+        """Return, for each step of a chunk, the states before its events, which are those after the previous step.
 
         Args:
-            trace: `(total, d)` what each packed event left.
-            start: `(n, d)` what the first events met, in the order of the rows.
-            chunk: which steps.
+            trace: `(total, d)` the state after each packed event.
+            start: `(n, d)` the state before the first events, in the order of the rows.
+            chunk: the steps.
         """
         steps = range(chunk.first, chunk.first + len(chunk.sizes))
-        heads = [self.heads[step - 1] for step in steps]
-        met = [trace[head : head + size] for head, size in zip(heads, chunk.sizes, strict=True)]
-        return [start[: chunk.sizes[0]], *met[1:]] if chunk.first == 0 else met
+        offsets = [self.offsets[step - 1] for step in steps]
+        previous = [trace[offset : offset + size] for offset, size in zip(offsets, chunk.sizes, strict=True)]
+        return [start[: chunk.sizes[0]], *previous[1:]] if chunk.first == 0 else previous
 
 
 def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
-    """Yield all steps in chunks of so many events, or of one step where that has more.
+    """Yield all steps in chunks of at most `most` events; a step with more events is a chunk by itself.
 
     Args:
-        sizes: rows of each step.
-        most: events.
+        sizes: number of rows of each step.
+        most: number of events.
 
     Example:
         >>> list(chunks([3, 2, 1], 4))
@@ -189,5 +196,5 @@ def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
 
 
 def _above(line: tuple[int, float], steep: tuple[int, float], flat: tuple[int, float]) -> bool:
-    """Return whether a line, of slope between two others', is nowhere below both."""
+    """Return whether a line is nowhere below both of two others, one with a larger and one with a smaller slope."""
     return (flat[1] - steep[1]) * (steep[0] - line[0]) <= (line[1] - steep[1]) * (steep[0] - flat[0])

@@ -1,8 +1,8 @@
-"""GRU and LSTM over packed events: no work on padding, and the state of every row at its own last event.
+"""GRU and LSTM over packed events, without work on padding, by whichever code is fastest.
 
-Which code runs is decided here: on CUDA cuDNN on the same layout as a packed sequence; on a CPU the arithmetic of
-`cells`, or torch's own kernel where that is faster (`rectangles`), which is for few rows, short ones or small states.
-Equations and weight layout are those of `torch.nn.GRU` and `torch.nn.LSTM`.
+On CUDA, cuDNN runs on the same layout as a packed sequence. On a CPU, the arithmetic of `cells` runs, or torch's own
+kernel where that is faster (`rectangles`): for few rows, short rows or small states. Equations and weight layout are
+those of `torch.nn.GRU` and `torch.nn.LSTM`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from eventvec.precision import setting
-from eventvec.scan import cells, layer, products
+from eventvec.precision import float32_precision
+from eventvec.scan import cells, layer, matmul
 from eventvec.scan.layer import BLOCK
+from eventvec.scan.matmul import fastest_matmul
 from eventvec.scan.pack import Pack
-from eventvec.scan.products import quickest
 
-COSTS = {  # µs of a call, a step and an event: each constant, for a number of the state, for a weight
+COSTS = {  # µs of a call, of a step and of an event: each constant, per number of the state and per weight
     ("gru", False, "kernel", "highest"): ((22.6, 0.0288, 0), (7.99, 0.00148, 9.14e-5), (0.0608, 0.00192, 6.81e-5)),
     ("gru", False, "kernel", "medium"): ((22.6, 0.0365, 0), (7.9, 0.00519, 1.24e-4), (0.0538, 0.00443, 3.16e-5)),
     ("gru", False, "cells", "highest"): ((96.5, 0.128, 5.70e-4), (8.35, 0, 1.17e-4), (0.0818, 3.46e-4, 6.42e-5)),
@@ -43,29 +44,29 @@ COSTS = {  # µs of a call, a step and an event: each constant, for a number of 
     ("lstm", True, "cells", "medium"): ((319, 0, 0.00654), (31.1, 0.0766, 3.19e-4), (0.187, 0.011, 1.06e-4)),
     ("lstm", True, "cells", "bfloat16"): ((338, 0, 0.00932), (72.5, 0, 4.70e-4), (0.235, 0.00767, 6.20e-5)),
 }
-SMALL = 2e6  # as `products.SMALL`, for torch's kernel
-PLACES, PLACE = 50, 0.03  # µs that it takes to fill a rectangle with places to spare, and each of its places
-WIDE = 4096  # rows from which on what torch's kernel makes for all of them at once no longer stays in the caches
-LARGE = 1 << 20  # numbers of all states from which on, beyond what was fitted, torch's kernel is rarely faster
-PIECE = 16_384  # events that torch's kernel is given at a time where nothing is kept
-HOLD = 1e4  # what an event that is none says to an LSTM's gates, so that c stays what it is to the last bit
+SMALL = 2e6  # as `matmul.SMALL`, for torch's kernel
+PADDED_CALL, PADDING = 50, 0.03  # µs to fill a rectangle that has padding, and for each of its positions
+WIDE = 4096  # rows above which the intermediate results of torch's kernel for all rows no longer fit the caches
+LARGE = 1 << 20  # numbers of all states above which torch's kernel is rarely faster; the costs were fitted below
+PIECE = 16_384  # events per call of torch's kernel where nothing is saved
+HOLD = 1e4  # weight of padding in an LSTM's gates, so large that c keeps its value to the last bit
 Cell = nn.GRU | nn.LSTM
 Parts = tuple[Tensor, ...]
 
 
 def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack) -> tuple[Tensor, list[Parts]]:
-    """Return the last layer's state after each event, `(total, d)` and packed, and what `ends` returns.
+    """Return the last layer's state after each event, `(total, d)` and packed, and the result of `ends`.
 
     Args:
-        stack: layers on top of one another, of one kind and one size of state; one direction, without projection.
-        inputs: `(total, input)` packed events, taken in the type of `starts`.
-        starts: for each layer, `(n, d)` what each row's first event meets, in the order of `pack`: h, or h and c.
+        stack: layers of one cell and one state size, the first at the bottom; one direction, without projection.
+        inputs: `(total, input)` packed events, converted to the type of `starts`.
+        starts: for each layer, the states `(n, d)` before the first events, in the order of `pack`: h, or h and c.
         pack: the layout.
 
     Example:
         >>> pack, gru = Pack.of(torch.tensor([2, 1])), nn.GRU(3, 4)
-        >>> found, [(last,)] = states([gru], torch.randn(3, 3), [(torch.zeros(2, 4),)], pack)
-        >>> found.shape, torch.equal(found[2], last[0])
+        >>> h, [(last,)] = states([gru], torch.randn(3, 3), [(torch.zeros(2, 4),)], pack)
+        >>> h.shape, torch.equal(h[2], last[0])
         (torch.Size([3, 4]), True)
     """
     return _scan(stack, inputs, starts, pack, True)
@@ -74,8 +75,8 @@ def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack:
 def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack) -> list[Parts]:
     """Return each layer's state after each row's last event, `(n, d)` each, in the order of `pack`.
 
-    Where no gradient is wanted, nothing is kept that grows with the number of events, but a lower layer's states if its
-    cells are torch's. Arguments are those of `states`.
+    Without gradients, memory does not grow with the number of events, except for the states of a lower layer that
+    torch's kernel computes. The arguments are those of `states`.
 
     Example:
         >>> pack, gru = Pack.of(torch.tensor([2, 0])), nn.GRU(3, 4)
@@ -86,179 +87,186 @@ def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: P
     return _scan(stack, inputs, starts, pack, False)[1]
 
 
-def rectangles(cell: Cell, pack: Pack, learning: bool, line: str) -> list[tuple[int, int]] | None:
-    """Return the `(rows, steps)` that torch's kernel is best called with, on a CPU; none where `cells` are faster.
+def rectangles(cell: Cell, pack: Pack, learning: bool, precision: str) -> list[tuple[int, int]] | None:
+    """Return the `(rows, steps)` to call torch's kernel with on a CPU, or None where `cells` are faster.
 
-    A rectangle may be wider than some of its steps: what a call costs is weighed against what places without an event
-    cost. What either way costs is taken to be as `COSTS` says, which `benchmarks.recurrent --only costs` measures; for
-    one row, one step, and more than was fitted, plain bounds decide.
+    A rectangle may have padding: the cost of another call is weighed against the cost of the padding. Costs are
+    estimated from `COSTS`, which `benchmarks.recurrent --only costs` measures. Fixed bounds decide for one row, for one
+    step, and for sizes beyond the fitted ones.
 
     Args:
         cell: a layer.
         pack: the layout.
-        learning: whether there is a backward.
-        line: how products are computed: `highest`, `medium` or, which torch's kernel never does, `bfloat16`.
+        learning: whether there is a backward pass.
+        precision: of matrix products: `highest`, `medium` or `bfloat16`, which torch's kernel never uses.
 
     Example:
         >>> few, many = Pack.of(torch.tensor([3])), Pack.of(torch.arange(25, 200).repeat(2))
         >>> rectangles(nn.GRU(2, 64), few, True, "medium"), rectangles(nn.GRU(2, 64), many, True, "medium")
         ([(1, 3)], None)
     """
-    kind, d, m = "lstm" if isinstance(cell, nn.LSTM) else "gru", cell.hidden_size, cell.input_size
-    total, steps = pack.heads[-1], len(pack.sizes)
-    call, step, event = _costs((kind, learning, "kernel", "medium" if line == "bfloat16" else line), d, m)
-    our_call, our_step, our_event = _costs((kind, learning, "cells", line), d, m)
-    most = our_call + steps * our_step + total * our_event - steps * step
-    uneven = len(pack.runs) > 1 and (learning or (line != "highest" and d >= 128))
-    far = total * d > LARGE and (kind == "gru" or uneven)
-    if far or (not learning and pack.active > WIDE):
+    name, d, m = "lstm" if isinstance(cell, nn.LSTM) else "gru", cell.hidden_size, cell.input_size
+    total, steps = pack.offsets[-1], len(pack.sizes)
+    kernel_precision = "medium" if precision == "bfloat16" else precision
+    call, step, event = _costs((name, learning, "kernel", kernel_precision), d, m)
+    cells_call, cells_step, cells_event = _costs((name, learning, "cells", precision), d, m)
+    budget = cells_call + steps * cells_step + total * cells_event - steps * step
+    uneven = len(pack.runs) > 1 and (learning or (precision != "highest" and d >= 128))
+    too_large = total * d > LARGE and (name == "gru" or uneven)
+    if too_large or (not learning and pack.active > WIDE):
         return None
     if not learning and (pack.active == 1 or (steps == 1 and total <= BLOCK)):
-        most = math.inf  # nothing of ours is faster for one row, or for one step of few
-    if call + total * event > most:
+        budget = math.inf  # `cells` are never faster for one row, or for one step of few rows
+    if call + total * event > budget:
         return None
-    found, least = pack.runs, len(pack.runs) * call + total * event
-    if len(found) > 1:
-        more, each = call + PLACES, event + PLACE
-        wide = pack.rectangles(more / each)
-        cost = len(wide) * more + sum(rows * count for rows, count in wide) * each
-        found, least = (wide, cost) if cost < least else (found, least)
-    if least > most:
+    calls, cost = pack.runs, len(pack.runs) * call + total * event
+    if len(calls) > 1:
+        padded_call, padded_event = call + PADDED_CALL, event + PADDING
+        padded = pack.rectangles(padded_call / padded_event)
+        padded_cost = len(padded) * padded_call + sum(rows * count for rows, count in padded) * padded_event
+        calls, cost = (padded, padded_cost) if padded_cost < cost else (calls, cost)
+    if cost > budget:
         return None
-    return found if learning or total <= PIECE else list(_pieces(pack, found))
+    return calls if learning or total <= PIECE else list(_pieces(pack, calls))
 
 
-def _pieces(pack: Pack, parts: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield rectangles of at most `PIECE` events, as what is returned for every event is not kept."""
+def _pieces(pack: Pack, calls: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield rectangles of at most `PIECE` events, because the kernel returns a state for every event."""
     first = 0
-    for _, steps in parts:
+    for _, steps in calls:
         end = first + steps
         while first < end:
-            rows = pack.sizes[first]  # of a rectangle with places without an event, fewer as steps go on
+            rows = pack.sizes[first]  # fewer at later steps of a rectangle that has padding
             yield rows, (count := min(max(PIECE // rows, 1), end - first))
             first += count
 
 
 @lru_cache
-def _costs(what: tuple[str, bool, str, str], d: int, m: int) -> list[float]:
-    """Return what a call, a step and an event cost, in µs."""
-    return [one + d * number + d * (d + m) * weight for one, number, weight in COSTS[what]]
+def _costs(key: tuple[str, bool, str, str], d: int, m: int) -> list[float]:
+    """Return the costs of a call, of a step and of an event, in µs."""
+    return [constant + d * number + d * (d + m) * weight for constant, number, weight in COSTS[key]]
 
 
-def _wanted(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts]) -> bool:
-    """Return whether anything wants a gradient."""
+def _requires_grad(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts]) -> bool:
+    """Return whether an input, a start or a weight requires a gradient."""
     tensors = [inputs, *(part for start in starts for part in start)]
     tensors += [weight for cell in stack for weight in _weights(cell)[1:]]
     return any(tensor.requires_grad for tensor in tensors)
 
 
 def _scan(
-    stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack, every: bool
+    stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: Pack, all_states: bool
 ) -> tuple[Tensor, list[Parts]]:
-    """Return the last layer's states, if every one is asked for, and the ends of all layers."""
-    inputs = inputs.to(starts[0][0].dtype)  # autocast may have made them, not states
-    found: list[Parts] = []
+    """Return the last layer's states, if `all_states`, and the ends of all layers."""
+    inputs = inputs.to(starts[0][0].dtype)  # autocast may have changed the type of inputs, not that of states
+    ends: list[Parts] = []
     if inputs.is_cuda:
         for cell, start in zip(stack, starts, strict=True):
             inputs, end = _cudnn(cell, inputs, start, pack)
-            found.append(end)
-        return inputs, found
-    d, learning = stack[0].hidden_size, torch.is_grad_enabled() and _wanted(stack, inputs, starts)
-    kind = _kind(inputs, pack, d)
-    ways = [_parts(cell, inputs, pack, learning, kind) for cell in stack]
-    if not learning and not any(ways):
-        values = starts[0][0].new_empty(len(inputs), d) if every else None
-        found = layer.run([_weights(cell) for cell in stack], pack, kind, inputs, starts, values)
-        return inputs if values is None else values, found
-    for cell, start, parts in zip(stack, starts, ways, strict=True):
-        needed = every or cell is not stack[-1]
-        if parts:
-            inputs, end = _kernel(cell, inputs, start, pack, parts, needed)
+            ends.append(end)
+        return inputs, ends
+    d, learning = stack[0].hidden_size, torch.is_grad_enabled() and _requires_grad(stack, inputs, starts)
+    dtype = _product_dtype(inputs, pack, d)
+    kernel_calls = [_kernel_calls(cell, inputs, pack, learning, dtype) for cell in stack]
+    if not learning and not any(kernel_calls):
+        values = starts[0][0].new_empty(len(inputs), d) if all_states else None
+        ends = layer.run([_weights(cell) for cell in stack], pack, dtype, inputs, starts, values)
+        return inputs if values is None else values, ends
+    for cell, start, calls in zip(stack, starts, kernel_calls, strict=True):
+        needed = all_states or cell is not stack[-1]
+        if calls:
+            inputs, end = _kernel(cell, inputs, start, pack, calls, needed)
         elif learning:
-            inputs, *end = layer.Scan.apply(pack, kind, needed, inputs, *_weights(cell), *start)  # type: ignore[no-untyped-call]
+            inputs, *last = layer.run_for_gradients(pack, dtype, needed, inputs, *_weights(cell), *start)
+            end = tuple(last)
         else:
             values = start[0].new_empty(len(inputs), d) if needed else None
-            (end,) = layer.run([_weights(cell)], pack, kind, inputs, [start], values)
+            (end,) = layer.run([_weights(cell)], pack, dtype, inputs, [start], values)
             inputs = inputs if values is None else values
-        found.append(tuple(end))
-    return inputs, found
+        ends.append(end)
+    return inputs, ends
 
 
 def _kernel(
-    cell: Cell, inputs: Tensor, start: Parts, pack: Pack, parts: list[tuple[int, int]], every: bool
+    cell: Cell, inputs: Tensor, start: Parts, pack: Pack, calls: list[tuple[int, int]], all_states: bool
 ) -> tuple[Tensor, Parts]:
-    """Return one layer's states and ends from torch's kernel, called for each of some rectangles.
+    """Return one layer's states and ends from torch's kernel, which is called for each of some rectangles.
 
-    Where a rectangle has places without an event, h is read where a row ends. An LSTM's c is not to be had there, so
-    it is held: a further input, of weights ±`HOLD`, closes the input gate and opens the forget gate.
+    Where a rectangle has padding, h is read at the last event of each row. The kernel does not return c there, so the
+    padding of an LSTM must not change c: one more input, of weights ±`HOLD`, closes the input gate and opens the forget
+    gate at padding.
     """
-    weights, lstm = list(_weights(cell)[1:]), isinstance(cell, nn.LSTM)
-    holding, states, now, first = weights, [], start, 0
+    weights, is_lstm = list(_weights(cell)[1:]), isinstance(cell, nn.LSTM)
+    holding_weights, states, current, first = weights, [], start, 0
     ends = [tuple(part[pack.active :] for part in start)] if pack.active < len(start[0]) else []
-    with quickest(pack, cell.hidden_size, SMALL):
-        for (rows, steps), stay in zip(parts, [*(rows for rows, _ in parts[1:]), 0], strict=True):
-            at, taken, full = pack.heads[first], weights, pack.sizes[first + steps - 1] == rows
+    with fastest_matmul(pack, cell.hidden_size, SMALL):
+        for (rows, steps), remaining in zip(calls, [*(rows for rows, _ in calls[1:]), 0], strict=True):
+            at, call_weights, full = pack.offsets[first], weights, pack.sizes[first + steps - 1] == rows
             if full:
-                value = inputs[at : at + rows * steps].view(steps, rows, -1)
+                values = inputs[at : at + rows * steps].view(steps, rows, -1)
             else:
-                event, empty = pack.rectangle(first, rows, steps)
-                value = inputs.index_select(0, event.view(-1)).view(steps, rows, -1)
-                value = value.masked_fill(empty.unsqueeze(2), 0)  # another row's, which may be anything
-                if lstm:
-                    holding = _held(weights) if holding is weights else holding
-                    value, taken = torch.cat([value, empty.to(value.dtype).unsqueeze(2)], 2), holding
-            given = [(part if len(part) == rows else part[:rows]).unsqueeze(0) for part in now]
-            if lstm:
-                out, *last = torch.lstm(value, given, taken, True, 1, 0.0, False, False, False)
+                event, padding = pack.rectangle(first, rows, steps)
+                values = inputs.index_select(0, event.view(-1)).view(steps, rows, -1)
+                values = values.masked_fill(padding.unsqueeze(2), 0)  # another row's values, which may not be finite
+                if is_lstm:
+                    holding_weights = _holding(weights) if holding_weights is weights else holding_weights
+                    values = torch.cat([values, padding.to(values.dtype).unsqueeze(2)], 2)
+                    call_weights = holding_weights
+            begin = [(part if len(part) == rows else part[:rows]).unsqueeze(0) for part in current]
+            if is_lstm:
+                out, *last = torch.lstm(values, begin, call_weights, True, 1, 0.0, False, False, False)
             else:
-                out, *last = torch.gru(value, given[0], taken, True, 1, 0.0, False, False, False)
-            now = tuple(part[0] for part in last)
-            end = [part[stay:] for part in now] if stay else [*now]
+                out, *last = torch.gru(values, begin[0], call_weights, True, 1, 0.0, False, False, False)
+            current = tuple(part[0] for part in last)
+            end = [part[remaining:] for part in current] if remaining else [*current]
             if not full:
-                end[0] = out[pack.lengths[stay:rows] - (first + 1), torch.arange(stay, rows)]
+                end[0] = out[pack.lengths[remaining:rows] - (first + 1), torch.arange(remaining, rows)]
             ends.append(tuple(end))
             first += steps
-            if every:
-                states.append(out.flatten(0, 1) if full else out[~empty])
-    return _joined(states) if every else inputs, tuple(_joined(each) for each in zip(*reversed(ends), strict=True))
+            if all_states:
+                states.append(out.flatten(0, 1) if full else out[~padding])
+    return _cat(states) if all_states else inputs, tuple(_cat(parts) for parts in zip(*reversed(ends), strict=True))
 
 
-def _held(weights: Sequence[Tensor]) -> list[Tensor]:
-    """Return an LSTM's weights for one more input, which holds c where it is 1."""
+def _holding(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return an LSTM's weights with one more input, which keeps c unchanged where it is 1."""
     w_input, *others = weights
     hold = w_input.new_tensor([-HOLD, HOLD, 0, 0]).repeat_interleave(len(w_input) // 4).unsqueeze(1)
     return [torch.cat([w_input, hold], 1), *others]
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
+def _cat(parts: Sequence[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _weights(cell: Cell) -> layer.Weights:
-    w_input, w_state, b_input, b_state = cell._flat_weights  # what torch's own forward reads
-    return cells.LSTM if isinstance(cell, nn.LSTM) else cells.GRU, w_input, w_state, b_input, b_state  # type: ignore[return-value]
+    kind: cells.Cell = cells.LSTM if isinstance(cell, nn.LSTM) else cells.GRU
+    w_input, w_state, b_input, b_state = cast("list[Tensor]", cell._flat_weights)  # which torch's own forward reads
+    return kind, w_input, w_state, b_input, b_state
 
 
-def _kind(inputs: Tensor, pack: Pack, d: int) -> torch.dtype:
-    """Return the type of products: autocast's, if it is on and they are not too small for it; never that of states."""
-    kind = inputs.device.type
-    if torch.is_autocast_enabled(kind) and not products.small(pack, d):
-        return torch.get_autocast_dtype(kind)
+def _product_dtype(inputs: Tensor, pack: Pack, d: int) -> torch.dtype:
+    """Return the type of matrix products: autocast's, if it is on and they are large enough to gain, or the states'."""
+    device = inputs.device.type
+    if torch.is_autocast_enabled(device) and not matmul.is_small(pack, d):
+        return torch.get_autocast_dtype(device)
     return inputs.dtype
 
 
-def _parts(cell: Cell, inputs: Tensor, pack: Pack, learning: bool, kind: torch.dtype) -> list[tuple[int, int]] | None:
-    exactly = setting() in (None, "highest")
-    line = "bfloat16" if kind != inputs.dtype else "highest" if exactly else "medium"
-    return rectangles(cell, pack, learning, line)
+def _kernel_calls(
+    cell: Cell, inputs: Tensor, pack: Pack, learning: bool, dtype: torch.dtype
+) -> list[tuple[int, int]] | None:
+    float32 = "highest" if float32_precision() in (None, "highest") else "medium"
+    return rectangles(cell, pack, learning, "bfloat16" if dtype != inputs.dtype else float32)
 
 
 def _cudnn(cell: Cell, inputs: Tensor, start: Parts, pack: Pack) -> tuple[Tensor, Parts]:
+    """Return one layer's states and ends from cuDNN, or from torch's code for packed sequences on a CPU."""
     if not pack.active:
         return start[0][:0], start
     begin = tuple(state[None, : pack.active].contiguous() for state in start)
     packed = PackedSequence(inputs, torch.tensor(pack.sizes))
-    with torch.autocast("cuda", enabled=False):  # cuDNN wants one type for inputs, states and weights
+    with torch.autocast("cuda", enabled=False):  # cuDNN needs one type for inputs, states and weights
         out, last = cell(packed, begin[0] if len(begin) == 1 else begin)
     ends = (last,) if len(begin) == 1 else last
     return out.data, tuple(torch.cat([end[0], state[pack.active :]]) for end, state in zip(ends, start, strict=True))

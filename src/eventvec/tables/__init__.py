@@ -1,21 +1,21 @@
-"""The doors: any table of events in, as a `Dataset`; embeddings out, with the keys as they came.
+"""Reading and writing tables: any table of events in, as a `Dataset`; embeddings out, with their keys.
 
-What is *not* here: what columns mean once they are read (`schema`), and anything that learns.
+::
 
-    sources     Parquet, CSV, Arrow: columns on demand       times      time columns, moments, intervals
-    fields      codes, numbers, vocabularies, scales          keys       types of keys, joins by key, hashes of keys
-    reading     `read`: checks, windows                       order      rows by key and time
-    statics     `attach`: columns about the entity            events     `open_events`: what a configuration reads
-    cuts        cutting in time, label tables, summaries
-    embeddings  the embeddings file                           predictions  what a classifier says, as a table
+    reading     `read`: checks, order, columns                read_options  the options of `read`
+    sources     Parquet, CSV, Arrow: columns on demand        times       time columns and intervals
+    fields      codes, numbers, vocabularies, scales          keys        types of keys, joins by key, hashes of keys
+    request     which column plays which role                 sorting     the order of rows by key and time
+    statics     `attach`: columns about the entity            cutoffs     cutting histories at a time
+    embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
+
+Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
 
 from eventvec.tables.cutoffs import until
-from eventvec.tables.embeddings import Embeddings, held_out, none_later, read_embeddings, same_entities, write
-from eventvec.tables.events import open_cutoffs, open_events
+from eventvec.tables.embeddings import Embeddings, read_embeddings, write
 from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
-from eventvec.tables.predictions import write_predictions
 from eventvec.tables.reading import read
 from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
@@ -28,16 +28,10 @@ __all__ = [
     "attach",
     "attach_known",
     "describe",
-    "held_out",
     "holdout_mask",
-    "none_later",
-    "open_cutoffs",
-    "open_events",
     "read",
     "read_embeddings",
     "read_table",
-    "same_entities",
     "until",
     "write",
-    "write_predictions",
 ]

@@ -1,4 +1,4 @@
-"""Cutting histories in time, and saying what is in them: what every command may ask of a `Dataset`."""
+"""Cuts of histories at a time: one time for all entities, or one for each."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
 from eventvec.tables import times
-from eventvec.tables.fields import Array, found
-from eventvec.tables.keys import align
+from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
 
 
 def until(data: Dataset, time: times.Instant) -> Dataset:
-    """Return each entity with its events strictly before a time; no event is copied.
+    """Return the data with each entity's events strictly before a time; no event is copied.
 
-    Entities without such events stay, as empty rows, and are counted in `notes`.
+    Entities without such events remain as empty rows and are counted in `notes`. The origin of the data records the
+    time, or an earlier one at which the data were cut before.
 
     Args:
-        data: as read.
-        time: ISO text or a datetime where times are of the calendar (UTC if it names no zone), else a number.
+        data: The data, as read.
+        time: ISO text, a date or a datetime for calendar times (in UTC if it names no zone), otherwise a number.
 
     Raises:
-        ConfigError: the time is of another kind than the column.
+        ConfigError: If the time is of another kind than the times of the events.
 
     Example:
         >>> from eventvec.tables import read
@@ -40,51 +40,58 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
         >>> data.sequences.lengths.tolist(), data.notes
         ([1, 0], ('1 of 3 events lie before 2; 1 of 2 entities have none and are empty rows',))
     """
-    moment = torch.tensor(times.instant(data.schema, time), device=data.sequences.device)
-    return _with_rows(data, as_of(data.sequences, moment), f"before {time}")
+    cutoff, earlier = times.instant(data.schema, time), data.origin.until
+    x = as_of(data.sequences, torch.tensor(cutoff, device=data.sequences.device))
+    note = cut_note(f"before {time}", x.total, data.sequences.total, x.lengths)
+    origin = data.origin
+    if earlier is None or cutoff < times.instant(data.schema, earlier):
+        origin = origin.including(until=time.item() if isinstance(time, np.generic) else time)
+    return replace(data, sequences=x, notes=(*data.notes, note), origin=origin)
 
 
-def own_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
-    """Return `(m,)` the positions in `keys` that a table names, ascending, and `(m,)` the time that it gives to each.
+def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
+    """Return `(m,)` the ascending positions in `keys` of the entities in a table, and `(m,)` the time of each there.
+
+    Args:
+        keys: `n` distinct keys.
+        schema: The schema of the events, with the name of the key and the kind of the times.
+        table: A table with the key and a time; keys that are not among `keys` are ignored.
+        column: The column of that table that has the times.
 
     Raises:
-        DataError: a column is absent, a time is missing or of another kind, or a key stands in two rows.
+        DataError: If a column is absent, a time is missing or of another kind, or a key is repeated.
 
     Example:
-        >>> from eventvec.schema import Numeric
         >>> schema = Schema("card", "day", "integer")
-        >>> own_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7], "asked": [2, 5]}), "asked")
+        >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7], "cutoff": [2, 5]}), "cutoff")
         (array([0, 2]), array([5, 2]))
     """
     opened = open_source(table)
     key = schema.key if schema.key in opened.types else schema.key_out
     opened.need([key, column])
     loaded = opened.load([key, column])
-    moment = times.same_kind(column, times.parse_times(column, loaded.column(column)), schema)
-    if moment.missing.any():
-        raise DataError(f"column {column!r} has {found(moment.missing, 'missing value')}; every row needs a time")
-    positions = align(keys, pl.DataFrame(loaded.select([key])), key)
-    rows, first = np.unique(positions, return_index=True)
-    again = positions >= 0
-    again[first] = False
-    if again.any():
-        raise DataError(f"column {key!r} has {found(again, 'repeated key')}; every entity has one time")
-    return rows[rows >= 0], moment.values[first[rows >= 0]]
+    parsed = times.same_kind(column, times.parse_times(column, loaded.column(column)), schema)
+    if parsed.missing.any():
+        raise DataError(
+            f"column {column!r} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
+        )
+    positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key))}), key)
+    entities, first = np.unique(positions, return_index=True)
+    repeated = positions >= 0
+    repeated[first] = False
+    if repeated.any():
+        raise DataError(f"column {key!r} has {count_and_first(repeated, 'repeated key')}; every entity has one time")
+    return entities[entities >= 0], parsed.values[first[entities >= 0]]
 
 
-def left_out(kept: int, entities: int, column: str) -> tuple[str, ...]:
-    """Return the sentence about entities without a time of their own, if there are any."""
-    without = entities - kept
+def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, ...]:
+    """Return a sentence about entities without a cutoff, if there are any."""
+    without = entities - with_cutoff
     return (f"{without:,} of {entities:,} entities have no time in {column!r} and are left out",) if without else ()
 
 
-def cut_note(when: str, kept: int, events: int, lengths: Tensor) -> str:
-    """Return the sentence that says what a cut in time left."""
+def cut_note(when: str, remaining: int, events: int, lengths: Tensor) -> str:
+    """Return a sentence about the events that remain after a cut, and the entities without any."""
     empty = int((lengths == 0).sum())
-    note = f"{kept:,} of {events:,} events lie {when}"
+    note = f"{remaining:,} of {events:,} events lie {when}"
     return note + (f"; {empty:,} of {len(lengths):,} entities have none and are empty rows" if empty else "")
-
-
-def _with_rows(data: Dataset, cut: Sequences, when: str) -> Dataset:
-    note = cut_note(when, cut.total, data.sequences.total, cut.lengths)
-    return replace(data, sequences=cut, notes=(*data.notes, note))

@@ -1,4 +1,4 @@
-"""What a column becomes: which kind it is, its codes or numbers, and the vocabulary or scale fitted to them."""
+"""Columns of a table: their kinds, their codes or numbers, and the vocabularies and scales fitted to them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
-BLOCK = 2**18  # values that are worked on at a time, so that what comes between stays small and in the cache
-FEW, MANY = 50, 100  # distinct values: up to FEW a column is never near-unique, up to MANY an integer is a category
+BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
+FEW, MANY = 50, 100  # distinct values: up to FEW a column is never near-unique, up to MANY an integer is categorical
 DATE_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$"
 
 
@@ -29,13 +29,13 @@ class Fitting:
     """How a schema is fitted to a table.
 
     Args:
-        min_count: a value that fewer events hold never enters a vocabulary, nor any file.
-        max_values: the size of a vocabulary at most; the most frequent values enter.
-        log: numbers pass through ``sign(x)·log(1 + |x|)`` before they are standardised.
-        standardise: numbers are brought to mean 0 and standard deviation 1.
+        min_count: Minimum number of events with a value. Rarer values enter no vocabulary and so no file.
+        max_values: Maximum size of a vocabulary, which takes the most frequent values.
+        log: Whether numbers pass through ``sign(x)·log(1 + |x|)`` before they are standardised.
+        standardise: Whether numbers are scaled to mean 0 and standard deviation 1.
 
     Raises:
-        ConfigError: a count below 1.
+        ConfigError: If `min_count` or `max_values` is below 1.
 
     Example:
         >>> Fitting(min_count=1).max_values
@@ -49,23 +49,25 @@ class Fitting:
 
     def __post_init__(self) -> None:
         if self.min_count < 1 or self.max_values < 1:
-            raise ConfigError(f"min_count and max_values are at least 1, not {self.min_count} and {self.max_values}")
+            raise ConfigError(
+                f"min_count and max_values must be at least 1, got {self.min_count} and {self.max_values}"
+            )
 
 
 class Coded(NamedTuple):
-    """A column as positions in its distinct values: `codes` `(rows,)` with -1 where missing, `values` their text."""
+    """A column as positions in its distinct values: `codes` `(rows,)`, -1 where missing, and `values`, their texts."""
 
     codes: Array
     values: pa.Array
 
     def counts(self) -> Array:
-        """Return `(values,)` how many rows hold each value."""
+        """Return `(values,)` the number of rows with each value."""
         size = len(self.values) + 1
         return sum((np.bincount(part + 1, minlength=size) for part in blocks(self.codes)), np.zeros(size, np.int64))[1:]
 
 
 def blocks(values: Array, size: int = BLOCK) -> Iterator[Array]:
-    """Yield an array's parts, one after the other, as views of `size` values at most.
+    """Return an iterator over consecutive blocks of an array, as views of at most `size` values.
 
     Example:
         >>> [len(part) for part in blocks(np.arange(5), size=2)]
@@ -75,21 +77,21 @@ def blocks(values: Array, size: int = BLOCK) -> Iterator[Array]:
 
 
 def nulls(column: pa.ChunkedArray) -> Array:
-    """Return `(rows,)` bool, true where a column has no value."""
+    """Return `(rows,)` bool, true where a column is null."""
     return column.is_null().to_numpy() if column.null_count else np.zeros(len(column), bool)
 
 
 def filled(column: pa.ChunkedArray, fill: float) -> Array:
-    """Return `(rows,)` a column's numbers, with `fill` for nulls; where there are none, Arrow's own memory."""
+    """Return `(rows,)` the numbers of a column, with `fill` for nulls; without nulls, a view of Arrow's memory."""
     values: Array = (column.fill_null(fill) if column.null_count else column).to_numpy()
     return values
 
 
-def found(mask: Array, what: str) -> str:
-    """Return how many rows a mask marks and which is the first, for a message.
+def count_and_first(mask: Array, what: str) -> str:
+    """Return the number of rows that a mask marks and the first of them, for a message.
 
     Example:
-        >>> found(np.array([False, True, True]), "missing value")
+        >>> count_and_first(np.array([False, True, True]), "missing value")
         '2 missing values (first at row 1)'
     """
     count = int(mask.sum())
@@ -97,7 +99,7 @@ def found(mask: Array, what: str) -> str:
 
 
 def kind_of(kind: pa.DataType) -> Kind:
-    """Return what an Arrow type is to us; a dictionary is text whatever it holds, but for times and nested values."""
+    """Return the kind of an Arrow type; a dictionary is text, unless its values are times or nested."""
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         inner = kind_of(kind.value_type)
@@ -114,7 +116,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
-    """Return `(rows,)` int32 positions, -1 where null, in an array of the distinct values, in no particular order.
+    """Return `(rows,)` int32 positions in an array of the distinct values, -1 where null, and that array, unordered.
 
     Example:
         >>> codes, values = factorize(pa.chunked_array([["b", None], ["a", "b"]]))
@@ -131,15 +133,15 @@ def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
 
 
 def coded(name: str, column: pa.ChunkedArray) -> Coded:
-    """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", true and false are words.
+    """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", booleans are "true" and "false".
 
     Raises:
-        DataError: the type cannot be categorical, or a number is infinite.
+        DataError: If the type cannot be categorical or a number is infinite.
     """
     kind = kind_of(column.type)
     if kind in ("time", "other"):
         raise DataError(
-            f"column {name!r} holds {column.type}; a categorical column holds text, true and false, or numbers"
+            f"column {name!r} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
         )
     if kind == "empty":
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))
@@ -154,21 +156,21 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
     """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0.
 
     Raises:
-        DataError: the column holds text that is no number, an infinite number, or no numbers at all.
+        DataError: If the type cannot be numeric, a text is not a number, or a number is infinite.
     """
     if isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) != "text":
         column = column.cast(column.type.value_type)
     kind = kind_of(column.type)
     if kind in ("time", "other"):
-        raise DataError(f"column {name!r} holds {column.type}; a numeric column holds numbers or true and false")
+        raise DataError(f"column {name!r} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")
     if kind == "empty":
         return np.full(len(column), np.nan, np.float32)
     if kind == "text":
         values = _parsed(name, column)
     else:
-        wide = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
-        wide = wide.cast(pa.int8()) if kind == "boolean" else wide
-        values = filled(wide.cast(pa.float32(), safe=False), np.nan)
+        column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
+        column = column.cast(pa.int8()) if kind == "boolean" else column
+        values = filled(column.cast(pa.float32(), safe=False), np.nan)
     _finite(name, np.isinf(values))
     return values
 
@@ -176,13 +178,13 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
 def infer(
     name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None = None
 ) -> Literal["categorical", "numeric"] | str:
-    """Return a column's kind, or the reason why it is left out: a constant, near-unique, another key, dates as text.
+    """Return the kind of a column, or the reason why it is left out: constant, near-unique, another key, dates as text.
 
     Args:
-        name: the column.
-        column: as read.
-        order: the rows that count, entity by entity, None for all as they are.
-        heads: places in that order where an entity begins; None where each row is an entity of its own.
+        name: The column, for messages.
+        column: Its values.
+        order: The rows to use, entity by entity; None for all rows in their order.
+        heads: Places in that order at which an entity begins; None where each row is one entity.
     """
     kind = kind_of(column.type)
     if kind == "float":
@@ -193,16 +195,16 @@ def infer(
         constant = not missing.any() and values.min() == values.max()
         return "it is constant" if constant else "numeric"
     codes, texts = coded(name, column)
-    picked = pick(codes, order)
-    counts = Coded(picked, texts).counts()
-    distinct, filled = int((counts > 0).sum()), int(counts.sum())
+    ordered = pick(codes, order)
+    counts = Coded(ordered, texts).counts()
+    distinct, present = int((counts > 0).sum()), int(counts.sum())
     if distinct == 0:
         return "it holds no value"
-    if distinct == 1 and filled == len(codes if order is None else order):
+    if distinct == 1 and present == len(codes if order is None else order):
         return "it is constant"
-    if distinct > FEW and distinct > (0.9 if kind == "integer" else 0.5) * filled:
-        return f"it is near-unique ({distinct:,} distinct values in {filled:,} rows), like an identifier"
-    if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(picked, heads):
+    if distinct > FEW and distinct > (0.9 if kind == "integer" else 0.5) * present:
+        return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"
+    if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(ordered, heads):
         return f"it has one value per entity ({distinct:,} distinct values), like another key"
     if kind == "text" and pc.all(pc.match_substring_regex(texts.filter(pa.array(counts > 0)), DATE_TEXT)).as_py():
         return "it holds dates as text"
@@ -210,17 +212,18 @@ def infer(
 
 
 def _constant_within(codes: Array, heads: Array) -> bool:
+    """Return whether each entity has a single code; `heads` are the places at which entities begin."""
     return bool(np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all())
 
 
 def unusable(kind: pa.DataType) -> str | None:
-    """Return why columns of a type are never inferred, None where they may be."""
-    reasons = {"time": "it is a time beside the time column", "empty": "it holds no value"}
+    """Return the reason why columns of a type are never inferred, None if they can be."""
+    reasons = {"time": "it holds times but is not the time column", "empty": "it holds no value"}
     return reasons.get(kind_of(kind), f"it holds {kind}") if kind_of(kind) in ("time", "empty", "other") else None
 
 
 def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
-    """Return the values that at least `min_count` rows hold, most frequent first, ties by the value."""
+    """Return the categorical field of a column: values of at least `min_count` rows, most frequent first."""
     counts = column.counts()
     order = np.lexsort((pc.rank(column.values).to_numpy(), -counts))
     order = order[counts[order] >= fitting.min_count][: fitting.max_values]
@@ -228,72 +231,70 @@ def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
 
 
 def encode(column: Coded, field: Categorical) -> Array:
-    """Return `(rows,)` int32 codes of a schema's column: `MISSING`, `UNKNOWN`, or the value's place from `FIRST`."""
+    """Return `(rows,)` int32 codes by a field of a schema: `MISSING`, `UNKNOWN`, or `FIRST` and above for a value."""
     places = pc.index_in(column.values, value_set=pa.array(field.values, pa.large_string()))
     known = pc.add(places.cast(pa.int32()), FIRST).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
     return np.append(known, MISSING).astype(np.int32)[column.codes]  # -1, missing, is the last
 
 
 def unknown_note(name: str, codes: Array, what: str) -> tuple[str, ...]:
-    """Return the sentence about values that a schema does not know, if there are any.
+    """Return a note about values outside the vocabulary of a column, if there are any.
 
     Example:
         >>> unknown_note("shop", np.array([1, 2, 2, 0]), "events")
-        ("column 'shop': 1 of 4 events (25.0 %) hold values that the schema does not know",)
+        ("column 'shop': 1 of 4 events (25.0 %) hold values outside the schema's vocabulary",)
     """
     unknown = int((codes == UNKNOWN).sum())
     share = f"{100 * unknown / max(len(codes), 1):.1f} %"
     counted = f"{unknown:,} of {len(codes):,} {what} ({share})"
-    return (f"column {name!r}: {counted} hold values that the schema does not know",) if unknown else ()
+    return (f"column {name!r}: {counted} hold values outside the schema's vocabulary",) if unknown else ()
 
 
 def rare_note(field: Categorical, fitting: Fitting) -> tuple[str, ...]:
-    """Return the sentence about a column all of whose values are too rare for its vocabulary, if it is one.
+    """Return a note about a column whose vocabulary is empty because all its values are too rare, if it is.
 
     Example:
         >>> rare_note(Categorical("shop", ()), Fitting(min_count=3))
-        ("column 'shop': none of its values occurs 3 times (min_count), so all are unknown",)
+        ("column 'shop': no value occurs 3 times (min_count), so all are unknown",)
     """
-    sentence = (
-        f"column {field.name!r}: none of its values occurs {fitting.min_count} times (min_count), so all are unknown"
-    )
-    return () if field.values else (sentence,)
+    note = f"column {field.name!r}: no value occurs {fitting.min_count} times (min_count), so all are unknown"
+    return () if field.values else (note,)
 
 
 def scaled(name: str, values: Array, fitting: Fitting) -> Numeric:
-    """Return a column's scale: mean and standard deviation of what the event encoder computes from its numbers."""
+    """Return the numeric field of a column, with the mean and standard deviation of its (log-transformed) numbers."""
     field = Numeric(name, log=fitting.log)
     if not fitting.standardise:
         return field
-    count, mean, squares = 0, 0.0, 0.0  # Chan et al. 1979: what two parts have in all, from what each has
-    for part in blocks(values):
-        present = field.scale(torch.from_numpy(part[~np.isnan(part)])).double()
+    count, mean, squares = 0, 0.0, 0.0  # merged block by block (Chan et al. 1979)
+    for block in blocks(values):
+        present = field.scale(torch.from_numpy(block[~np.isnan(block)])).double()
         if not len(present):
             continue
-        gap, before, count = float(present.mean()) - mean, count, count + len(present)
-        squares += float(present.var(correction=0)) * len(present) + gap**2 * before * len(present) / count
-        mean += gap * (len(present) / count)
+        difference, before, count = float(present.mean()) - mean, count, count + len(present)
+        squares += float(present.var(correction=0)) * len(present) + difference**2 * before * len(present) / count
+        mean += difference * (len(present) / count)
     if not count:
         return field
     std = math.sqrt(squares / count)
-    # Nine digits: the last ones depend on the order of summation, and a resumed run must get equal weights.
+    # Nine digits, because later ones depend on the order of summation, and a resumed run must get equal numbers.
     return Numeric(name, log=fitting.log, mean=float(f"{mean:.9g}"), std=float(f"{std:.9g}") or 1.0)
 
 
 def pick(values: Array, order: Array | None) -> Array:
-    """Return the values in an order, as an array of our own that torch may hold."""
+    """Return the values in an order, as a writeable array, which torch can share."""
     if order is not None:
         return values[order]
     return values if values.flags.writeable else values.copy()
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is text of any Arrow layout, dictionaries apart."""
+    """Return whether a type is text of any Arrow layout except a dictionary."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _distinct(codes: Array, values: pa.Array) -> tuple[Array, pa.Array]:
-    """Merge equal values, which Arrow allows in a dictionary, and turn a null among them into -1."""
+    """Return codes and values with equal values merged, which Arrow allows in a dictionary, and null values as -1."""
     unique = pc.dictionary_encode(values)
     if len(unique.dictionary) == len(values):
         return codes, values
@@ -302,6 +303,7 @@ def _distinct(codes: Array, values: pa.Array) -> tuple[Array, pa.Array]:
 
 
 def _texts(values: pa.Array) -> pa.Array:
+    """Return the canonical text of each value; whole numbers have no decimal point."""
     text = values.cast(pa.large_string())
     if pa.types.is_decimal(values.type):
         text = pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1")
@@ -315,14 +317,15 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def _parsed(name: str, column: pa.ChunkedArray) -> Array:
+    """Return `(rows,)` float32 numbers parsed from text, NaN where null."""
     codes, values = factorize(column)
     text = pl.Series(values.cast(pa.large_string()), dtype=pl.String).str.strip_chars()
     parsed = text.cast(pl.Float64, strict=False)
     wrong = np.append(parsed.is_null().to_numpy(), False)[codes]
     if wrong.any():
         raise DataError(
-            f"column {name!r} is numeric but has {found(wrong, 'text')}; "
-            "list it as categorical, or leave such cells empty where the number is missing"
+            f"column {name!r} is numeric but has {count_and_first(wrong, 'text')}; "
+            "list it as categorical, or leave cells without a number empty"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]
 
@@ -330,6 +333,6 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
 def _finite(name: str, infinite: Array) -> None:
     if infinite.any():
         raise DataError(
-            f"column {name!r} has {found(infinite, 'infinite number')}; "
+            f"column {name!r} has {count_and_first(infinite, 'infinite number')}; "
             "accepted: finite numbers within float32's range (3.4e38), empty where missing"
         )

@@ -1,4 +1,4 @@
-"""Keys of entities: which types may be one, how two columns of keys meet, and who is held out by a hash."""
+"""Keys of entities: their types, the alignment of two key columns, and the hold-out set by a hash."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, nearest
-from eventvec.tables.fields import Array, factorize, found, is_text, nulls
+from eventvec.tables.fields import Array, count_and_first, factorize, is_text, nulls
 
 UUID_BYTES = 16
 FNV_OFFSET, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 def key_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """Return the type in which keys of a column are kept: its own, without dictionary or view.
+    """Return the type in which the keys of a column are held: the column's own, without dictionary or view.
 
     Raises:
-        DataError: such values cannot name an entity.
+        DataError: If the type cannot hold keys.
 
     Example:
         >>> key_type("card", pa.dictionary(pa.int32(), pa.string()))
@@ -40,47 +40,57 @@ def key_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
-    """Return `(rows,)` integers that sort as the keys do, and the sorted distinct keys that they point to.
+    """Return `(rows,)` integers in the same order as the keys, and the sorted distinct keys that they index.
 
-    Whole numbers are their own ranks, and None stands for the distinct keys.
+    Integer keys are their own ranks; None then takes the place of the distinct keys.
 
     Raises:
-        DataError: a key is missing, or the type is no key's.
+        DataError: If a key is missing or the type cannot hold keys.
     """
-    kept = key_type(name, column.type)
-    if pa.types.is_integer(kept):
-        column = column.cast(kept)
-        _complete(name, nulls(column))
+    held = key_type(name, column.type)
+    if pa.types.is_integer(held):
+        column = column.cast(held)
+        _refuse_missing(name, nulls(column))
         return column.to_numpy(), None
     codes, values = factorize(_storage(name, column))
-    _complete(name, codes < 0)
+    _refuse_missing(name, codes < 0)
     order = pc.sort_indices(values)
     ranks = np.empty(len(values), np.int64)
     ranks[order.to_numpy()] = np.arange(len(values))
     return ranks[codes], values.take(order)
 
 
-def keys_of(ranks: Array, values: pa.Array | None, kept: pa.DataType) -> pa.Array:
-    """Return the keys that ranks stand for, in the type of `key_type`."""
+def keys_of(ranks: Array, values: pa.Array | None, kind: pa.DataType) -> pa.Array:
+    """Return the keys of ranks, in the type that `key_type` returned; the inverse of `rank_keys`."""
     if values is None:
-        return pa.array(ranks, kept)
+        return pa.array(ranks, kind)
     keys = values.take(pa.array(ranks))
-    return pa.ExtensionArray.from_storage(kept, keys) if isinstance(kept, pa.BaseExtensionType) else keys.cast(kept)
+    return pa.ExtensionArray.from_storage(kind, keys) if isinstance(kind, pa.BaseExtensionType) else keys.cast(kind)
+
+
+def key_series(keys: pa.Array | pa.ChunkedArray) -> pl.Series:
+    """Return keys as a polars series; UUIDs become their 16 bytes.
+
+    Example:
+        >>> key_series(pa.array([7, 42])).to_list()
+        [7, 42]
+    """
+    return pl.Series(keys.cast(keys.type.storage_type) if isinstance(keys.type, pa.BaseExtensionType) else keys)
 
 
 def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
-    """Return `(rows,)` int64 the position in `keys` of each row's key, -1 where it is absent or missing.
+    """Return `(rows,)` int64 the position in `keys` of each row's key, -1 where the key is absent or missing.
 
-    Keys are compared by value: whole numbers of any width, text of any Arrow layout, UUIDs as 16 bytes or as text;
-    a whole number and text meet in the number's digits.
+    Keys are compared by value: integers of any width, text of any Arrow layout, UUIDs as 16 bytes or as text. An
+    integer equals the text of its digits.
 
     Args:
-        keys: `n` different keys.
-        table: rows with a key each; several may share one.
-        key: the table's key column.
+        keys: `n` distinct keys.
+        table: Rows with a key each, which may repeat.
+        key: The table's key column.
 
     Raises:
-        DataError: the table has no such column, or it cannot hold keys.
+        DataError: If the table has no such column or its type cannot hold keys.
 
     Example:
         >>> align(pa.array([10, 20, 30]), pl.DataFrame({"card": ["30", "10", "99"]}), "card").tolist()
@@ -88,7 +98,7 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
     """
     if key not in table.columns:
         raise DataError(f"there is no column {key!r}; {nearest(key, table.columns)}")
-    left, right = _comparable(_plain(key, table[key]), _plain(key, pl.Series(keys)))
+    left, right = _comparable(_plain(key, table[key]), _plain(key, key_series(keys)))
     rows = left.rename("key").to_frame()
     known = right.rename("key").to_frame().with_row_index("position")
     joined = rows.join(known, on="key", how="left", maintain_order="left", validate="m:1")
@@ -97,51 +107,52 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
 
 
 def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
-    """Return `(n,)` bool, true for about a fraction of the keys: always the same ones, whatever stands beside them.
+    """Return `(n,)` bool, true for about a fraction of the keys, which are held out.
 
-    The choice is FNV-1a over the key's canonical text, then splitmix64 with the seed; it does not depend on the row,
-    the other keys, the width of an integer, or the version of any library.
+    A key is hashed by FNV-1a over its canonical text, then by splitmix64 with the seed. The choice does not depend on
+    the row, the other keys, the width of an integer, or the version of any library.
 
     Raises:
-        ConfigError: the fraction is not between 0 and 1.
+        ConfigError: If the fraction is not between 0 and 1.
 
     Example:
         >>> holdout_mask(pa.array(range(8)), 0.5, seed=0).tolist()
         [False, True, True, False, True, False, False, True]
     """
     if not 0 < fraction < 1:
-        raise ConfigError(f"the held-out fraction is {fraction}; accepted: between 0 and 1")
+        raise ConfigError(f"holdout must be above 0 and below 1, got {fraction}")
     mixed = _fnv(texts(keys)) ^ np.uint64(seed % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64's finaliser
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     mixed ^= mixed >> np.uint64(31)
-    chosen: Array = mixed < np.uint64(int(fraction * 2**64))
-    return chosen
+    held_out: Array = mixed < np.uint64(int(fraction * 2**64))
+    return held_out
 
 
 def texts(keys: pa.Array) -> pl.Series:
-    """Return the canonical text of keys: equal for keys that `align` takes for equal.
+    """Return the canonical text of keys; it is equal for keys that `align` treats as equal.
 
     Example:
         >>> texts(pa.array([7, 42])).to_list()
         ['7', '42']
     """
-    return _texts_of(_plain("key", pl.Series(keys)))
+    return _texts_of(_plain("key", key_series(keys)))
 
 
 def _fnv(text: pl.Series) -> Array:
+    """Return `(n,)` uint64, the FNV-1a hash of each text."""
     lengths = text.str.len_bytes().to_numpy()
     ends = np.cumsum(lengths, dtype=np.int64)
     data = np.frombuffer("".join(text.to_list()).encode(), np.uint8)
     digest = np.full(len(text), FNV_OFFSET)
-    for place in range(int(lengths.max(initial=0))):  # one byte of every key that is as long
+    for place in range(int(lengths.max(initial=0))):  # this byte of every key that has one
         rows = np.flatnonzero(lengths > place)
         digest[rows] = (digest[rows] ^ data[(ends - lengths)[rows] + place]) * FNV_PRIME
     return digest
 
 
 def _plain(name: str, keys: pl.Series) -> pl.Series:
-    """Return keys as integers, text or 16 bytes."""
+    """Return keys as integers, text or bytes."""
     if keys.dtype in (pl.Categorical, pl.Enum):
         return keys.cast(pl.String)
     if keys.dtype.is_integer() or keys.dtype in (pl.String, pl.Binary):
@@ -152,6 +163,7 @@ def _plain(name: str, keys: pl.Series) -> pl.Series:
 
 
 def _comparable(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Return two columns of keys in one type."""
     kinds = {left.dtype, right.dtype}
     if len(kinds) == 1:
         return left, right
@@ -164,13 +176,14 @@ def _comparable(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series
 
 
 def _bytes(keys: pl.Series) -> pl.Series:
+    """Return UUIDs as 16 bytes, from bytes or text."""
     if keys.dtype == pl.Binary:
         return keys
     return keys.str.strip_chars("{} ").str.replace_all("-", "").str.decode("hex", strict=False)
 
 
 def _texts_of(keys: pl.Series) -> pl.Series:
-    """Return the text of keys; UUIDs in their usual form, 8-4-4-4-12 lower-case digits."""
+    """Return the text of keys; UUIDs as 8-4-4-4-12 lower-case hexadecimal digits."""
     if keys.dtype != pl.Binary:
         return keys.cast(pl.String)
     digits = keys.bin.encode("hex")
@@ -179,13 +192,14 @@ def _texts_of(keys: pl.Series) -> pl.Series:
 
 
 def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return keys without their extension type; bytes as UUIDs."""
     if isinstance(column.type, pa.BaseExtensionType):
         return column.cast(column.type.storage_type)
     if _is_bytes(column.type):
         lengths = pc.binary_length(column.cast(pa.large_binary()))
-        wrong = pc.not_equal(lengths, UUID_BYTES).fill_null(False).to_numpy()
-        if wrong.any():
-            raise DataError(f"column {name!r} has {found(wrong, 'key')} that are not 16 bytes long, as a UUID is")
+        invalid = pc.not_equal(lengths, UUID_BYTES).fill_null(False).to_numpy()
+        if invalid.any():
+            raise DataError(f"column {name!r} has {count_and_first(invalid, 'key')} that are not UUIDs of 16 bytes")
         return column.cast(pa.binary(UUID_BYTES))
     return column
 
@@ -194,6 +208,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
 
 
-def _complete(name: str, missing: Array) -> None:
+def _refuse_missing(name: str, missing: Array) -> None:
     if missing.any():
-        raise DataError(f"column {name!r} has {found(missing, 'missing value')}; every event needs a key")
+        raise DataError(f"column {name!r} has {count_and_first(missing, 'missing value')}; every event needs a key")

@@ -1,76 +1,48 @@
-"""From a table to a `Dataset`: rows are checked, ordered by key and time; columns become codes and numbers."""
+"""`read`: from a table of events to a `Dataset`, with rows in order of key and time, columns as codes and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, Origin
 from eventvec.errors import DataError
+from eventvec.options import accepts
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, request, times
-from eventvec.tables.cutoffs import cut_note, left_out, own_times
-from eventvec.tables.fields import Array, Coded, Fitting, found, pick
+from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
+from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
+from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import by_key_and_time
 from eventvec.tables.sources import Tabular, open_source
-from eventvec.tables.statics import StaticKind, attach, attach_known
+from eventvec.tables.statics import attach, attach_known
 
 
-def read(
-    source: Tabular,
-    *,
-    key: str | None = None,
-    time: str | None = None,
-    categorical: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-    schema: Schema | None = None,
-    time_format: str | None = None,
-    key_as: str | None = None,
-    until: times.Instant | None = None,
-    cutoffs: tuple[Tabular, str] | None = None,
-    holdout: tuple[float, int] | None = None,
-    meds: bool = False,
-    static: Tabular | None = None,
-    static_columns: Mapping[str, StaticKind] | None = None,
-    fitting: Fitting = Fitting(),  # noqa: B008 (it is frozen)
-) -> Dataset:
-    """Return a table of events as one row per key, in ascending order of keys, each row in order of time.
+@accepts(*GROUPS)
+def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Dataset:
+    """Return a table of events as a data set with one row per entity, in ascending order of keys.
 
-    Without a schema one is fitted to the table; with one, as at scoring, the table's values are coded by it. Rows may
-    come in any order; events of one key at one time keep theirs.
+    The events of an entity are in order of time; events at the same time keep the order of the table, whose rows may be
+    in any order. Without a schema, one is fitted to the table. With one, as at scoring, the values are coded by it.
 
     Args:
-        source: a path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
+        source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
             pandas, pyarrow, DuckDB).
-        key: the column that names the entity: whole numbers, text or UUIDs.
-        time: the column that orders events: timestamps, dates, numbers, or text in ISO 8601.
-        categorical: columns to read as categories. Once this or `numeric` is given, even empty, only listed columns
-            are used; otherwise kinds are inferred, and `Dataset.notes` says what was left out and why.
-        numeric: columns to read as numbers.
-        schema: a fitted schema, which names the columns itself.
-        time_format: strptime format of a time that is text or digits.
-        key_as: the key's name in files that eventvec writes.
-        until: only events strictly before this time are used and fitted to; entities without one stay, as empty rows.
-        cutoffs: a table with the key, and its column with each entity's own time: only events strictly before it are
-            used and fitted to, and entities without a row there are left out.
-        holdout: a fraction and a seed: the entities that `holdout_mask` chooses are left out.
-        meds: the table follows the Medical Event Data Standard, which names the columns; its rows without a time are
-            measurements that do not change, which are left out and counted.
-        static: a table with the key and one row per entity: labels, expert features, descriptions; `attach` says what
-            becomes of it. With a schema, the columns that it names and the table has are read.
-        static_columns: the kind of each of its columns that is used; all that can be are, with kinds inferred, if not
-            given.
-        fitting: how the schema is fitted.
+        schema: A fitted schema, which also names the columns.
+        options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
+            meds, fitting), `TableFormat` (time_format, key_as), `Cuts` (until, cutoffs, cutoff_column), `HoldOut`
+            (holdout, holdout_seed) and `StaticColumns` (static, static_columns). `Dataset.origin` records them.
 
     Raises:
-        ConfigError: the arguments contradict one another or name a column that they may not.
-        DataError: the table lacks a column or has a value that cannot be used; the message says which, how many, and
-            the first row, counted from 0.
+        ConfigError: If options contradict each other, or name a column that cannot have the role.
+        DataError: If the table lacks a column or has values that cannot be used. The message gives the column, the
+            number of such values and the first row, counted from 0.
 
     Example:
         >>> import polars as pl
@@ -81,40 +53,48 @@ def read(
         >>> data.keys.to_pylist(), data.sequences.values("time").tolist(), data.sequences.values("shop").tolist()
         ([1, 2], [3, 4, 5], [3, 0, 2])
     """
-    time_name = schema.time if schema else request.MEDS["time"] if meds else time
-    opened = open_source(source, text=[time_name] if time_name and time_format else [])
-    given = {"key": key, "time": time, "categorical": categorical, "numeric": numeric}
-    request.check_static(schema, static is not None, static_columns)
+    chosen = ReadOptions.of(options)
+    columns, table, cuts = chosen.columns, chosen.table, chosen.cuts
+    time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
+    opened = open_source(source, text=[time_column] if time_column and table.time_format else [])
+    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
+    request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
-        wanted = request.by_schema(schema, {**given, "fitting": None if fitting == Fitting() else fitting})
-        key_as = key_as or schema.key_as
-    elif meds:
-        wanted = request.by_meds(opened, given)
+        fitting = None if columns.fitting == Fitting() else columns.fitting
+        requested = request.by_schema(schema, {**roles, "fitting": fitting})
+    elif columns.meds:
+        requested = request.by_meds(opened, roles)
     else:
-        wanted = request.by_name(opened, key, time, categorical, numeric)
-    request.check(opened, wanted, key_as or wanted.key)
-    names, notes = request.candidates(opened, wanted) if wanted.inferred else (list(wanted.listed), [])
-    columns = opened.stream([wanted.key, wanted.time, *names])  # each is read when its turn comes
-    frame, rows, ranked = _rows(columns, wanted, schema, time_format, meds, notes)
+        requested = request.by_name(opened, columns.key, columns.time, columns.categorical, columns.numeric)
+    key_as = table.key_as or (schema.key_as if schema else None)
+    request.check(opened, requested, key_as or requested.key)
+    names, notes = request.candidates(opened, requested) if requested.inferred else (list(requested.listed), [])
+    stream = opened.stream([requested.key, requested.time, *names])  # loads one column after the other
+    frame, rows, distinct = _rows(stream, requested, schema, chosen, notes)
     frame = replace(frame, key_as=key_as)
-    entities = keys.keys_of(rows.ranks, ranked, keys.key_type(wanted.key, opened.types[wanted.key]))
-    if holdout is not None:
-        rows, entities = _held_out(rows, entities, keys.holdout_mask(entities, *holdout), notes)
-    if cutoffs is not None:
-        own, ends = own_times(entities, frame, *cutoffs)
-        notes.extend(left_out(len(own), len(entities), cutoffs[1]))
-        rows, entities = rows.keep(own), entities.take(pa.array(own))
-        rows = _cut(rows, ends, f"before the time in {cutoffs[1]!r}", notes)
-    if until is not None:
-        rows = _cut(rows, np.full(len(entities), times.instant(frame, until)), f"before {until}", notes)
-    table_read = _Columns(names, columns, rows, notes)
-    fitted = table_read.fit(frame, wanted, fitting) if schema is None else table_read.apply(schema, frame)
+    entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
+    if chosen.holdout.holdout is not None:
+        mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
+        rows, entities = _without_held_out(rows, entities, mask, notes)
+    if cuts.cutoff_column is not None:
+        with_cutoff, ends = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
+        notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
+        rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
+        rows = _cut(rows, ends, f"before the time in {cuts.cutoff_column!r}", notes)
+    if cuts.until is not None:
+        rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
+    reader = _ColumnReader(names, stream, rows, notes)
+    fitted = reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame)
     lengths = torch.from_numpy(rows.lengths)
-    tensors = {name: torch.from_numpy(values) for name, values in table_read.values.items()}
-    data = Dataset(entities, Sequences(tensors, lengths.cumsum(0) - lengths, lengths), fitted, tuple(notes))
-    if static is None:
+    tensors = {name: torch.from_numpy(values) for name, values in reader.values.items()}
+    x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
+    data = Dataset(entities, x, fitted, tuple(notes), origin)
+    static = chosen.static
+    if static.static is None:
         return data
-    return attach_known(data, static) if schema else attach(data, static, static_columns, fitting=fitting)
+    if schema is not None:
+        return attach_known(data, static.static)
+    return attach(data, static.static, static.static_columns, fitting=columns.fitting)
 
 
 @dataclass(frozen=True)
@@ -122,11 +102,11 @@ class _Rows:
     """The table's rows in order of key and time.
 
     Args:
-        order: `(events,)` where each event stands in the table, None if it is in this order already.
-        times: `(events,)`.
-        gaps: `(events,)` float32.
-        ranks: `(n,)` what `keys_of` takes, one per entity.
-        lengths: `(n,)` int64.
+        order: `(events,)` the row of each event in the table; None if the table is already in this order.
+        times: `(events,)` the time of each event.
+        gaps: `(events,)` float32, the time since the previous event of the entity.
+        ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
+        lengths: `(n,)` int64, the number of events of each entity.
     """
 
     order: Array | None
@@ -136,54 +116,61 @@ class _Rows:
     lengths: Array
 
     def keep(self, entities: Array) -> _Rows:
-        """Return the rows of some entities, named by ascending positions."""
+        """Return the rows of the entities at ascending positions."""
         chosen = np.zeros(len(self.lengths), bool)
         chosen[entities] = True
         return self.only(np.repeat(chosen, self.lengths), self.ranks[entities], self.lengths[entities])
 
     @property
     def heads(self) -> Array:
-        """Places where an entity that has events begins."""
+        """The position of the first event of each entity that has events."""
         filled = self.lengths[self.lengths > 0]
         return filled.cumsum() - filled
 
     def only(self, events: Array, ranks: Array, lengths: Array) -> _Rows:
-        """Return the events that a mask marks, which make up rows of these lengths."""
+        """Return the events of a mask, in rows of the given lengths."""
         order = np.flatnonzero(events) if self.order is None else self.order[events]
         return _Rows(order, self.times[events], self.gaps[events], ranks, lengths)
 
 
 def _rows(
     columns: Iterator[pa.ChunkedArray],
-    wanted: request.Request,
+    requested: request.Request,
     schema: Schema | None,
-    form: str | None,
-    meds: bool,
+    options: ReadOptions,
     notes: list[str],
 ) -> tuple[Schema, _Rows, pa.Array | None]:
-    """Return a schema without columns, the order of the rows, and the distinct keys, from the first two columns: the
-    key and the time."""
+    """Return a schema without columns, the order of the rows, and the distinct keys.
+
+    Args:
+        columns: Yields the column of the key, then that of the time.
+        requested: The names of the columns.
+        schema: A fitted schema, whose kind of time the times must have.
+        options: The options of `read`.
+        notes: Sentences about what was counted or left out; more are added.
+    """
     key = next(columns)
     if not len(key):
         raise DataError("the table has no rows; at least one event is needed")
-    ranks, distinct = keys.rank_keys(wanted.key, key)
+    ranks, distinct = keys.rank_keys(requested.key, key)
     del key
-    moment = times.parse_times(wanted.time, next(columns), form)
-    if moment.missing.any() and not meds:
-        missing = found(moment.missing, "missing value")
-        raise DataError(f"column {wanted.time!r} has {missing}; every event needs a time")
+    parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
+    if parsed.missing.any() and not options.columns.meds:
+        missing = count_and_first(parsed.missing, "missing value")
+        raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
     if schema is not None:
-        moment = times.same_kind(wanted.time, moment, schema)
-    frame = Schema(wanted.key, wanted.time, moment.kind, time_zone=moment.zone)
-    rows = _arrange(ranks, moment, frame.clock, notes)
+        parsed = times.same_kind(requested.time, parsed, schema)
+    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
+    rows = _arrange(ranks, parsed, frame.clock, notes)
     return frame, rows, distinct
 
 
-def _arrange(ranks: Array, moment: times.Times, clock: bool, notes: list[str]) -> _Rows:
-    order, values = None, moment.values
-    if moment.missing.any():
-        order = np.flatnonzero(~moment.missing)
-        notes.append(f"{int(moment.missing.sum()):,} of {len(values):,} rows have no time and are left out")
+def _arrange(ranks: Array, parsed: times.Times, clock: bool, notes: list[str]) -> _Rows:
+    """Return the rows in order of rank and time, without rows that have no time, which are counted in the notes."""
+    order, values = None, parsed.values
+    if parsed.missing.any():
+        order = np.flatnonzero(~parsed.missing)
+        notes.append(f"{int(parsed.missing.sum()):,} of {len(values):,} rows have no time and are left out")
         if not len(order):
             raise DataError("no row of the table has a time; at least one event is needed")
         ranks, values = ranks[order], values[order]
@@ -199,27 +186,36 @@ def _arrange(ranks: Array, moment: times.Times, clock: bool, notes: list[str]) -
 
 
 def _cut(rows: _Rows, ends: Array, when: str, notes: list[str]) -> _Rows:
-    kept = rows.times < np.repeat(ends, rows.lengths)
-    if not kept.any():
+    """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
+    earlier = rows.times < np.repeat(ends, rows.lengths)
+    if not earlier.any():
         raise DataError(f"no event lies {when}; give a later time")
-    before, stops = np.append(0, np.cumsum(kept)), np.cumsum(rows.lengths)
-    lengths = before[stops] - before[stops - rows.lengths]
-    notes.append(cut_note(when, int(before[-1]), len(kept), torch.from_numpy(lengths)))
-    return rows.only(kept, rows.ranks, lengths)
+    counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(rows.lengths)
+    lengths = counts[stops] - counts[stops - rows.lengths]
+    notes.append(cut_note(when, int(counts[-1]), len(earlier), torch.from_numpy(lengths)))
+    return rows.only(earlier, rows.ranks, lengths)
 
 
-def _held_out(rows: _Rows, entities: pa.Array, held: Array, notes: list[str]) -> tuple[_Rows, pa.Array]:
-    stay = np.flatnonzero(~held)
-    if not len(stay):
-        raise DataError(f"all {len(held):,} entities are held out; give a smaller fraction or more entities")
-    notes.append(f"{int(held.sum()):,} of {len(held):,} entities are held out")
-    return rows.keep(stay), entities.take(pa.array(stay))
+def _without_held_out(rows: _Rows, entities: pa.Array, held_out: Array, notes: list[str]) -> tuple[_Rows, pa.Array]:
+    """Return the rows and keys of the entities that are not held out."""
+    rest = np.flatnonzero(~held_out)
+    if not len(rest):
+        raise DataError(f"all {len(held_out):,} entities are held out; give a smaller fraction or more entities")
+    notes.append(f"{int(held_out.sum()):,} of {len(held_out):,} entities are held out")
+    return rows.keep(rest), entities.take(pa.array(rest))
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Columns on their way from the table (`arrow`, one by one as `names` say) to arrays in order of the rows
-    (`values`)."""
+class _ColumnReader:
+    """Converts the columns of a table, one after the other, to arrays in the order of the rows.
+
+    Args:
+        names: The names of the columns.
+        arrow: Yields the columns.
+        rows: The order of the rows.
+        notes: Sentences about what was counted or left out; more are added.
+        values: The arrays, by the names of the columns.
+    """
 
     names: list[str]
     arrow: Iterator[pa.ChunkedArray]
@@ -230,12 +226,14 @@ class _Columns:
     def __post_init__(self) -> None:
         self.values.update(time=self.rows.times, gap=self.rows.gaps)
 
-    def fit(self, frame: Schema, wanted: request.Request, fitting: Fitting) -> Schema:
-        """Return the schema that these columns give, having coded them by it."""
+    def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
+        """Return a schema fitted to the columns, and fill in the values, coded by it."""
         categorical, numeric = [], []
         for name, column in zip(self.names, self.arrow, strict=True):
-            listed = "categorical" if name in wanted.categorical else "numeric"
-            kind = fields.infer(name, column, self.rows.order, self.rows.heads) if wanted.inferred else listed
+            if requested.inferred:
+                kind = fields.infer(name, column, self.rows.order, self.rows.heads)
+            else:
+                kind = "categorical" if name in requested.categorical else "numeric"
             if kind == "categorical":
                 categorical.append(self._categorical(name, column, fitting))
             elif kind == "numeric":
@@ -246,8 +244,11 @@ class _Columns:
         return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
 
     def apply(self, schema: Schema, frame: Schema) -> Schema:
-        """Return the schema, by which these columns are now coded, with what is the table's own: the key's name in
-        files, and the time where it is finer than the days that the schema was fitted on."""
+        """Return the schema as it describes this table, and fill in the values, coded by it.
+
+        The result has the name of the key in files from this table, and timestamps where the schema was fitted to dates
+        and the table has timestamps.
+        """
         known = {category.name: category for category in schema.categorical}
         for name, column in zip(self.names, self.arrow, strict=True):
             if name not in known:

@@ -1,4 +1,4 @@
-"""What `read` was asked for: which columns play which part, checked against what the table has."""
+"""The columns that `read` uses and their roles, checked against the columns of the table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from eventvec.tables.fields import unusable
 from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
-"""Columns of the Medical Event Data Standard, https://github.com/Medical-Event-Data-Standard/meds."""
+"""The columns of the Medical Event Data Standard, https://github.com/Medical-Event-Data-Standard/meds."""
 
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
-"""Names that columns of an embeddings file have."""
+"""The names of columns in an embeddings file."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The parts that columns play; `inferred` says that kinds are to be found and nothing was listed."""
+    """The roles of columns; `inferred` means that none are listed and that their kinds are inferred."""
 
     key: str
     time: str
@@ -30,19 +30,19 @@ class Request:
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Both lists, one after the other."""
+        """The categorical columns, then the numeric ones."""
         return (*self.categorical, *self.numeric)
 
 
-def by_schema(schema: Schema, given: Mapping[str, object]) -> Request:
-    """Return the columns that a schema names.
+def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
+    """Return the columns of a schema.
 
     Raises:
-        ConfigError: an argument says otherwise.
+        ConfigError: If one of the options is set and differs from the schema.
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and value != getattr(schema, name, None):
-            raise ConfigError(f"{name}= is given beside a schema, which fixes it already; leave one of them out")
+            raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
     categorical, numeric = (tuple(field.name for field in fields) for fields in (schema.categorical, schema.numeric))
     return Request(schema.key, schema.time, categorical, numeric)
 
@@ -50,56 +50,56 @@ def by_schema(schema: Schema, given: Mapping[str, object]) -> Request:
 def by_name(
     source: Source, key: str | None, time: str | None, categorical: Sequence[str] | None, numeric: Sequence[str] | None
 ) -> Request:
-    """Return the columns as a caller names them.
+    """Return the columns that the caller names.
 
     Raises:
-        ConfigError: the key or the time is not named, or a list is a single text.
+        ConfigError: If the key or the time is not named, or a list of columns is a single text.
     """
     if key is None or time is None:
-        missing = " and ".join(name for name, value in (("key", key), ("time", time)) if value is None)
-        raise ConfigError(f"say which column is the {missing}; the table has {source.describe()}")
+        missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
+        raise ConfigError(f"{missing} must name a column of the table, which has {source.describe()}")
     for option, value in (("categorical", categorical), ("numeric", numeric)):
         if isinstance(value, str):
-            raise ConfigError(f"{option} is a list of column names, not the text {value!r}")
+            raise ConfigError(f"{option} must be a list of column names, got the text {value!r}")
     inferred = categorical is None and numeric is None
     return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred)
 
 
-def by_meds(source: Source, given: Mapping[str, object]) -> Request:
+def by_meds(source: Source, options: Mapping[str, object]) -> Request:
     """Return the columns of the Medical Event Data Standard; the numeric value may be absent.
 
     Raises:
-        ConfigError: the caller names columns too.
+        ConfigError: If one of the options is set.
     """
-    named = [name for name, value in given.items() if value is not None]
+    named = [name for name, value in options.items() if value is not None]
     if named:
-        raise ConfigError(f"{named[0]}= is given beside meds=True, which names the columns; leave one of them out")
+        raise ConfigError(
+            f"{named[0]}= is given together with meds=True, which names the columns; leave one of them out"
+        )
     numeric = (MEDS["value"],) if MEDS["value"] in source.types else ()
     return Request(MEDS["key"], MEDS["time"], (MEDS["code"],), numeric)
 
 
 def check(source: Source, request: Request, key_out: str) -> None:
-    """Refuse columns that are absent or that may not play their part.
+    """Refuse columns that are absent or cannot have their role.
 
     Raises:
-        DataError: a column is absent; the nearest names are shown.
-        ConfigError: a name plays two parts or is kept for something else.
+        DataError: If a column is absent.
+        ConfigError: If a column has two roles or a reserved name.
     """
     listed = request.listed
     source.need([request.key, request.time, *listed])
     if request.key == request.time:
-        raise ConfigError(f"column {request.key!r} is named as the key and as the time; they are two columns")
+        raise ConfigError(f"column {request.key!r} is named as the key and as the time; name two columns")
     for place, name in enumerate(listed):
         if name in listed[:place]:
-            raise ConfigError(f"column {name!r} is listed twice; a column is categorical or numeric, once")
+            raise ConfigError(f"column {name!r} is listed twice; list it once, as categorical or as numeric")
         if name in (request.key, request.time):
-            raise ConfigError(
-                f"column {name!r} is the {'key' if name == request.key else 'time'}; take it off the list"
-            )
+            role = "key" if name == request.key else "time"
+            raise ConfigError(f"column {name!r} is the {role}; remove it from the list")
         if name in RESERVED:
             raise ConfigError(
-                f"column {name!r} cannot be used under this name: {', '.join(RESERVED)} have a meaning of their own; "
-                "rename it in the table"
+                f"column {name!r} has a reserved name; reserved are {', '.join(RESERVED)}; rename it in the table"
             )
     if OUTPUT.fullmatch(key_out):
         raise ConfigError(
@@ -109,26 +109,26 @@ def check(source: Source, request: Request, key_out: str) -> None:
 
 
 def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] | None) -> None:
-    """Refuse what is said about a table of static columns if it contradicts the rest.
+    """Refuse options for a table of static columns that contradict the schema.
 
     Raises:
-        ConfigError: columns are listed without a table or beside a schema, or the schema has none for the table.
+        ConfigError: If columns are listed together with a schema, or the schema has no static columns for the table.
     """
-    if columns is not None and not table:
-        raise ConfigError("static_columns= is given without static=, the table that they are columns of")
     if schema is not None and columns is not None:
-        raise ConfigError("static_columns= is given beside a schema, which fixes it already; leave one of them out")
+        raise ConfigError(
+            "static_columns= is given together with a schema, which already sets it; leave one of them out"
+        )
     if schema is not None and table and not schema.static:
         raise ConfigError("static= is given, but the schema has no static columns; leave it out")
 
 
 def candidates(source: Source, request: Request) -> tuple[list[str], list[str]]:
-    """Return the columns whose kind may be inferred, and a sentence about each that is left out unread."""
+    """Return the columns whose kind can be inferred, and a note about each that is left out without being read."""
     names, notes = [], []
     for name, kind in source.types.items():
         if name in (request.key, request.time):
             continue
-        reason = "its name has a meaning of its own here; rename it" if name in RESERVED else unusable(kind)
+        reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
         if reason:
             notes.append(f"column {name!r} is left out: {reason}")
         else:

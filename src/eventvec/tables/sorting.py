@@ -1,7 +1,7 @@
-"""The order of a table's rows: by key, then by time, then as they came. A radix sort, 16 bits at a time.
+"""The order of a table's rows by key, then by time, then by their place in the table: a radix sort of 16-bit digits.
 
-Rows in any order are the reader's slowest case. A general sort by two columns (`numpy.lexsort`) compares; this one
-counts, which numpy does for 16-bit numbers, and takes as many passes as the spans of keys and times have digits.
+Unsorted rows are the slowest case of reading. `numpy.lexsort` compares values; a radix sort counts digits instead, with
+one pass per digit in the ranges of keys and times.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ SIGN = np.uint64(1 << 63)
 
 
 def by_key_and_time(ranks: Array, times: Array) -> Array:
-    """Return `(rows,)` int64 the place of each row in the table, in order of rank, then of time; ties keep their order.
+    """Return `(rows,)` int64 the places of the rows in order of rank, then of time; ties keep their order.
 
     Args:
-        ranks: `(rows,)` integers of any width.
-        times: `(rows,)` int64, or float64 without NaN.
+        ranks: `(rows,)` ranks of the keys, integers of any width.
+        times: `(rows,)` times, int64, or float64 without NaN.
 
     Example:
         >>> by_key_and_time(np.array([2, 1, 2, 1]), np.array([5, 3, 4, 3])).tolist()
         [1, 3, 2, 0]
     """
     order: Array = np.arange(len(ranks))
-    for values in (times, ranks):  # the least significant digits first: each pass keeps the order of the one before
+    for values in (times, ranks):  # least significant digits first: each pass keeps the order of the previous one
         for place, digit in enumerate(_digits(values)):
             first = values is times and place == 0
-            step = np.argsort(digit if first else digit[order], kind="stable")
-            order = step if first else order[step]
+            positions = np.argsort(digit if first else digit[order], kind="stable")
+            order = positions if first else order[positions]
     return order
 
 
 def _digits(values: Array) -> Iterator[Array]:
-    """Yield `(rows,)` uint16, the digits of how far each value lies above the least, least significant first."""
+    """Yield `(rows,)` uint16, the digits of each value's distance from the minimum, least significant first."""
     low, high = (_unsigned(values[[place]])[0] for place in (values.argmin(), values.argmax()))
     for shift in range(0, int(high - low).bit_length(), BITS):
         digit = np.empty(len(values), np.uint16)
@@ -47,7 +47,7 @@ def _digits(values: Array) -> Iterator[Array]:
 
 
 def _unsigned(values: Array) -> Array:
-    """Return uint64 numbers that sort as the values do."""
+    """Return uint64 numbers in the same order as the values."""
     if values.dtype == np.uint64:
         return values
     if values.dtype == np.float64:

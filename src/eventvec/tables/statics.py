@@ -1,4 +1,4 @@
-"""Static columns: what a table with one row per entity says of it, such as labels, expert features, descriptions."""
+"""Static columns from a table with one row per entity, such as labels, expert features and descriptions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, Origin
 from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.options import as_table
 from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
 from eventvec.tables import fields
-from eventvec.tables.fields import FEW, Array, Coded, Fitting, found
-from eventvec.tables.keys import align
-from eventvec.tables.sources import Source, Tabular, open_source
+from eventvec.tables.fields import FEW, Array, Coded, Fitting, count_and_first
+from eventvec.tables.keys import align, key_series
+from eventvec.tables.sources import Source, Tabular, name_of, open_source
 from eventvec.texts import text_column
 
 StaticKind: TypeAlias = Literal["categorical", "numeric", "text", "vector"]
 KINDS = get_args(StaticKind)
 LONG = 50
-"""Characters that the texts of a column have on average, from which on they are no categories but free text."""
+"""Mean number of characters above which a text column is free text and not categorical."""
 
 
 def attach(
@@ -35,28 +36,30 @@ def attach(
     *,
     fitting: Fitting = Fitting(),  # noqa: B008 (it is frozen)
 ) -> Dataset:
-    """Return the data with columns of a table with one row per entity, as static columns.
+    """Return the data with the columns of a table with one row per entity, as static columns.
 
-    Columns that the schema has already are coded by it; the others are fitted to the entities of the data and join
-    it. Kinds: `categorical` becomes int32 codes; `numeric` float32; `vector`, lists of as many numbers, float32
-    `(n, d)`; `text` nested rows of UTF-8 bytes, which no file ever holds. Numbers stay raw, and the schema has their
-    mean and deviation; unlike events' they never pass through a logarithm.
+    Columns that the schema already has are coded by it; the others are fitted to the entities of the data and added to
+    the schema. The kind `categorical` becomes int32 codes, `numeric` float32, `vector` (lists of equally many numbers)
+    float32 `(n, d)`, and `text` nested rows of UTF-8 bytes, which are never written to a file. Numbers stay raw, and
+    the schema holds their mean and standard deviation; unlike those of events, they never pass through a logarithm.
 
-    An entity without a row in the table, or with a null there, has a missing value: code 0, NaN or no bytes. Such
-    entities are counted in `notes`, and so are rows of the table that belong to no entity, which are left out.
+    An entity without a row in the table, or with a null there, has a missing value: code 0, NaN or no bytes. `notes`
+    counts such entities. It also counts rows of the table that belong to no entity, which are left out. The origin of
+    the data records the first table that is attached.
 
     Args:
-        data: as read.
-        table: a column called as the events' key or `key_out`, each key once, and columns about the entity.
-        columns: the kind of each column that is used. If not given, all are whose kind can be inferred: as events' are,
-            but for text whose values are near-unique or have more than 50 characters on average, and lists of numbers.
-            Lists that are no vectors, of unequal lengths or with gaps, are then left out, and `notes` say so.
-        fitting: `min_count` and `max_values` of vocabularies, counted in entities.
+        data: The data, as read.
+        table: A table with the key, under its own name or `key_out`, each key once, and columns about the entity.
+        columns: The kind of each column to use. If not given, all columns are used whose kind can be inferred. Kinds
+            are inferred as for events, except that texts that are near-unique or have more than 50 characters on
+            average are `text`, and lists of numbers are `vector`. Lists of unequal lengths or with missing numbers are
+            then left out with a note.
+        fitting: The `min_count` and `max_values` of vocabularies, counted in entities.
 
     Raises:
-        ConfigError: a kind is unknown, or a column plays two parts.
-        DataError: a column is absent or has a value that cannot be used, a key is missing or repeated, or no key of the
-            table is one of the data.
+        ConfigError: If a kind is unknown or a column has two roles.
+        DataError: If a column is absent or has a value that cannot be used, a key is missing or repeated, or no key of
+            the table is in the data.
 
     Example:
         >>> from eventvec.tables import read
@@ -78,29 +81,30 @@ def attach(
     for name in names:
         column = matched.table.column(name)
         if name in known:
-            values, said = matched.apply(column, known[name])
+            values, column_notes = matched.apply(column, known[name])
         else:
             kind = columns[name] if columns is not None else _infer(name, column, matched.rows)
             if kind not in KINDS:
                 notes.append(f"static column {name!r} is left out: {kind}")
                 continue
-            field, values, said = matched.fit(name, column, cast(StaticKind, kind), fitting)
+            field, values, column_notes = matched.fit(name, column, cast(StaticKind, kind), fitting)
             added.append(field)
         static[name] = values
-        notes.extend(said)
+        notes.extend(column_notes)
     schema = replace(data.schema, static=(*data.schema.static, *added))
     device = data.sequences.device
-    moved = {name: values.to(device) for name, values in static.items()}
-    return replace(data, sequences=replace(data.sequences, static=moved), schema=schema, notes=(*data.notes, *notes))
+    x = replace(data.sequences, static={name: values.to(device) for name, values in static.items()})
+    origin = _with_static(data.origin, table, columns, fitting)
+    return replace(data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin)
 
 
 def attach_known(data: Dataset, table: Tabular) -> Dataset:
-    """Return the data with those of its schema's static columns that a table has, coded by the schema.
+    """Return the data with the static columns of its schema that a table has, coded by the schema.
 
-    Static columns that the table lacks are named in `notes`: scoring needs no labels.
+    Static columns that the table lacks are listed in `notes`, because embedding needs no labels.
 
     Raises:
-        DataError: the table has none of them, or as for `attach`.
+        DataError: If the table has none of them, or as for `attach`.
 
     Example:
         >>> from eventvec.tables import read
@@ -113,11 +117,21 @@ def attach_known(data: Dataset, table: Tabular) -> Dataset:
     """
     opened = open_source(table)
     kinds = {field.name: _kind(field) for field in data.schema.static}
-    there = {name: kind for name, kind in kinds.items() if name in opened.types}
-    if not there:
+    available = {name: kind for name, kind in kinds.items() if name in opened.types}
+    if not available:
         opened.need(kinds)
-    absent = [f"the static table has no column {name!r}" for name in kinds if name not in there]
-    return attach(replace(data, notes=(*data.notes, *absent)), table, there)
+    absent = [f"the static table has no column {name!r}" for name in kinds if name not in available]
+    return attach(replace(data, notes=(*data.notes, *absent)), table, available)
+
+
+def _with_static(origin: Origin, table: Tabular, columns: Mapping[str, StaticKind] | None, fitting: Fitting) -> Origin:
+    """Return the origin with the options of a table of static columns, unless it has such a table already."""
+    if "static" in origin.options:
+        return origin
+    listed = {} if columns is None else {"static_columns": dict(columns)}
+    defaults = as_table(Fitting())
+    changes = {name: value for name, value in as_table(fitting).items() if value != defaults[name]}
+    return origin.including(static=name_of(table), **listed, **({"fitting": changes} if changes else {}))
 
 
 @dataclass(frozen=True)
@@ -125,9 +139,9 @@ class _Matched:
     """A table of static columns, matched to entities.
 
     Args:
-        table: its wanted columns.
+        table: The columns to use.
         places: `(n,)` the row of each entity, -1 where it has none.
-        notes: what was counted.
+        notes: Notes about entities without a row and rows without an entity.
     """
 
     table: pa.Table
@@ -136,13 +150,13 @@ class _Matched:
 
     @property
     def rows(self) -> Array:
-        """Rows of the table that are some entity's, ascending."""
+        """The rows of the table that belong to an entity, ascending."""
         return np.sort(self.places[self.places >= 0])
 
     def fit(
         self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
     ) -> tuple[Static, Values, tuple[str, ...]]:
-        """Return what a column means, its values per entity, and what is to be said about it."""
+        """Return the field fitted to a column, its values per entity, and notes."""
         field: Static
         if kind == "categorical":
             codes, texts = fields.coded(name, column)
@@ -159,65 +173,69 @@ class _Matched:
         return field, *self.apply(column, field)
 
     def apply(self, column: pa.ChunkedArray, field: Static) -> tuple[Values, tuple[str, ...]]:
-        """Return a column's values per entity, coded by a schema's field, and what is to be said about it."""
+        """Return the values of a column per entity, coded by a field of a schema, and notes."""
         if isinstance(field, Categorical):
-            codes = self._each(fields.encode(fields.coded(field.name, column), field), MISSING)
+            codes = self._per_entity(fields.encode(fields.coded(field.name, column), field), MISSING)
             values, missing = torch.from_numpy(codes), codes == MISSING
             unknown = fields.unknown_note(field.name, codes, "entities")
             return values, (*self._missing(field.name, missing), *unknown)
         if isinstance(field, Numeric):
-            numbers = self._each(fields.numbers(field.name, column), np.nan)
+            numbers = self._per_entity(fields.numbers(field.name, column), np.nan)
             return torch.from_numpy(numbers), self._missing(field.name, np.isnan(numbers))
         if isinstance(field, Vector):
-            vectors = self._each(_vectors(field.name, column, field.size), np.nan)
+            vectors = self._per_entity(_vectors(field.name, column, field.size), np.nan)
             return torch.from_numpy(vectors), self._missing(field.name, np.isnan(vectors[:, 0]))
         text = _texts(field.name, column).take(pa.array(self.places, mask=self.places < 0))
         return text_column(text), self._missing(field.name, text.is_null().to_numpy())
 
-    def _each(self, values: Array, missing: float) -> Array:
-        """Return the values of each entity's row."""
+    def _per_entity(self, values: Array, missing: float) -> Array:
+        """Return `(n, ...)` the values of each entity's row, `missing` where it has none."""
         filler = np.full((1, *values.shape[1:]), missing, values.dtype)
         return np.concatenate([values, filler])[self.places]  # -1, without a row, is the last
 
     def _missing(self, name: str, missing: Array) -> tuple[str, ...]:
-        there = self.places >= 0
-        nulls = int((missing & there).sum())
-        sentence = f"static column {name!r}: {nulls:,} of {int(there.sum()):,} entities with a row have no value there"
-        return (sentence,) if nulls else ()
+        """Return a note about entities whose row has no value, if there are any."""
+        has_row = self.places >= 0
+        nulls = int((missing & has_row).sum())
+        note = f"static column {name!r}: {nulls:,} of {int(has_row.sum()):,} entities with a row have no value"
+        return (note,) if nulls else ()
 
 
 def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matched:
+    """Return the named columns, with the row of each entity.
+
+    Raises:
+        DataError: If a key is missing or repeated, or no key of the table is in the data.
+    """
     table = opened.load([key, *names])
-    own = pl.DataFrame(table.select([key]))
-    _each_once(key, own[key].is_null(), "missing value")
-    _each_once(key, ~own[key].is_first_distinct(), "repeated key")
-    positions = align(data.keys, own, key)
-    again = ~pl.Series(positions).is_first_distinct()  # equal keys may be written in two ways, as UUIDs are
-    _each_once(key, again & pl.Series(positions >= 0), "repeated key")
+    frame = pl.DataFrame({key: key_series(table.column(key))})
+    _refuse_rows(key, frame[key].is_null(), "missing value")
+    _refuse_rows(key, ~frame[key].is_first_distinct(), "repeated key")
+    positions = align(data.keys, frame, key)
+    repeated = ~pl.Series(positions).is_first_distinct()  # equal keys may be written in two ways, as UUIDs are
+    _refuse_rows(key, repeated & pl.Series(positions >= 0), "repeated key")
     rows = np.flatnonzero(positions >= 0)
-    if len(own) and not len(rows):
+    if len(frame) and not len(rows):
         raise DataError(
-            f"none of {len(own):,} rows of the static table has a key (column {key!r}, {own[key].dtype}) among "
+            f"none of {len(frame):,} rows of the static table has a key (column {key!r}, {frame[key].dtype}) among "
             f"{len(data):,} entities ({data.keys.type}); column {key!r} must hold the events' keys"
         )
     places = np.full(len(data), -1)
     places[positions[rows]] = rows
-    counted = {
-        f"{len(data) - len(rows):,} of {len(data):,} entities have no row in the static table; their static values "
-        "are missing": len(data) - len(rows),
-        f"{len(own) - len(rows):,} of {len(own):,} rows of the static table belong to no entity and are left out": len(
-            own
-        )
-        - len(rows),
-    }
-    return _Matched(table, places, tuple(note for note, count in counted.items() if count))
+    notes = []
+    if len(rows) < len(data):
+        counts = f"{len(data) - len(rows):,} of {len(data):,}"
+        notes.append(f"{counts} entities have no row in the static table; their static values are missing")
+    if len(rows) < len(frame):
+        counts = f"{len(frame) - len(rows):,} of {len(frame):,}"
+        notes.append(f"{counts} rows of the static table belong to no entity and are left out")
+    return _Matched(table, places, tuple(notes))
 
 
-def _each_once(key: str, wrong: pl.Series, what: str) -> None:
+def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
     if wrong.any():
-        raise DataError(
-            f"column {key!r} of the static table has {found(wrong.to_numpy(), what)}; it needs one row per entity"
-        )
+        rows = count_and_first(wrong.to_numpy(), what)
+        raise DataError(f"column {key!r} of the static table has {rows}; it needs one row per entity")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:
@@ -227,16 +245,18 @@ def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) 
         if kind not in KINDS:
             raise ConfigError(f"static column {name!r}: kind {kind!r} is not known; {nearest(kind, KINDS)}")
         if name == key:
-            raise ConfigError(f"static column {name!r} is the key; take it off the list")
+            raise ConfigError(f"static column {name!r} is the key; remove it from the list")
         if known.get(name, kind) != kind:
-            raise ConfigError(f"static column {name!r} is {known[name]} in the schema already, not {kind}")
-    again = [name for name in (columns or opened.types) if name in data.sequences.static and name != key]
-    if again:
-        raise ConfigError(f"the data has a static column {again[0]!r} already; rename it in the table, or leave it out")
+            raise ConfigError(f"static column {name!r} is listed as {kind}, but the schema has it as {known[name]}")
+    present = [name for name in (columns or opened.types) if name in data.sequences.static and name != key]
+    if present:
+        raise ConfigError(
+            f"the data have a static column {present[0]!r} already; rename it in the table, or leave it out"
+        )
 
 
 def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> StaticKind | str:
-    """Return a column's kind, or the reason why it is left out."""
+    """Return the kind of a column, or the reason why it is left out."""
     if _is_vector(column.type):
         if column.null_count == len(column):
             return "it holds no value"
@@ -247,9 +267,9 @@ def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> StaticKind | str:
         return reason
     if fields.kind_of(column.type) == "text":
         codes, texts = fields.coded(name, column)
-        filled = codes[rows][codes[rows] >= 0]
-        distinct, length = len(np.unique(filled)), pc.utf8_length(texts).to_numpy()
-        if distinct > max(FEW, 0.5 * len(filled)) or (len(filled) and length[filled].mean() > LONG):
+        present = codes[rows][codes[rows] >= 0]
+        distinct, length = len(np.unique(present)), pc.utf8_length(texts).to_numpy()
+        if distinct > max(FEW, 0.5 * len(present)) or (len(present) and length[present].mean() > LONG):
             return "text"
     return fields.infer(name, column, rows)
 
@@ -260,14 +280,15 @@ def _kind(field: Static) -> StaticKind:
 
 
 def _is_vector(kind: pa.DataType) -> bool:
+    """Return whether a type is a list of numbers."""
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(is_one(kind) for is_one in lists) and fields.kind_of(kind.value_type) in ("integer", "float")
+    return any(is_list(kind) for is_list in lists) and fields.kind_of(kind.value_type) in ("integer", "float")
 
 
 def _vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Array:
     """Return `(rows, size)` float32, NaN where a row has no vector."""
     if not _is_vector(column.type):
-        raise DataError(f"column {name!r} holds {column.type}; a vector column holds lists of numbers")
+        raise DataError(f"column {name!r} cannot be a vector: it holds {column.type}; accepted: lists of numbers")
     values = _stacked(column, size)
     if isinstance(values, str):
         raise DataError(
@@ -278,28 +299,29 @@ def _vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Arr
 
 
 def _stacked(column: pa.ChunkedArray, size: int | None = None) -> Array | str:
-    """Return what `_vectors` does, or what is wrong with the column."""
+    """Return `(rows, size)` float32 as `_vectors` does, or what is wrong with the column."""
     array = column.combine_chunks()
-    filled = array.is_valid().to_numpy(zero_copy_only=False)
+    present = array.is_valid().to_numpy(zero_copy_only=False)
     lengths = pc.list_value_length(array).fill_null(0).to_numpy()
-    wanted = size or int(lengths[filled][:1].sum())
-    other = filled & (lengths != wanted)
-    if not wanted:
+    size = size or int(lengths[present][:1].sum())
+    other_length = present & (lengths != size)
+    if not size:
         return "has no vector with a number in it"
-    if other.any():
-        return f"has {found(other, 'vector')} of another length than {wanted}"
+    if other_length.any():
+        return f"has {count_and_first(other_length, 'vector')} of another length than {size}"
     flat = pc.list_flatten(array).cast(pa.float32(), safe=False).fill_null(np.nan)
-    inside = flat.to_numpy(zero_copy_only=False).reshape(-1, wanted)
-    wrong = np.zeros(len(array), bool)
-    wrong[filled] = ~np.isfinite(inside).all(1)
-    if wrong.any():
-        return f"has {found(wrong, 'vector')} with a missing or infinite number inside"
-    values = np.full((len(array), wanted), np.nan, np.float32)
-    values[filled] = inside
+    vectors = flat.to_numpy(zero_copy_only=False).reshape(-1, size)
+    incomplete = np.zeros(len(array), bool)
+    incomplete[present] = ~np.isfinite(vectors).all(1)
+    if incomplete.any():
+        return f"has {count_and_first(incomplete, 'vector')} with a missing or infinite number"
+    values = np.full((len(array), size), np.nan, np.float32)
+    values[present] = vectors
     return values
 
 
 def _scaled(name: str, vectors: Array) -> Vector:
+    """Return the field of a vector column, with the mean and standard deviation of each component."""
     present = vectors[~np.isnan(vectors).any(1)].astype(np.float64)
     if not len(present):
         return Vector(name, (0.0,) * vectors.shape[1], (1.0,) * vectors.shape[1])
@@ -309,7 +331,7 @@ def _scaled(name: str, vectors: Array) -> Vector:
 
 def _texts(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if fields.kind_of(column.type) not in ("text", "empty"):
-        raise DataError(f"column {name!r} holds {column.type}; a text column holds text")
+        raise DataError(f"column {name!r} cannot be text: it holds {column.type}; accepted: text")
     if isinstance(column.type, pa.DictionaryType):
         column = column.cast(column.type.value_type)
     return column.cast(pa.large_string())

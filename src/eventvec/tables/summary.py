@@ -1,4 +1,4 @@
-"""What is in a data set: a row about the key, the time and each column, for people to check."""
+"""A summary of a data set: one row for the key, the time and each column, to be checked by a person."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from eventvec.sequences import Values
 
 
 def describe(data: Dataset) -> list[dict[str, Any]]:
-    """Return a row about the key, the time and each field, for people to check.
+    """Return one row for the key, the time and each field of a data set.
 
-    Each row has `name` and `kind`; `values`, the size of a vocabulary or vector, and `unknown`, the share of events
-    outside it; `mean` and `std` of raw numbers; `missing`, the share of events without a value, or of entities where
-    the column is static. What does not apply is None.
+    Each row has the `name` and the `kind` of the column. `values` is the size of a vocabulary or vector, `unknown` the
+    share of events outside the vocabulary, `mean` and `std` are those of the raw numbers, and `missing` is the share of
+    events without a value. For static columns, shares are of entities. An entry that does not apply is None.
 
     Example:
         >>> import polars as pl
@@ -29,15 +29,21 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     x, schema = data.sequences, data.schema
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
     fields: tuple[Static, ...] = (*schema.categorical, *schema.numeric)
-    rows += [_row(field.name, *_facts(field, x.values(field.name))) for field in fields]
-    for about in (field for field in schema.static if field.name in x.static):
-        kind, facts = _facts(about, x.static[about.name])
-        rows.append(_row(about.name, f"static {kind}", facts))
+    rows += [_row(field.name, *_summarise(field, x.values(field.name))) for field in fields]
+    for field in schema.static:
+        if field.name in x.static:
+            kind, entries = _summarise(field, x.static[field.name])
+            rows.append(_row(field.name, f"static {kind}", entries))
     return rows
 
 
-def _facts(field: Static, values: Values) -> tuple[str, dict[str, float]]:
-    """Return a column's kind, and what there is to say of its values, one per event or entity."""
+def _summarise(field: Static, values: Values) -> tuple[str, dict[str, float]]:
+    """Return the kind of a column and the entries of its row.
+
+    Args:
+        field: The column.
+        values: Its values, one for each event or entity.
+    """
     total = max(len(values), 1)
     if not isinstance(values, Tensor):
         return "text", {"missing": int((values.lengths == 0).sum()) / total}
@@ -47,10 +53,10 @@ def _facts(field: Static, values: Values) -> tuple[str, dict[str, float]]:
     if isinstance(field, Vector):
         return "vector", {"values": field.size, "missing": int(values.isnan().any(1).sum()) / total}
     present = values[~values.isnan()].double()
-    moments = {"mean": present.mean().item(), "std": present.std(correction=0).item()} if len(present) else {}
-    return "numeric", {"missing": 1 - len(present) / total, **moments}
+    scale = {"mean": present.mean().item(), "std": present.std(correction=0).item()} if len(present) else {}
+    return "numeric", {"missing": 1 - len(present) / total, **scale}
 
 
-def _row(name: str, kind: str, facts: Mapping[str, float] | None = None) -> dict[str, Any]:
+def _row(name: str, kind: str, entries: Mapping[str, float] | None = None) -> dict[str, Any]:
     blank = dict.fromkeys(("values", "unknown", "mean", "std", "missing"))
-    return {"name": name, "kind": kind, **blank, **(facts or {})}
+    return {"name": name, "kind": kind, **blank, **(entries or {})}

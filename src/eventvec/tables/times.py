@@ -1,4 +1,4 @@
-"""Time columns: timestamps, dates, numbers or text become int64 or float64 that can be subtracted without loss."""
+"""Time columns: timestamps, dates, numbers and text as int64 or float64, which can be subtracted without loss."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.fields import BLOCK, Array, filled, found, is_text, nulls
+from eventvec.tables.fields import BLOCK, Array, count_and_first, filled, is_text, nulls
 
 Instant: TypeAlias = str | int | float | date
-"""A moment: ISO text or a datetime for calendar times, a number in the time column's unit otherwise."""
+"""A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
+LATEST = 2**62 - 1  # integers: the difference of two times fits into 64 bits
+LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
 class Times(NamedTuple):
-    """A time column: `values` `(rows,)`, `missing` `(rows,)` bool, and what a schema keeps of its type."""
+    """A time column: `values` `(rows,)`, `missing` `(rows,)` bool, and the kind and zone for the schema."""
 
     values: Array
     missing: Array
@@ -36,17 +38,17 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     """Return a time column as int64 microseconds since 1970 (UTC), or int64 or float64 in its own unit.
 
     Args:
-        name: the column, for messages.
-        column: timestamps of any unit, dates, integers, floats, or text.
-        time_format: strptime format of text, or of integers such as 20130131; ISO 8601 without it. A column that is a
-            time already does not need it.
+        name: The column, for messages.
+        column: Timestamps of any unit, dates, integers, floats, or text.
+        time_format: The strptime format of text, or of integers such as 20130131. Without it, text is ISO 8601. Columns
+            of a time type ignore it.
 
     Raises:
-        DataError: text cannot be read, a time is infinite, or the type is none of these.
+        DataError: If a text cannot be parsed, a time is infinite or too large, or the type is none of these.
 
     Example:
-        >>> parse_times("at", pa.chunked_array([["1970-01-02", None]])).values[0] / DAY
-        np.float64(1.0)
+        >>> float(parse_times("at", pa.chunked_array([["1970-01-02", None]])).values[0] / DAY)
+        1.0
     """
     kind = column.type
     if isinstance(kind, pa.DictionaryType):
@@ -57,31 +59,48 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     kind = column.type
     try:
         if pa.types.is_timestamp(kind):
-            micro = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # shorter than 1 µs is dropped
-            return Times(_integers(micro.cast(pa.int64())), missing, "timestamp", kind.tz)
+            microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
+            return Times(_within(name, _integers(microseconds.cast(pa.int64())), LATEST), missing, "timestamp", kind.tz)
         if pa.types.is_date(kind):
-            return Times(_integers(column.cast(pa.date32()).cast(pa.int32())) * DAY, missing, "date", None)
+            days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
+            return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
-            return Times(_integers(column.cast(pa.int64())), missing, "integer", None)
+            return Times(_within(name, _integers(column.cast(pa.int64())), LATEST), missing, "integer", None)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds {kind} beyond 64-bit microseconds or integers") from error
+        raise DataError(f"column {name!r} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = filled(column.cast(pa.float64()), np.nan)
         if np.isinf(values).any():
-            raise DataError(f"column {name!r} has {found(np.isinf(values), 'infinite time')}; every time is finite")
-        return Times(values, np.isnan(values), "float", None)
+            raise DataError(
+                f"column {name!r} has {count_and_first(np.isinf(values), 'infinite time')}; every time must be finite"
+            )
+        return Times(_within(name, values, LATEST_FLOAT), np.isnan(values), "float", None)
     accepted = "timestamps, dates, numbers, ISO text"
     raise DataError(f"column {name!r} cannot be the time: it holds {kind}; accepted: {accepted}")
 
 
-def instant(schema: Schema, value: Instant) -> int | float:
-    """Return a moment in the unit of a schema's time column; one without a zone is taken in UTC.
+def _within(name: str, values: Array, limit: float) -> Array:
+    """Return times, of which none is beyond a limit: the difference of two of them would overflow.
 
     Raises:
-        ConfigError: the moment is not of the time column's kind.
+        DataError: If a time is beyond the limit.
+    """
+    beyond = (values < -limit) | (values > limit)  # not by the absolute value, which overflows for the least integer
+    if beyond.any():
+        raise DataError(
+            f"column {name!r} has {count_and_first(beyond, 'time')} beyond ±{limit:.3g}; every time must be within, so "
+            "that the time between two events can be computed"
+        )
+    return values
+
+
+def instant(schema: Schema, value: Instant) -> int | float:
+    """Return a point in time in the unit of a schema's time column; one without a zone is in UTC.
+
+    Raises:
+        ConfigError: If the value is not of the time column's kind.
 
     Example:
-        >>> from eventvec.schema import Numeric
         >>> schema = Schema("card", "at", "date")
         >>> instant(schema, "1970-01-03") / DAY
         2.0
@@ -91,24 +110,24 @@ def instant(schema: Schema, value: Instant) -> int | float:
     except ValueError as error:
         accepted = "an ISO time such as 2013-07-01 or 2013-07-01T12:00" if schema.clock else "a number"
         raise ConfigError(
-            f"{value!r} is no time of column {schema.time!r}, which holds {schema.time_kind} values; "
+            f"{value!r} cannot be compared with column {schema.time!r}, which holds {schema.time_kind} values; "
             f"accepted: {accepted}"
         ) from error
 
 
 def same_kind(name: str, times: Times, schema: Schema) -> Times:
-    """Return times in the kind of a schema's; dates beside timestamps are fine, and integers become floats beside them.
+    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats.
 
     Raises:
-        DataError: they cannot be compared.
+        DataError: If the two kinds cannot be compared.
     """
     if times.kind == schema.time_kind or (schema.clock and times.kind in ("timestamp", "date")):
         return times
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
     raise DataError(
-        f"column {name!r} holds {times.kind} values, column {schema.time!r} of the schema {schema.time_kind} values; "
-        "give both in the same kind"
+        f"column {name!r} holds {times.kind} values, but column {schema.time!r} of the schema holds {schema.time_kind} "
+        "values; both must be of the same kind"
     )
 
 
@@ -116,17 +135,16 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
     """Return `(events,)` float32 time since the previous event, NaN at each row's first; seconds for calendar times."""
     gap = np.empty(len(values), np.float32)
     for start in range(1, len(values), BLOCK):
-        part = np.diff(values[start - 1 : start + BLOCK])
-        gap[start : start + BLOCK] = part / (SECOND if clock else 1)  # in float64, rounded once
+        differences = np.diff(values[start - 1 : start + BLOCK])
+        gap[start : start + BLOCK] = differences / (SECOND if clock else 1)  # in float64, rounded once
     gap[heads] = np.nan
     return gap
 
 
 def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
-    """Return times in the type that files have: timestamp in microseconds, date, int64 or float64, null where missing.
+    """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing.
 
     Example:
-        >>> from eventvec.schema import Numeric
         >>> schema = Schema("card", "at", "date")
         >>> to_arrow(schema, np.array([DAY, 0]), np.array([False, True])).to_pylist()
         [datetime.date(1970, 1, 2), None]
@@ -143,8 +161,8 @@ def _micros(value: Instant) -> int:
         value = datetime.fromisoformat(value)
     if not isinstance(value, date):
         raise ValueError
-    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-    elapsed = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    time = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
 
 
@@ -155,7 +173,7 @@ def _number(schema: Schema, value: Instant) -> int | float:
         value = int(value) if value.strip().lstrip("+-").isdigit() else float(value)
     if not math.isfinite(value):
         raise ValueError
-    return float(value) if schema.time_kind == "float" else math.ceil(value)  # integers before 3.5 are those before 4
+    return float(value) if schema.time_kind == "float" else math.ceil(value)  # integers below 3.5 are those below 4
 
 
 def _integers(column: pa.ChunkedArray) -> Array:
@@ -163,7 +181,7 @@ def _integers(column: pa.ChunkedArray) -> Array:
 
 
 def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> pa.ChunkedArray:
-    """Parse text; a column of bare ISO dates becomes dates, anything else timestamps, in UTC where it has zones."""
+    """Return text as dates if all texts are ISO dates, otherwise as timestamps, in UTC if they have zones."""
     text = pl.Series(column, dtype=pl.String).str.strip_chars()
     if time_format is not None:
         formats: tuple[str, ...] = (time_format,)
@@ -171,19 +189,19 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> p
         text = text.str.replace(" ", "T", literal=True).str.replace(r"(T.*[+-]\d{2})$", "${1}:00")
         zoned = text.str.contains(r"T.*(Z|[+-]\d{2}:?\d{2})$").any()
         formats = ZONED if zoned else PLAIN
-    parsed = _try(text, formats[0])
-    for other in formats[1:]:
+    parsed = _parsed(text, formats[0])
+    for alternative in formats[1:]:
         if parsed.null_count() > text.null_count():
-            parsed = parsed.fill_null(_try(text, other))
-    wrong = (parsed.is_null() & text.is_not_null()).to_numpy()
-    if wrong.any():
-        iso = "ISO 8601, all with a zone or none; other forms need time_format= (--time-format)"
+            parsed = parsed.fill_null(_parsed(text, alternative))
+    unreadable = (parsed.is_null() & text.is_not_null()).to_numpy()
+    if unreadable.any():
+        iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
         accepted = f"the format {time_format!r}" if time_format else iso
-        raise DataError(f"column {name!r} has {found(wrong, 'unreadable time')}; accepted: {accepted}")
+        raise DataError(f"column {name!r} has {count_and_first(unreadable, 'unreadable time')}; accepted: {accepted}")
     if time_format is None and (text.str.len_bytes() == len("2013-01-31")).all():
         parsed = parsed.cast(pl.Date)
     return pa.chunked_array([parsed.to_arrow()])
 
 
-def _try(text: pl.Series, form: str) -> pl.Series:
-    return text.str.to_datetime(form, time_unit="us", strict=False)
+def _parsed(text: pl.Series, time_format: str) -> pl.Series:
+    return text.str.to_datetime(time_format, time_unit="us", strict=False)

@@ -1,1 +1,17 @@
-"""Training: `loop` has `fit`, `optimizer` the rates and freezing, `validation` the split and the validation loss."""
+"""Training.
+
+::
+
+    loop         `fit`: the loop, checkpoints, resuming
+    fit_options  the options of `fit`
+    setup        from a configuration and data to a method that is ready to be trained
+    fine_tuning  `fine_tune`: a run's encoder is trained further on labels
+    optimizer    learning rates, and which weights are trained
+    validation   which rows are trained on and which are held out
+"""
+
+from eventvec.training.fine_tuning import fine_tune
+from eventvec.training.fit_options import FitOptions
+from eventvec.training.loop import fit
+
+__all__ = ["FitOptions", "fine_tune", "fit"]

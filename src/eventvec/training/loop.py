@@ -1,13 +1,12 @@
-"""Training: one loop over plain torch that any method goes through, and that goes on where it was killed."""
+"""Training: one loop over plain torch for every method, which resumes where it was killed."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,220 +14,200 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import checkpoint
+from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset
+from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import sweep
-from eventvec.precision import Precision, products
-from eventvec.scan.buffers import workspace
+from eventvec.lineage import attach_lineage, lineage_of
+from eventvec.methods.declarations import Method
+from eventvec.options import accepts, as_table, gather
+from eventvec.precision import matmul_precision
+from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
-from eventvec.training.optimizer import Schedule, adam, faults, frozen, rate
+from eventvec.training.fit_options import FitOptions
+from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
+from eventvec.training.setup import build, parent_run, settings, typed
 from eventvec.training.validation import generator, split, validate
 
-Record = dict[str, float | int | None]
 Progress = Callable[[Record], None]
-PATIENCE, MINUTES = 5, 5
-"""What bounds a run when nothing is said: epochs without improvement, and minutes."""
+CHECKPOINT = "checkpoint.safetensors"
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a training went.
-
-    Args:
-        history: one record per epoch: `epoch`, `step`, `loss` (mean over its steps), `validation` (or none), `lr`,
-            `seconds` (since the start, earlier sessions of a resumed run included), `events_per_second` and `share` of
-            the bound that is used up.
-        steps: optimiser steps in all.
-        seconds: time that training took, earlier sessions of a resumed run included.
-        stopped: `epochs`, `time` or `early stopping`.
-        usable: entities that could be used, those held out for validation included.
-        notes: what was counted or left out.
-
-    Example:
-        >>> Result(history=(), steps=3, seconds=0.2, stopped="epochs", usable=40).stopped
-        'epochs'
-    """
-
-    history: tuple[Record, ...]
-    steps: int
-    seconds: float
-    stopped: str
-    usable: int
-    notes: tuple[str, ...] = ()
-
-
+@accepts(FitOptions)
 def fit(
-    method: nn.Module,
+    method: Method | Mapping[str, Any] | str,
     data: Dataset,
     *,
-    epochs: int | None = None,
-    time_budget: float | None = None,
-    batch_size: int = 64,
-    lr: float = 0.002,
-    encoder_lr: float | None = None,
-    freeze: int = 0,
-    schedule: Schedule = "cosine",
-    step_epochs: int = 10,
-    step_factor: float = 0.9025,
-    clip: float | None = None,
-    validation: float = 0.05,
-    patience: int | None = None,
-    precision: Precision = "float32",
-    seed: int = 0,
-    checkpoint_every: int = 200,
     out: Path | str | None = None,
     resume: bool = False,
-    config: Table | None = None,
+    device: torch.device | str | None = None,
     progress: Progress | None = None,
-) -> Result:
-    """Train a method's encoder, in place, and return how it went.
+    **options: Any,
+) -> Run:
+    """Train a method's encoder, in place, and return the run.
 
-    Adam over batches of entities, drawn anew each epoch, the last partial batch dropped. Training ends after `epochs`,
-    after `time_budget` seconds or when the validation loss has not improved for `patience` epochs, whichever comes
-    first; with none of the three given, after 5 minutes or 5 epochs without improvement. Where `patience` counts, the
-    weights of the best epoch are kept, else the last. The validation loss is the method's own on entities that are
-    held out of training, in batches and with random numbers that are the same every time.
+    The optimizer is Adam. The batches of entities are drawn anew in each epoch, and the last partial batch is dropped.
+    Training ends after `epochs`, after `time_budget` seconds or when the validation loss has not improved for
+    `patience` epochs, whichever comes first. With neither `epochs` nor `time_budget`, it ends after 5 minutes or 5
+    epochs without improvement. With `patience`, the weights of the best epoch are kept, else those of the last. The
+    validation loss is the loss of the method on entities that are held out of training, in the same batches and with
+    the same random numbers each time.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
-    threads and versions); one that is bounded by time goes on with the seconds it has left.
+    threads and versions). A run that is bounded by time continues with the seconds that are left.
 
     Args:
-        method: has `.encoder` and `loss(batch, rng)`; its weights lie where training happens.
-        data: the entities; those of which the method's `usable` says no are left out and counted.
-        epochs: passes over the data.
-        time_budget: seconds of training.
-        batch_size: entities per step, at least 2.
-        lr: highest learning rate.
-        encoder_lr: highest learning rate of the encoder's weights, in fine-tuning a lower one; `lr` if not given.
-        freeze: epochs at the start in which the encoder stays as it is, in evaluation mode, and the rest learns.
-        schedule: `cosine` from the highest rate to 0 over the bound that was given, `constant`, or `step`.
-        step_epochs: with `step`, the rate falls every so many epochs.
-        step_factor: with `step`, what it is multiplied by then, in (0, 1]; the CoLES paper's runs have .9025 or .8.
-        clip: largest norm of the gradient; longer ones are scaled to it.
-        validation: share of usable entities held out, in [0, 0.5]; with fewer than 2 of them, none.
-        patience: epochs without improvement before stopping.
-        precision: of products, `float32` or `bfloat16`, in which a recurrent encoder's states stay float32, and so do
-            its products where they are too small to gain.
-        seed: of everything random.
-        checkpoint_every: steps between checkpoints, with `out`.
-        out: run folder to write; must be new, unless `resume`.
-        resume: go on from the checkpoint in `out`, from the start if it has none; a finished run is loaded.
-        config: tables to save with the run; described from the method if not given.
-        progress: called with a record after each step and each epoch.
+        method: A method, the name of one, or the tables `method`, `encoder` and `fit` of a configuration. The entry
+            `encoder.from` may name a run folder, whose encoder is trained further. For a name or tables, sizes that
+            are not given follow from the data, and the initial weights are drawn with `seed`.
+        data: The entities; those that the method or its encoder cannot use are left out and counted.
+        out: The run folder to write; it must be new, unless `resume`.
+        resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
+        device: Where training happens: `auto` takes a GPU if there is one; by default, where the method's weights are.
+        progress: Called with a record after each step and each epoch.
+        options: The fields of `FitOptions`.
 
     Raises:
-        ConfigError: an option is out of range or contradicts another.
-        DataError: fewer than two entities are usable.
-        CheckpointError: `out` holds a run already, or one that `resume` cannot go on with.
+        ConfigError: If an option is out of range or contradicts another.
+        DataError: If fewer than two entities are usable, or the loss is not finite.
+        CheckpointError: If `out` holds a run already, or one that cannot be resumed with these options and data.
 
     Example:
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
         >>> data = ev.read(events, key="id", time="t", numeric=["v"])
-        >>> method = ev.CoLES(ev.GRU(ev.EventEncoder(data.schema), dim=4), ev.RandomSlices(shortest=1, longest=2))
-        >>> result = ev.fit(method, data, epochs=3)
-        >>> result.steps, result.stopped
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
+        >>> method = ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=1, longest=2))
+        >>> run = ev.fit(method, data, epochs=3)
+        >>> run.steps, run.stopped
         (3, 'epochs')
     """
-    if epochs is None and time_budget is None:
-        time_budget, patience = MINUTES * 60.0, PATIENCE if patience is None else patience
-    settings: Table = {
-        "epochs": epochs, "time_budget": time_budget, "batch_size": batch_size, "lr": lr, "encoder_lr": encoder_lr,
-        "freeze": freeze, "schedule": schedule, "step_epochs": step_epochs, "step_factor": step_factor, "clip": clip,
-        "validation": validation, "patience": patience, "precision": precision, "seed": seed,
+    if isinstance(method, str | Mapping):
+        tables = typed({"method": {"name": method}} if isinstance(method, str) else method)
+        tables["fit"] = {**tables.get("fit", {}), **options}
+        gather(tables["fit"], FitOptions)  # a wrong option is refused before anything is built
+        parent = parent_run(tables)
+        tables = settings(data.sequences, tables, parent)
+        options = tables["fit"]
+        method = build(tables, data.schema, gather(options, FitOptions).seed, parent)
+    chosen = gather(options, FitOptions).bounded
+    return _fit(method, data, chosen, out=out, resume=resume, device=device, progress=progress)
+
+
+def _fit(
+    method: Method,
+    data: Dataset,
+    options: FitOptions,
+    *,
+    out: Path | str | None,
+    resume: bool,
+    device: torch.device | str | None,
+    progress: Progress | None,
+) -> Run:
+    """Train a method that has been built, as `fit` describes, and return the run."""
+    path = None if out is None else Path(out)
+    _check_freeze(method, options)
+    if device is not None:
+        method.to(choose_device(device))
+    place = next(method.parameters()).device
+    x = data.sequences.to(place)
+    training, held_out, notes = split(method, x, options)
+    run = _start(method, data, options, path, resume)
+    if run.info["finished"] and path is not None:
+        finished = checkpoint.load(path)
+        method.load_state_dict(finished.method.state_dict())
+        attach_lineage(method.encoder, finished.lineage)
+        return replace(run, info=finished.info, notes=(*notes, "the run had finished; nothing was trained"))
+    state = _Training(method, adam(method, options.lr, options.encoder_lr), generator(place, options.seed), options)
+    forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
+    with forked, buffer_pool():
+        torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
+        if path is not None and (path / CHECKPOINT).exists():
+            state.restore(path / CHECKPOINT)
+        if path is not None:
+            checkpoint.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
+        state.begin(len(training))
+        try:
+            _train_epochs(state, x, training, held_out, path, progress)
+        finally:
+            if state.steps:  # an interrupted training has changed the weights too
+                attach_lineage(method.encoder, run.lineage)
+    if state.best_weights:
+        method.load_state_dict(state.best_weights)
+    results = {
+        "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
+        "usable": len(training) + len(held_out),
     }  # fmt: skip
-    _refuse(method, settings, checkpoint_every)
-    device = next(method.parameters()).device
-    x = data.sequences.to(device)
-    training, held, notes = split(method, x, settings)
-    run = _Training(method, adam(method, lr, encoder_lr), generator(device, seed), settings)
-    if out is not None:
-        saved = {**(config or describe(method)), "fit": {k: v for k, v in settings.items() if v is not None}}
-        sweep(Path(out))
-        info = _open(Path(out), resume, saved, data)
-        if info["finished"]:
-            method.load_state_dict(checkpoint.load(out).method.state_dict())
-            return _result(info, (*notes, "the run had finished; nothing was trained"))
-    forked = torch.random.fork_rng(device_type=device.type, devices=[device] if device.type != "cpu" else [])
-    with forked, workspace():
-        torch.manual_seed(int(torch.randint(2**62, (), generator=run.rng, device=device)))  # dropout reads only this
-        if out is not None and (Path(out) / "checkpoint.safetensors").exists():
-            run.restore(Path(out) / "checkpoint.safetensors")
-        if out is not None:
-            checkpoint.write_text(Path(out) / "metrics.jsonl", "".join(map(_line, run.history)))
-        run.begin(len(training))
-        while not run.stopped:
-            for rows in run.batches(training):
-                loss = run.step(x[rows])
-                if progress:
-                    progress(run.record(loss, None))
-                if out is not None and run.steps % checkpoint_every == 0:
-                    run.save(Path(out) / "checkpoint.safetensors")
-            run.end_epoch(validate(method, x, held, settings))
+    return checkpoint.finish(replace(run, info={**run.info, **results}, notes=notes))
+
+
+def _train_epochs(
+    state: _Training, x: Sequences, training: Tensor, held_out: Tensor, path: Path | None, progress: Progress | None
+) -> None:
+    """Train until a bound is reached."""
+    options = state.options
+    while not state.stopped:
+        for rows in state.batches(training):
+            loss = state.step(x[rows])
             if progress:
-                progress(run.history[-1])
-            if out is not None:
-                with (Path(out) / "metrics.jsonl").open("a") as file:
-                    file.write(_line(run.history[-1]))
-    if run.best_weights:
-        method.load_state_dict(run.best_weights)
-    summary = {
-        "history": run.history, "steps": run.steps, "seconds": round(run.seconds, 3), "stopped": run.stopped,
-        "usable": len(training) + len(held),
-    }  # fmt: skip
-    if out is not None:
-        checkpoint.finish(Path(out), method, info, summary)
-    return _result(summary, notes)
+                progress(state.record(loss, None))
+            if path is not None and state.steps % options.checkpoint_every == 0:
+                state.save(path / CHECKPOINT)
+        state.end_epoch(validate(state.method, x, held_out, options))
+        if progress:
+            progress(state.history[-1])
+        if path is not None:
+            with (path / "metrics.jsonl").open("a") as file:
+                file.write(_line(state.history[-1]))
 
 
 class _Training:
-    """Everything that the next step depends on, so that it can be stored and gone on from."""
+    """The state of a training: everything that the next step depends on, so that it can be stored and restored."""
 
     COUNTS = ("steps", "epoch", "within", "seconds", "events", "total", "best", "waited", "history")
 
-    def __init__(
-        self, method: nn.Module, optimizer: torch.optim.Adam, rng: torch.Generator, settings: Mapping[str, Any]
-    ) -> None:
-        self.method, self.optimizer, self.rng, self.settings = method, optimizer, rng, settings
+    def __init__(self, method: Method, optimizer: torch.optim.Adam, rng: torch.Generator, options: FitOptions) -> None:
+        self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
-        self.seconds, self.total = 0.0, 0.0  # of all sessions; losses of the current epoch
+        self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
         self.best: float | None = None
         self.best_weights: dict[str, Tensor] = {}
         self.history: list[Record] = []
         self.stopped = ""
 
     def begin(self, entities: int) -> None:
-        """Start the clock, where it stood."""
-        self.per_epoch = max(entities // self.settings["batch_size"], 1)
+        """Start the clock at the seconds that earlier sessions took."""
+        self.per_epoch = max(entities // self.options.batch_size, 1)
         self.clock = time.perf_counter() - self.seconds
         self._stop()
 
     def batches(self, training: Tensor) -> Iterator[Tensor]:
-        """Yield the rows of each batch that is left of the current epoch, until training stops."""
-        shuffle = torch.Generator().manual_seed((self.settings["seed"] * 1_000_003 + self.epoch) % 2**62)
+        """Yield the rows of each remaining batch of the current epoch, until training stops."""
+        shuffle = torch.Generator().manual_seed((self.options.seed * 1_000_003 + self.epoch) % 2**62)
         order = training[torch.randperm(len(training), generator=shuffle).to(training.device)]
-        size = self.settings["batch_size"]
+        size = self.options.batch_size
         for rows in order[: self.per_epoch * size].split(size)[self.within :]:
             if self.stopped:
                 return
             yield rows
 
     def step(self, batch: Sequences) -> float:
-        """Take one optimiser step and return the loss."""
+        """Take one optimizer step and return the loss."""
         self.method.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = self.rate(group["top"])
-        still = frozen(self.method, self.epoch < self.settings["freeze"])
-        with products(self.settings["precision"], batch.device), still:
+            group["lr"] = self.learning_rate(group["top"])
+        encoder_mode = frozen(self.method, self.epoch < self.options.freeze)
+        with matmul_precision(self.options.precision, batch.device), encoder_mode:
             loss: Tensor = self.method(batch, self.rng)
             loss.backward()
         value = float(loss.detach())
         if not math.isfinite(value):
             raise DataError(f"the loss became {value} at step {self.steps + 1}; lower lr or set clip")
-        if self.settings["clip"] is not None:
-            nn.utils.clip_grad_norm_(self.method.parameters(), self.settings["clip"])
+        if self.options.clip is not None:
+            nn.utils.clip_grad_norm_(self.method.parameters(), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
@@ -236,38 +215,38 @@ class _Training:
         self._stop()
         return value
 
-    def rate(self, top: float) -> float:
-        """Return the learning rate of the next step for weights of this highest one."""
-        drops, factor = self.epoch // self.settings["step_epochs"], self.settings["step_factor"]
-        return rate(top, self.settings["schedule"], self._share(), drops, factor)
+    def learning_rate(self, top: float) -> float:
+        """Return the learning rate of the next step for weights with a highest one of `top`."""
+        drops = self.epoch // self.options.step_epochs
+        return learning_rate(top, self.options.schedule, self._share(), drops, self.options.step_factor)
 
     def end_epoch(self, validation: float | None) -> None:
-        """Note how the epoch went, and keep its weights if they are the best."""
+        """Record the epoch, and keep its weights if they are the best so far."""
         self.seconds = time.perf_counter() - self.clock
         self.history.append(self.record(self.total / max(self.within, 1), validation))
         self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
-        if self.settings["patience"] is not None and validation is not None:
+        if self.options.patience is not None and validation is not None:
             if self.best is None or validation < self.best:
                 self.best, self.waited = validation, 0
-                self.best_weights = {k: v.detach().clone() for k, v in self.method.state_dict().items()}
+                self.best_weights = {name: value.detach().clone() for name, value in self.method.state_dict().items()}
             else:
                 self.waited += 1
         self._stop()
 
     def record(self, loss: float, validation: float | None) -> Record:
-        """Return what is told of this moment."""
+        """Return a record of the training so far, see `Run.history`."""
         return {
             "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation,
-            "lr": self.rate(self.settings["lr"]), "seconds": round(self.seconds, 3),
+            "lr": self.learning_rate(self.options.lr), "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
         }  # fmt: skip
 
     def save(self, path: Path) -> None:
-        """Write all of it as one file."""
+        """Write the state to one file."""
         tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        for index, averages in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in averages.items()}
         tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
@@ -275,7 +254,7 @@ class _Training:
         checkpoint.write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:
-        """Take all of it from a file that `save` wrote."""
+        """Restore the state from a file that `save` wrote."""
         tensors, texts = checkpoint.read_tensors(path)
         for name, value in json.loads(texts["counts"]).items():
             setattr(self, name, value)
@@ -283,8 +262,8 @@ class _Training:
         self.best_weights = _under("best.", tensors)
         optimizer = self.optimizer.state_dict()
         for name, value in _under("optimizer.", tensors).items():
-            index, _, moment = name.partition(".")
-            optimizer["state"].setdefault(int(index), {})[moment] = value
+            index, _, average = name.partition(".")
+            optimizer["state"].setdefault(int(index), {})[average] = value
         self.optimizer.load_state_dict(optimizer)
         self.rng.set_state(tensors["rng"])
         torch.set_rng_state(tensors["torch_rng"])
@@ -292,12 +271,12 @@ class _Training:
             torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
 
     def _share(self) -> float:
-        """Return how much of the bound is used up."""
-        epochs, budget = self.settings["epochs"], self.settings["time_budget"]
+        """Return the share of the bound that is used up."""
+        epochs, budget = self.options.epochs, self.options.time_budget
         return max(self.steps / (epochs * self.per_epoch) if epochs else 0.0, self.seconds / budget if budget else 0.0)
 
     def _stop(self) -> None:
-        epochs, budget, patience = (self.settings[name] for name in ("epochs", "time_budget", "patience"))
+        epochs, budget, patience = self.options.epochs, self.options.time_budget, self.options.patience
         if epochs is not None and self.epoch >= epochs:
             self.stopped = "epochs"
         elif budget is not None and self.seconds >= budget:
@@ -306,52 +285,55 @@ class _Training:
             self.stopped = "early stopping"
 
 
-def _open(out: Path, resume: bool, config: Table, data: Dataset) -> dict[str, Any]:
-    """Return the `run.json` of the folder's run, begun now unless it is resumed."""
-    if not (out / "run.json").exists():
-        if out.exists() and any(file.name not in checkpoint.OWN for file in out.iterdir()):
-            raise CheckpointError(f"{out} is not empty and holds no run; choose a new folder")
-        return checkpoint.start(out, config, data, config["fit"]["seed"])
+def _start(method: Method, data: Dataset, options: FitOptions, path: Path | None, resume: bool) -> Run:
+    """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
+    config = _describe(method, data, options, required=path is not None)
+    if path is not None:
+        sweep(path)
+    if path is None or not (path / "run.json").exists():
+        files = path.iterdir() if path is not None and path.exists() else ()
+        if any(file.name not in checkpoint.FIRST_FILES for file in files):
+            raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+        schema, info = checkpoint.start(method, data, config, options.seed, path)
+        return Run(method, schema, config, info, path)
     if not resume:
-        raise CheckpointError(f"{out} holds a run already; choose a new folder, or go on with it: --resume")
-    info = checkpoint.read_info(out)
+        raise CheckpointError(f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)")
+    info = checkpoint.read_info(path)
     if info["fingerprint"] != data.fingerprint:
-        raise CheckpointError(f"{out} was begun on other data; resume with the same events and options")
-    options = {name: option.default for name, option in inspect.signature(fit).parameters.items()}
-    before = checkpoint.read_config(out)  # of an earlier version, it lacks options that came since
-    before["fit"] = {**{name: options[name] for name in config["fit"]}, **before.get("fit", {})}
-    before, config = complete(before), complete(config)
-    if before != config:
-        changed = [name for name in {**before, **config} if before.get(name) != config.get(name)]
-        raise CheckpointError(f"{out} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")
-    return info
+        raise CheckpointError(f"{path} was begun on other data; resume with the same events and options")
+    before = checkpoint.read_config(path)
+    trained = lineage_of(method.encoder)
+    if trained is not None and trained.run == info["id"]:  # its lineage is this run, and not the one that it began from
+        began_from = {name: value for name, value in before.get("encoder", {}).items() if name == "from"}
+        config["encoder"] = {**{k: v for k, v in config["encoder"].items() if k != "from"}, **began_from}
+    same_fit = gather(before.get("fit", {}), FitOptions) == options
+    before, now = ({**complete(each), "data": {}, "fit": {}} for each in (before, config))  # the fingerprint is equal
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)] + ([] if same_fit else ["fit"])
+    if changed:
+        raise CheckpointError(f"{path} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")
+    return Run(method, checkpoint.schema_of(method, data), config, info, path)
 
 
-def _refuse(method: nn.Module, settings: Mapping[str, Any], checkpoint_every: int) -> None:
-    """Raise for a setting that is out of range."""
-    least = {"epochs": 1, "batch_size": 2, "patience": 1}
-    why = {"batch_size": ": a batch of one has no negatives and no statistics"}
-    wrong = faults(method, settings)
-    wrong += [
-        f"{name} is {settings[name]}, at least {low} is needed{why.get(name, '')}"
-        for name, low in least.items()
-        if settings[name] is not None and settings[name] < low
-    ]
-    if (budget := settings["time_budget"]) is not None and not 0 < budget < math.inf:
-        wrong.append(f"time_budget is {budget}, it must be above 0 and finite")
-    if not 0 <= settings["seed"] < 2**62:
-        wrong.append(f"seed is {settings['seed']}, it must lie in [0, 2^62)")
-    if not 0 <= settings["validation"] <= 0.5:
-        wrong.append(f"validation is {settings['validation']}, it must lie in [0, 0.5]")
-    if checkpoint_every < 1:
-        wrong.append(f"checkpoint_every is {checkpoint_every}, at least 1 is needed")
-    if wrong:
-        raise ConfigError("; ".join(wrong))
+def _describe(method: Method, data: Dataset, options: FitOptions, required: bool) -> Table:
+    """Return the configuration of a run; if `required` is false, an empty one for a method that has none."""
+    try:
+        tables = describe(method)
+    except ConfigError:
+        if required:
+            raise
+        return {}
+    parent = lineage_of(method.encoder)
+    if parent and parent.path:
+        tables["encoder"]["from"] = parent.path
+    return {**tables, "data": dict(data.origin.options), "fit": as_table(options)}
 
 
-def _result(summary: Mapping[str, Any], notes: tuple[str, ...]) -> Result:
-    history = tuple(summary["history"])
-    return Result(history, summary["steps"], summary["seconds"], summary["stopped"], summary["usable"], notes)
+def _check_freeze(method: Method, options: FitOptions) -> None:
+    if options.freeze and not head_weights(method):
+        raise ConfigError(
+            f"freeze must be 0 for {type(method).__name__}, got {options.freeze}: it has no weights besides its "
+            "encoder's, so nothing would be trained"
+        )
 
 
 def _line(record: Record) -> str:

@@ -1,30 +1,27 @@
-"""Which of a method's weights learn, at what rate and from which epoch on: what `train` asks before each step.
-
-What is *not* here: the loop, and what else a run may be told (`train`).
-"""
+"""Which of a method's weights are trained, with which learning rate, and from which epoch on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Literal
 
 import torch
 from torch import nn
 
-from eventvec.errors import nearest
+from eventvec.methods.declarations import Method
 
 Schedule = Literal["cosine", "constant", "step"]
 
 
-def adam(method: nn.Module, lr: float, encoder_lr: float | None = None) -> torch.optim.Adam:
-    """Return Adam over a method's weights; the entry `top` of each group is its highest rate.
+def adam(method: Method, lr: float, encoder_lr: float | None = None) -> torch.optim.Adam:
+    """Return Adam over a method's weights; the entry `top` of each parameter group is its highest learning rate.
 
     Args:
-        method: has `.encoder`.
-        lr: highest rate.
-        encoder_lr: highest rate of the encoder's weights; that of the others if not given.
+        method: A module with `.encoder`.
+        lr: The highest learning rate.
+        encoder_lr: The highest learning rate of the encoder's weights; `lr` by default.
 
     Example:
         >>> method = nn.ModuleDict({"head": nn.Linear(8, 2), "encoder": nn.Linear(3, 8)})
@@ -34,36 +31,36 @@ def adam(method: nn.Module, lr: float, encoder_lr: float | None = None) -> torch
     """
     groups = [{"params": list(method.parameters()), "top": lr}]
     if encoder_lr is not None:
-        parts = (encoder_lr, list(method.encoder.parameters())), (lr, own(method))  # type: ignore[union-attr]
+        parts = (encoder_lr, list(method.encoder.parameters())), (lr, head_weights(method))
         groups = [{"params": weights, "top": top} for top, weights in parts if weights]
     return torch.optim.Adam(groups, lr=lr)
 
 
-def own(method: nn.Module) -> list[nn.Parameter]:
+def head_weights(method: Method) -> list[nn.Parameter]:
     """Return the weights of a method that are not its encoder's.
 
     Example:
         >>> method = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 2))
         >>> method.encoder = method[0]
-        >>> [tuple(weight.shape) for weight in own(method)]
+        >>> [tuple(weight.shape) for weight in head_weights(method)]
         [(2, 8), (2,)]
     """
-    encoder = set(method.encoder.parameters())  # type: ignore[union-attr]
+    encoder = set(method.encoder.parameters())
     return [weight for weight in method.parameters() if weight not in encoder]
 
 
-def rate(top: float, schedule: Schedule, share: float, drops: int, factor: float) -> float:
+def learning_rate(top: float, schedule: Schedule, share: float, drops: int, factor: float) -> float:
     """Return the learning rate of the next step.
 
     Args:
-        top: the highest rate.
-        schedule: `cosine` from it to 0, `constant`, or `step`: times a factor at each drop.
-        share: how much of training is over, from 0 to 1.
-        drops: how often the rate was multiplied, with `step`.
-        factor: by what.
+        top: The highest learning rate.
+        schedule: `cosine` from it to 0, `constant`, or `step`: multiplied by a factor at each drop.
+        share: The share of training that is over, from 0 to 1.
+        drops: The number of drops so far, with `step`.
+        factor: The factor of each drop.
 
     Example:
-        >>> [rate(0.4, name, share=0.5, drops=2, factor=0.5) for name in ("cosine", "constant", "step")]
+        >>> [learning_rate(0.4, name, share=0.5, drops=2, factor=0.5) for name in ("cosine", "constant", "step")]
         [0.2, 0.4, 0.1]
     """
     if schedule == "step":
@@ -72,10 +69,10 @@ def rate(top: float, schedule: Schedule, share: float, drops: int, factor: float
 
 
 @contextmanager
-def frozen(method: nn.Module, freeze: bool) -> Iterator[None]:
-    """Keep a method's encoder as it is inside the block, if so asked: no gradients, and in evaluation mode.
+def frozen(method: Method, freeze: bool) -> Iterator[None]:
+    """Keep a method's encoder unchanged inside the block, if `freeze`: without gradients, and in evaluation mode.
 
-    So neither its weights nor its running statistics move and nothing is dropped out; both are as before afterwards.
+    Neither its weights nor its running statistics change, and dropout is off. The previous mode is restored afterwards.
 
     Example:
         >>> method = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
@@ -86,7 +83,7 @@ def frozen(method: nn.Module, freeze: bool) -> Iterator[None]:
         >>> method.encoder.weight.requires_grad, method.encoder.training, method.encoder.running_mean.tolist()
         (True, True, [0.0, 0.0])
     """
-    encoder: nn.Module = method.encoder  # type: ignore[assignment]
+    encoder = method.encoder
     weights = [weight for weight in encoder.parameters() if freeze and weight.requires_grad]
     training = encoder.training
     try:
@@ -98,34 +95,3 @@ def frozen(method: nn.Module, freeze: bool) -> Iterator[None]:
         encoder.train(training)
         for weight in weights:
             weight.requires_grad_()
-
-
-def faults(method: nn.Module, settings: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with those of `fit`'s settings that are about rates and freezing, a sentence each.
-
-    Example:
-        >>> method = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 2))
-        >>> method.encoder = method[0]
-        >>> settings = {"lr": 0.0, "encoder_lr": None, "clip": None, "freeze": 0,
-        ...             "schedule": "step", "step_epochs": 1, "step_factor": 0.5}
-        >>> faults(method, settings)
-        ['lr is 0.0, it must be above 0 and finite']
-    """
-    said = []
-    for name in ("lr", "encoder_lr", "clip"):
-        if settings[name] is not None and not 0 < settings[name] < math.inf:
-            said.append(f"{name} is {settings[name]}, it must be above 0 and finite")
-    if settings["schedule"] not in (accepted := get_args(Schedule)):
-        said.append(f"schedule {settings['schedule']!r} is not known; {nearest(settings['schedule'], accepted)}")
-    if settings["step_epochs"] < 1:
-        said.append(f"step_epochs is {settings['step_epochs']}, at least 1 is needed")
-    if not 0 < settings["step_factor"] <= 1:
-        said.append(f"step_factor is {settings['step_factor']}, it must be above 0 and at most 1")
-    if settings["freeze"] < 0:
-        said.append(f"freeze is {settings['freeze']}, at least 0 is needed")
-    if settings["freeze"] > 0 and not own(method):
-        said.append(
-            f"freeze is {settings['freeze']}, but a {type(method).__name__} has no weights besides its encoder's: "
-            "nothing would learn; leave it out"
-        )
-    return said

@@ -1,103 +1,104 @@
-"""Which rows a training learns from, which it is measured on, and what is to be said about them."""
+"""Which rows a method is trained on, which are held out for validation, and the validation loss."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec.errors import DataError
-from eventvec.precision import products
+from eventvec.methods.declarations import Method, usable_rows
+from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
-from eventvec.views import moments
+from eventvec.training.fit_options import FitOptions
+from eventvec.views import distinct_times
 
 
-def split(method: nn.Module, x: Sequences, settings: Mapping[str, Any]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Return the rows to train on, those held out for validation, and what is to be said about it.
+def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Return the rows to train on, the rows held out for validation, and sentences about what was left out.
 
     Args:
-        method: its `usable` says which rows it can use; without one it can use all.
-        x: the rows.
-        settings: `validation`, the share of usable rows to hold out, `seed` and `patience`.
+        method: The method; rows that it or its encoder cannot use (`usable`) are left out.
+        x: The rows.
+        options: `validation`, the share of usable rows to hold out, `seed` and `patience` are used.
 
     Raises:
-        DataError: fewer than two rows are usable.
+        DataError: If fewer than two rows are usable.
 
     Example:
+        >>> from eventvec.training.fit_options import FitOptions
+        >>> method = torch.nn.Identity()
         >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
-        >>> rows, held, notes = split(nn.Identity(), x, {"seed": 0, "validation": 0.25, "patience": None})
-        >>> len(rows), len(held), sorted([*rows.tolist(), *held.tolist()]) == list(range(8)), notes
+        >>> rows, held_out, notes = split(method, x, FitOptions(validation=0.25))
+        >>> len(rows), len(held_out), sorted([*rows.tolist(), *held_out.tolist()]) == list(range(8)), notes
         (6, 2, True, ())
     """
-    asked: Any = getattr(method, "usable", None)
-    usable: Tensor = asked(x) if asked else torch.ones(len(x), dtype=torch.bool, device=x.device)
-    rows, notes = usable.nonzero().squeeze(1), []
+    rows, notes = usable_rows(method, x).nonzero().squeeze(1), []
     if len(rows) < len(x):
         notes.append(
             f"{len(x) - len(rows):,} of {len(x):,} entities cannot be used by this method and are left out: they have "
             "too few events, or too few distinct times, or lack a value that it needs"
         )
     if len(rows) < 2:
-        times = moments(x).longest
-        tied = f", the most distinct times are {times}" if times < x.longest else ""
+        times = distinct_times(x).longest
+        ties = f" at {times} distinct times" if times < x.longest else ""
         raise DataError(
-            f"{len(rows)} of {len(x):,} entities can be used by this method, 2 are needed: histories are too short "
-            f"(the longest has {x.longest} events{tied}) for its views or windows, or values that it needs are missing"
+            f"{len(rows)} of {len(x):,} entities can be used by this method, at least 2 are needed: histories are too "
+            f"short (the longest has {x.longest} events{ties}) for its views or windows, or values that it needs are "
+            "missing"
         )
-    if x.total > 1 and alike(x[rows[:100]]) and alike(x[rows]):
+    if x.total > 1 and all_equal(x[rows[:100]]) and all_equal(x[rows]):
         names = ", ".join(name for name in x.columns if name != "time")
         notes.append(
-            f"every event is the same in all columns ({names}): only the times and the number of events tell histories "
-            "apart, so little can be learned; name columns that vary"
+            f"all events are equal in all columns ({names}): histories differ only in times and numbers of events, so "
+            "little can be learned; name columns that vary"
         )
-    shuffle = torch.Generator().manual_seed(settings["seed"])
+    shuffle = torch.Generator().manual_seed(options.seed)
     rows = rows[torch.randperm(len(rows), generator=shuffle).to(x.device)]
-    count = int(settings["validation"] * len(rows))
+    count = int(options.validation * len(rows))
     if count < 2:
         count = 0
-        if settings["patience"] is not None:
-            notes.append("too few entities to hold any out for validation, so early stopping has nothing to go by")
+        if options.patience is not None:
+            notes.append("there are too few entities to hold any out for validation, so training cannot stop early")
     return rows[count:], rows[:count], tuple(notes)
 
 
 @torch.no_grad()
-def validate(method: nn.Module, x: Sequences, held: Tensor, settings: Mapping[str, Any]) -> float | None:
-    """Return the mean loss per batch on held-out rows, in the same batches each time; none without rows.
+def validate(method: Method, x: Sequences, held_out: Tensor, options: FitOptions) -> float | None:
+    """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
 
     Args:
-        method: put into evaluation mode.
-        x: the rows.
-        held: `(m,)` those that are held out.
-        settings: `batch_size`, `seed` and `precision`.
+        method: The method, which is put into evaluation mode.
+        x: The rows.
+        held_out: `(m,)` The positions of the rows that are held out.
+        options: `batch_size`, `seed` and `precision` are used.
 
     Example:
+        >>> from eventvec.training.fit_options import FitOptions
         >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
-        >>> validate(nn.Identity(), x, torch.tensor([]), {}) is None
+        >>> validate(torch.nn.Identity(), x, torch.tensor([]), FitOptions()) is None
         True
     """
-    if not len(held):
+    if not len(held_out):
         return None
-    size = min(settings["batch_size"], len(held))
-    rng = generator(x.device, settings["seed"] + 1)
+    size = min(options.batch_size, len(held_out))
+    rng = generator(x.device, options.seed + 1)
     method.eval()
-    with products(settings["precision"], x.device):
-        losses = [method(x[rows], rng) for rows in held[: len(held) // size * size].split(size)]
+    with matmul_precision(options.precision, x.device):
+        losses = [method(x[rows], rng) for rows in held_out[: len(held_out) // size * size].split(size)]
     return float(torch.stack(losses).float().mean())
 
 
-def alike(x: Sequences) -> bool:
-    """Return whether every event is the same in all columns but `time`; a missing `gap` is like any other.
+def all_equal(x: Sequences) -> bool:
+    """Return whether all events are equal in all columns but `time`; a missing `gap` equals any other.
 
     Example:
         >>> gap = torch.tensor([float("nan"), 2.0, float("nan")])
         >>> x = Sequences({"code": torch.tensor([5, 5, 5]), "gap": gap}, torch.tensor([0, 2]), torch.tensor([2, 1]))
-        >>> alike(x), alike(Sequences({"code": torch.tensor([5, 5, 4])}, x.starts, x.lengths))
+        >>> all_equal(x), all_equal(Sequences({"code": torch.tensor([5, 5, 4])}, x.starts, x.lengths))
         (True, False)
     """
     index = x.flat()
-    for name, column in x.columns.items():  # the first one that varies ends it
+    for name, column in x.columns.items():  # stops at the first column that varies
         if name == "time":
             continue
         if not isinstance(column, Tensor):
@@ -111,7 +112,7 @@ def alike(x: Sequences) -> bool:
 
 
 def generator(device: torch.device, seed: int) -> torch.Generator:
-    """Return a generator on a device, seeded.
+    """Return a random generator on a device, with a seed.
 
     Example:
         >>> generator(torch.device("cpu"), 7).initial_seed()

@@ -1,8 +1,8 @@
-"""The state store: one sqlite file that holds what is remembered of every entity, and which batches made it so.
+"""The state store: one sqlite file with the states of all entities and the batches that led to them.
 
-A batch is one transaction: all of it is in the file, or nothing. Versions are only added: an entity points to its
-newest one, and a batch names the range of versions that it wrote, so that it can be answered again as it was answered
-first. What is *not* here: what a version's bytes mean, and how they are computed (`update`).
+A batch is one transaction: all of it is in the file, or nothing. Versions of a state are only added. An entity points
+to its newest version, and a batch names the range of versions that it wrote, so that its rows can be returned again.
+What the bytes of a version mean is in `entity_state`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,17 @@ from eventvec.errors import CheckpointError, DataError
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FORMAT = 1
-"""Version of the store; a newer one is refused."""
+"""The version of the store; newer ones are refused."""
 
-MARK = 0x65767374  # sqlite's application id: "evst"
-ROWS = 2**14  # entities that are in memory at a time
-WAIT = 600.0  # seconds for another process to finish its batch
+MARK = 0x65767374
+"""The application id in the header of the file: the letters evst."""
+
+ROWS = 2**14
+"""The number of entities that are in memory at a time."""
+
+WAIT = 600.0
+"""The seconds that a process waits for another one that is writing."""
+
 TABLES = """
     PRAGMA page_size = 8192; PRAGMA journal_mode = WAL;
     BEGIN;
@@ -49,10 +55,24 @@ TABLES = """
 """
 OUTSIDE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
            sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM}  # fmt: skip
+"""Errors whose cause is outside the file, such as a full disk."""
+
+RESTORE = "restore a copy, or build a new store from the whole history"
 
 
 class Batch(NamedTuple):
-    """A batch that was applied: its versions are ``first … first + rows``; `kept` says that all of them still are."""
+    """A batch that was applied.
+
+    Args:
+        number: Its number.
+        fingerprint: The fingerprint of its content.
+        applied: When it was applied, in UTC.
+        first: The first of the versions that it wrote.
+        rows: The number of these versions.
+        new: The number of entities that were new to the store.
+        late: The number of late events.
+        kept: Whether its versions have not been pruned.
+    """
 
     number: int
     fingerprint: str
@@ -65,7 +85,14 @@ class Batch(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of some entities, `(n,)` each: `version` is -1, and the rest 0, where there is nothing."""
+    """Facts about entities, `(n,)` each; for an entity that the store does not have, `version` is -1 and the rest 0.
+
+    Args:
+        version: The newest version of the state.
+        events: The number of events that the state has seen.
+        dropped: The number of late events that were dropped.
+        last_time: The time of the last event that the state has seen.
+    """
 
     version: Array
     events: Array
@@ -75,11 +102,11 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True)
 class Store:
-    """An open store; `writing` makes what is done inside it one transaction.
+    """An open store.
 
     Args:
-        path: the file, for messages.
-        db: the connection.
+        path: The file, for messages.
+        db: The connection.
     """
 
     path: Path
@@ -87,7 +114,10 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold the only right to write until the block ends; what it did is then on the disk, or undone on an error."""
+        """Make the block one transaction: no other process writes meanwhile, and an error undoes it.
+
+        When the block has ended, its changes are on the disk.
+        """
         self.db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -97,8 +127,8 @@ class Store:
                 self.db.execute("ROLLBACK")
             raise
 
-    def known(self, name: str | None, fingerprint: str) -> Batch | None:
-        """Return the batch of a name or, without one, the latest of a content; None if there is none."""
+    def batch(self, name: str | None, fingerprint: str) -> Batch | None:
+        """Return the batch of a name, or without a name the latest batch of a content; None if there is none."""
         column, value = ("fingerprint", fingerprint) if name is None else ("name", name)
         row = self.db.execute(
             "SELECT number, fingerprint, applied, first, rows, new, late, kept FROM batches "
@@ -108,30 +138,35 @@ class Store:
         return None if row is None else Batch(*row)
 
     def facts(self, keys: Sequence[str], kind: np.dtype[Any]) -> Facts:
-        """Return what is known of entities, in the order of their keys; times in the type `kind`."""
+        """Return the facts about entities, in the order of their keys; times have the type `kind`."""
         n = len(keys)
-        found = Facts(np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, kind))
+        facts = Facts(np.full(n, -1), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, kind))
         for start in range(0, n, ROWS):
             part = keys[start : start + ROWS]
             rows = self._joined(enumerate(part, start), "key", "place, version, events, dropped, last_time", "entities")
             if rows:
                 places, *columns = zip(*rows, strict=True)
-                for values, column in zip(found, columns, strict=True):
+                for values, column in zip(facts, columns, strict=True):
                     values[list(places)] = column
-        return found
+        return facts
 
     def states(self, versions: Array) -> list[bytes]:
         """Return the bytes of versions.
 
         Raises:
-            CheckpointError: some are absent, or are not what was written.
+            CheckpointError: If some are absent, or are not what was written.
         """
         rows = self._joined(enumerate(versions.tolist()), "version", "state, digest", "versions")
         return self._checked([row[0] for row in rows], [row[1] for row in rows], len(versions))
 
     def written(self, batch: Batch, start: int) -> tuple[Array, Array, list[Any], list[bytes]]:
-        """Return the versions that a batch wrote from its row `start`, up to `ROWS` of them: the row of each, counts of
-        events, last times and bytes. Entities that were forgotten since have none."""
+        """Return up to `ROWS` of the versions that a batch wrote, from its row `start` on.
+
+        Versions of entities that were deleted since are absent.
+
+        Returns:
+            The row of each version in the batch, the numbers of events, the last times and the bytes.
+        """
         first = batch.first + start
         rows = self.db.execute(
             "SELECT version, events, last_time, state, digest FROM versions WHERE version BETWEEN ? AND ?",
@@ -141,13 +176,13 @@ class Store:
         places = np.array(versions, np.int64) - batch.first
         return places, np.array(events, np.int64), list(times), self._checked(states, digests, len(rows))
 
-    def first(self) -> int:
-        """Return the first version of the next batch; numbers are never given twice."""
+    def next_version(self) -> int:
+        """Return the first version of the next batch; no number is used twice."""
         row = self.db.execute("SELECT first + rows FROM batches ORDER BY number DESC LIMIT 1").fetchone()
         return row[0] if row else 0
 
     def add(self, first: int, keys: Sequence[str], before: Facts, now: Facts, states: list[bytes]) -> None:
-        """Write a version of each entity, numbered from `first`, that takes the place of the one `before`."""
+        """Write a version of each entity, numbered from `first`, that replaces the one in `before`."""
         numbers = range(first, first + len(keys))
         old = [None if version < 0 else version for version in before.version.tolist()]
         events, dropped, times = now.events.tolist(), now.dropped.tolist(), now.last_time.tolist()
@@ -159,16 +194,16 @@ class Store:
         many("INSERT INTO replaced VALUES (?)", ((version,) for version in old if version is not None))
 
     def finish(self, name: str | None, fingerprint: str, first: int, rows: int, new: int, late: int) -> Batch:
-        """Write down that a batch was applied, and return it."""
-        applied = self.db.execute(
+        """Record that a batch was applied, and return it."""
+        number, applied = self.db.execute(
             "INSERT INTO batches (name, fingerprint, applied, first, rows, new, late, kept) "
             "VALUES (?, ?, datetime('now'), ?, ?, ?, ?, 1) RETURNING number, applied",
             (name, fingerprint, first, rows, new, late),
         ).fetchone()
-        return Batch(applied[0], fingerprint, applied[1], first, rows, new, late, True)
+        return Batch(number, fingerprint, applied, first, rows, new, late, True)
 
     def prune(self, newest: Batch, keep: int) -> None:
-        """Delete the versions of all but the last batches, as far as newer ones have taken their place."""
+        """Delete the versions of all but the last `keep` batches, where newer ones have replaced them."""
         limit = newest.number - keep
         row = self.db.execute("SELECT first FROM batches WHERE number = ?", (limit + 1,)).fetchone()
         if row:
@@ -179,49 +214,54 @@ class Store:
             self.db.execute("UPDATE batches SET kept = 0 WHERE number <= ? AND kept", (limit,))
 
     def forget(self, key: str) -> bool:
-        """Delete every version of an entity and overwrite what it left in the file; return whether there was one."""
+        """Return whether the store had an entity, after deleting all its versions and overwriting their bytes."""
         with self.writing():
             chain = """WITH RECURSIVE chain (version) AS (
                 SELECT version FROM entities WHERE key = ?
                 UNION ALL SELECT before FROM versions JOIN chain USING (version) WHERE before IS NOT NULL)"""
-            for table in ("replaced", "versions"):  # versions last: the chain runs through them
+            for table in ("replaced", "versions"):  # versions last, because the chain consists of them
                 self.db.execute(f"{chain} DELETE FROM {table} WHERE version IN (SELECT version FROM chain)", (key,))
-            found = self.db.execute("DELETE FROM entities WHERE key = ?", (key,)).rowcount
-        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log still held it
-        return bool(found)
+            n_deleted = self.db.execute("DELETE FROM entities WHERE key = ?", (key,)).rowcount
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log has a copy of the bytes
+        return bool(n_deleted)
 
-    def _joined(self, asked: Iterable[tuple[int, Any]], name: str, wanted: str, table: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a table that numbered values name, in the order of the numbers."""
-        self.db.execute("DELETE FROM temp.asked")
-        self.db.executemany("INSERT INTO temp.asked VALUES (?, ?)", asked)
-        query = f"SELECT {wanted} FROM temp.asked CROSS JOIN {table} ON {table}.{name} = asked.value ORDER BY place"
+    def _joined(self, values: Iterable[tuple[int, Any]], name: str, columns: str, table: str) -> list[tuple[Any, ...]]:
+        """Return columns of the rows of a table whose column `name` has one of the values.
+
+        Args:
+            values: Each value after its place; the rows are returned in order of these places.
+            name: The column that is compared.
+            columns: The columns to return, in SQL.
+            table: The table.
+        """
+        self.db.execute("DELETE FROM temp.lookup")
+        self.db.executemany("INSERT INTO temp.lookup VALUES (?, ?)", values)
+        query = f"SELECT {columns} FROM temp.lookup CROSS JOIN {table} ON {table}.{name} = lookup.value ORDER BY place"
         return self.db.execute(query).fetchall()
 
-    def _checked(self, states: Sequence[bytes], digests: Sequence[int], wanted: int) -> list[bytes]:
-        if len(states) != wanted or list(map(zlib.crc32, states)) != list(digests):
+    def _checked(self, states: Sequence[bytes], digests: Sequence[int], count: int) -> list[bytes]:
+        """Return states whose number and checksums are right."""
+        if len(states) != count or list(map(zlib.crc32, states)) != list(digests):
             raise CheckpointError(f"{self.path} is damaged: states are absent or not what was written; {RESTORE}")
         return list(states)
 
 
-RESTORE = "restore a copy, or build a new store from the whole history"
-
-
 @contextmanager
 def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
-    """Yield the store of a run, which is made, readable by its owner only, if it is missing.
+    """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
     Args:
-        path: the file.
-        run: the run's id.
-        kind: what the store remembers of an entity; None takes what there is, and makes no store.
+        path: The file.
+        run: The run's id.
+        kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
 
     Raises:
-        CheckpointError: the file is of another run, kind or newer format, or damaged, or cannot be used now.
+        CheckpointError: If the file is of another run, kind or newer format, or damaged, or cannot be used now.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with opened(f"{folder}/state.db", "3f2a", "state") as store, store.writing():
-        ...         store.add(store.first(), ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
+        ...         store.add(0, ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
         ...     with opened(f"{folder}/state.db", "3f2a", "state") as store:
         ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
         array([ 0, 99])
@@ -235,7 +275,7 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
         with closing(_connect(path)) as db:
             store = Store(path, db)
             _check(store, run, kind)
-            db.execute("CREATE TABLE temp.asked (place INTEGER PRIMARY KEY, value)")
+            db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
             yield store
     except sqlite3.Error as error:
         raise CheckpointError(_sentence(path, error)) from error
@@ -244,7 +284,7 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
     try:
-        # FULL: what is committed survives a power cut. Deleted states are overwritten, keys never reach other files.
+        # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
         for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):
             db.execute(f"PRAGMA {setting}")
     except BaseException:
@@ -254,9 +294,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _create(path: Path, run: str, kind: str) -> None:
-    """Make an empty store under another name and link it to its own, so that of two processes one is first."""
+    """Create an empty store under a draft name and link it to its path, so that two processes create only one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")  # mode 0600, -wal too
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")  # mode 0600, as -wal
     os.close(handle)
     try:
         with closing(sqlite3.connect(name, isolation_level=None)) as db:
@@ -269,27 +309,30 @@ def _create(path: Path, run: str, kind: str) -> None:
 
 
 def _check(store: Store, run: str, kind: str | None) -> None:
+    """Raise an error if a file is no store of the run and the kind."""
     path, db = store.path, store.db
     mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if mark != MARK:
-        raise CheckpointError(f"{path} is no state store; accepted: a file that `eventvec update` made, or a new name")
+        raise CheckpointError(f"{path} is no state store; accepted: a file that `eventvec update` wrote, or a new name")
     if version > FORMAT:
         raise CheckpointError(f"{path} has format {version}; this eventvec reads up to {FORMAT}: upgrade eventvec")
     meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
     if not {"run", "kind"} <= meta.keys():
-        raise CheckpointError(f"{path} is damaged: it does not say whose states it holds; {RESTORE}")
+        raise CheckpointError(f"{path} is damaged: it does not name the run of its states; {RESTORE}")
     if meta["run"] != run:
         raise CheckpointError(
-            f"{path} holds states of run {meta['run']}, not of run {run}, whose states mean something else; "
+            f"{path} must hold states of run {run}, got those of run {meta['run']}, which this run cannot read; "
             "build a new store from the whole history: give --state a new name and all events as the first batch"
         )
     if kind is not None and meta["kind"] != kind:
         raise CheckpointError(
-            f"{path} holds the {meta['kind']} of each entity, asked is for the {kind}; use a new name"
+            f"{path} must hold the {kind} of each entity, got the {meta['kind']}; give --state a new name, or recent= "
+            "(--recent) as for the first batch"
         )
 
 
 def _sentence(path: Path, error: sqlite3.Error) -> str:
+    """Return the message for an error of sqlite."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"another process has been writing to {path} for {WAIT:.0f} seconds; run again when it is done"
@@ -299,16 +342,16 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
 
 
 def forget(state: Path | str, key: str, run: str) -> None:
-    """Delete an entity from a store: its state, and its rows in every batch that would be answered again.
+    """Delete an entity from a store: its state, and its rows in every batch that can be given again.
 
     Args:
-        state: the store.
-        key: the entity's key as text: digits of a whole number, a UUID as 8-4-4-4-12 lower-case digits.
-        run: the run's id.
+        state: The store.
+        key: The entity's key as text: digits of a whole number, a UUID as 8-4-4-4-12 lower-case digits.
+        run: The run's id.
 
     Raises:
-        CheckpointError: the store is absent, damaged, or of another run.
-        DataError: the store does not know the entity.
+        CheckpointError: If the store is absent, damaged, or of another run.
+        DataError: If the store does not have the entity.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -318,4 +361,4 @@ def forget(state: Path | str, key: str, run: str) -> None:
     """
     with opened(state, run, None) as store:
         if not store.forget(key):
-            raise DataError(f"{state} knows no entity of that key; write whole numbers in digits, UUIDs in lower case")
+            raise DataError(f"{state} has no entity of that key; write whole numbers in digits, UUIDs in lower case")

@@ -1,18 +1,33 @@
-"""View samplers: which events of a batch a method looks at, drawn for all rows at once.
+"""View samplers: which events of a batch a method sees, drawn for all rows at once.
 
-A sampler is a frozen dataclass that is called: ``(batch, rng) -> (views, source)``, where `source[i]` is the row that
-view i was cut from, so that equal sources are positive pairs. Each has `usable(x)`, which says of which rows it can
-draw. The generator must live on the device of the batch. What is *not* here: pairs of windows (`pairs`), losses,
-encoders, any state.
+A sampler is a frozen dataclass that is called as ``sampler(batch, rng) -> (views, source)``. `source[i]` is the row
+that view i was cut from, so equal sources are positive pairs. `usable(x)` marks the rows that the sampler can draw
+from. The random generator must be on the device of the batch.
+
+::
+
+    windows        slices, segments and time windows: no event is copied
+    samples        subsets and orders of a row's events: events are copied
+    window_pairs   pairs of windows over distinct times, with a label per pair
+    part_pairs     pairs of the two parts of a slice, with a label per pair
+    processes      stochastic processes, which draw new events
+    cuts           cuts without randomness: at a time, after the first event, at a window's edge
+    ties           the distinct times of a row, and windows over them
+    sizes          sizes of slices, windows, embeddings and batches that follow from the data
+    draws          the random numbers that samplers share
+
+No sampler has state.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventvec.views.cuts import as_of, hold_out, restart_gap
-from eventvec.views.distinct_times import during, moments
-from eventvec.views.draws import at_least, integers
+from eventvec.views.part_pairs import NextPairs, SwappedPairs
+from eventvec.views.processes import PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
 from eventvec.views.samples import Altered, DisjointSamples, RandomSamples, ShuffledParts, Views, of_every_row, several
+from eventvec.views.ties import distinct_times, during
+from eventvec.views.window_pairs import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 VIEWS: Mapping[str, Callable[..., Any]] = {
@@ -25,26 +40,49 @@ VIEWS: Mapping[str, Callable[..., Any]] = {
     "shuffled_parts": ShuffledParts,
     "time_windows": TimeWindows,
 }
-"""One name per sampler, as a configuration names it."""
+"""The view samplers by their names in a configuration."""
+
+PAIRS: Mapping[str, Callable[..., Any]] = {
+    "biased_order_pairs": BiasedOrderPairs,
+    "entity_pairs": EntityPairs,
+    "next_pairs": NextPairs,
+    "order_pairs": OrderPairs,
+    "permutation_pairs": PermutationPairs,
+    "swapped_pairs": SwappedPairs,
+}
+"""The pair samplers by their names in a configuration."""
 
 __all__ = [
+    "PAIRS",
+    "PROCESSES",
     "VIEWS",
     "Altered",
+    "BiasedOrderPairs",
     "DisjointSamples",
     "DisjointSegments",
+    "EntityPairs",
+    "NextPairs",
+    "OrderPairs",
+    "PermutationPairs",
+    "Process",
     "RandomSamples",
     "RandomSlices",
     "RejectionSlices",
     "ShuffledParts",
+    "Sinusoids",
+    "Snooker",
+    "SwappedPairs",
     "TimeWindows",
     "Views",
+    "Windowed",
     "as_of",
-    "at_least",
+    "distinct_times",
+    "draw",
     "during",
     "hold_out",
-    "integers",
-    "moments",
     "of_every_row",
     "restart_gap",
     "several",
+    "sinusoids",
+    "snooker",
 ]

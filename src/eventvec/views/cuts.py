@@ -1,4 +1,4 @@
-"""Cuts that are not drawn: at a time, behind the first event, at a window's edge."""
+"""Cuts without randomness: at a time, after the first event, at a window's edge."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from eventvec.sequences import Sequences, searchsorted
 
 
 def as_of(x: Sequences, time: Tensor) -> Sequences:
-    """Return each row's events strictly before a time of its own; no event is copied.
+    """Return each row's events strictly before a time; no event is copied.
 
     Args:
-        x: rows whose column `time` rises within a row.
-        time: `(n,)` or a single value, in the unit of that column.
+        x: Rows whose column `time` is non-decreasing within each row.
+        time: `(n,)` one time per row, or a single one, in the unit of the column.
 
     Example:
         >>> x = Sequences({"time": torch.tensor([1, 3, 5, 2, 9])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
@@ -29,13 +29,13 @@ def as_of(x: Sequences, time: Tensor) -> Sequences:
 def hold_out(x: Sequences) -> Sequences:
     """Return each row without its first event, whose `x` and `y` become the static values `x*` and `y*`.
 
-    The target of a targeted method; no event of the context is copied.
+    Targeted methods predict this event from the others. No event is copied.
 
     Args:
-        x: rows with columns `x` and `y` and at least one event each.
+        x: Rows with columns `x` and `y` and at least one event each.
 
     Raises:
-        DataError: a column is absent.
+        DataError: If one of the columns is absent.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([1, 2, 3]), "y": torch.tensor([7.0, 8.0, 9.0])},
@@ -45,8 +45,8 @@ def hold_out(x: Sequences) -> Sequences:
         ([2, 3], [1], [7.0])
     """
     if not {"x", "y"} <= set(x.columns):
-        found = ", ".join(sorted(x.columns)) or "none"
-        raise DataError(f"a target is held out of the columns x and y; found {found}; draw them: processes.draw")
+        columns = ", ".join(sorted(x.columns)) or "no column"
+        raise DataError(f"a target needs the columns x and y, found {columns}; processes.draw draws events with both")
     context = x.slice(torch.arange(len(x), device=x.device), torch.ones_like(x.lengths), x.lengths - 1)
     target = {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
     return replace(context, static={**x.static, **target})
@@ -55,7 +55,8 @@ def hold_out(x: Sequences) -> Sequences:
 def restart_gap(x: Sequences) -> Sequences:
     """Return the same rows with `gap` missing at each row's first event, as if its history began there.
 
-    Events are copied, since windows that overlap would disagree. Without a column `gap` the rows come back as they are.
+    Events are copied, because the first event of one window may be inside another. Without a column `gap`, the rows
+    are returned as they are.
 
     Example:
         >>> x = Sequences({"gap": torch.tensor([1.0, 2.0, 3.0])}, torch.tensor([0, 1]), torch.tensor([2, 2]))
@@ -64,6 +65,6 @@ def restart_gap(x: Sequences) -> Sequences:
     """
     if "gap" not in x.columns:
         return x
-    own = x.take(x.flat(), x.lengths)
-    gap = own.values("gap").masked_fill(own.steps() == 0, float("nan"))
-    return replace(own, columns={**own.columns, "gap": gap})
+    copied = x.take(x.flat(), x.lengths)
+    gap = copied.values("gap").masked_fill(copied.steps() == 0, float("nan"))
+    return replace(copied, columns={**copied.columns, "gap": gap})

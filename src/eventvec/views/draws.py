@@ -1,4 +1,4 @@
-"""What samplers draw with: numbers below bounds, lengths, sets and orders, for all rows at once."""
+"""Random integers, lengths, subsets and orders, drawn for all rows at once; checks of the options of samplers."""
 
 from __future__ import annotations
 
@@ -9,41 +9,54 @@ from eventvec.errors import ConfigError
 
 
 def integers(high: Tensor, rng: torch.Generator) -> Tensor:
-    """Return integers uniform on `{0, …, high - 1}`, each with its own bound; 0 where the bound is below 1."""
+    """Return integers uniform on `{0, …, high - 1}`, one for each bound; 0 where the bound is below 1."""
     uniform = torch.rand(high.shape, generator=rng, device=high.device, dtype=torch.float64)
     return (uniform * high).long().clamp(min=0)
 
 
-def slice_lengths(room: Tensor, shortest: int, longest: int, rng: torch.Generator) -> Tensor:
-    """Return lengths uniform on `{shortest, …, longest}`, where there is room for as many events."""
-    low, high = room.clamp(max=shortest), room.clamp(max=longest)
+def coins(count: int, rng: torch.Generator) -> Tensor:
+    """Return `(count,)` bool, each true with probability 0.5."""
+    return torch.rand(count, generator=rng, device=rng.device) < 0.5
+
+
+def slice_lengths(lengths: Tensor, shortest: int, longest: int, rng: torch.Generator) -> Tensor:
+    """Return lengths uniform on `{shortest, …, min(longest, T)}` for rows of T events, or T where T is shorter."""
+    low, high = lengths.clamp(max=shortest), lengths.clamp(max=longest)
     return low + integers(high - low + 1, rng)
 
 
-def some(lengths: Tensor, keep: Tensor, rng: torch.Generator) -> Tensor:
-    """Return `(total,)` bool over the events of rows of these lengths: true for `keep` random ones of each row."""
+def subset_mask(lengths: Tensor, size: Tensor, rng: torch.Generator) -> Tensor:
+    """Return `(total,)` bool over the events of rows of these lengths: true for `size` random events of each row."""
     total = int(lengths.sum())
     row = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths, output_size=total)
     first = lengths.cumsum(0) - lengths
-    order = shuffled(row, rng)
+    order = shuffled_order(row, rng)
     rank = torch.arange(total, device=lengths.device)
-    return torch.zeros_like(row, dtype=torch.bool).index_copy(0, order, rank < (first + keep)[row])
+    return torch.zeros_like(row, dtype=torch.bool).index_copy(0, order, rank < (first + size)[row])
 
 
-def shuffled(row: Tensor, rng: torch.Generator) -> Tensor:
-    """Return positions of events in random order inside rows, which stay where they are; `row` rises."""
+def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:
+    """Return `(total,)` positions of events, in random order within each row; `row` must be non-decreasing."""
     half = torch.rand(len(row), generator=rng, device=row.device, dtype=torch.float64) / 2  # never rounds to 1
-    return (row + half).view(torch.int64).argsort()  # the same order, as bits: integers are sorted by radix
+    return (row + half).view(torch.int64).argsort()  # bits sort as the numbers do, and integers by a radix sort
 
 
 def at_least(name: str, value: int, least: int) -> None:
-    """Raise if an option is below its least value."""
+    """Check that an option is not below its minimum.
+
+    Raises:
+        ConfigError: If it is.
+    """
     if value < least:
-        raise ConfigError(f"{name} is {value}; at least {least} is needed")
+        raise ConfigError(f"{name} must be at least {least}, got {value}")
 
 
-def bounds(shortest: int, longest: int) -> None:
-    """Raise if there is no length between the two."""
+def check_bounds(shortest: int, longest: int) -> None:
+    """Check that there is a length between the two, and that it is at least 1.
+
+    Raises:
+        ConfigError: If there is none.
+    """
     at_least("shortest", shortest, 1)
     if longest < shortest:
-        raise ConfigError(f"longest is {longest}, below shortest, which is {shortest}")
+        raise ConfigError(f"longest must be at least shortest, got longest {longest} and shortest {shortest}")

@@ -1,8 +1,8 @@
-"""Stochastic processes: rows hold a realisation's parameters only, and its events are drawn afresh at every look.
+"""Stochastic processes: each row holds the parameters of a realisation, and each call draws new events from it.
 
-A process is a view sampler: ``(batch, rng) -> (views, source)``, where the views have new columns `x`, the covariate,
-and `y`, the observation. `sinusoids` and `snooker` give data sets of realisations, which feed `fit` like any other;
-`draw` gives a data set with events, to embed. The generator must live on the device of the batch.
+A process is a view sampler: ``process(batch, rng) -> (views, source)``. Its views have new columns `x`, the covariate,
+and `y`, the observation. `sinusoids` and `snooker` return data sets of realisations to train on; `draw` returns a data
+set with events to embed. The random generator must be on the device of the batch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from eventvec.dataset import Dataset, static_values
 from eventvec.errors import ConfigError
 from eventvec.schema import Numeric, Schema, Static, Vector
 from eventvec.sequences import Sequences
+from eventvec.views.draws import at_least
 
 PERIOD = 8.0
 RADIUS, SPEED = 0.15, 0.4
@@ -31,15 +32,18 @@ Process = Callable[[Sequences, torch.Generator], tuple[Sequences, Tensor]]
 
 @dataclass(frozen=True)
 class Sinusoids:
-    """Noisy looks at `F(x) = α sin(2πx/8 + φ)`, at uniform places (Mathieu et al. 2021, Section 5.1).
+    """Noisy observations of `F(x) = α sin(2πx/8 + φ)` (Mathieu et al. 2021, Section 5.1).
 
-    An observation is F(x) or F(x) + noise, with equal chance; x is uniform on [-5, 5). Static parameters: `amplitude`
-    α and `phase` φ.
+    An observation is F(x) or F(x) + σ, with equal probability; x is uniform on [-5, 5). The static parameters are
+    `amplitude`, α, and `phase`, φ.
 
     Args:
-        count: views per row.
-        length: events per view, at least 2, of which a targeted method holds one out.
-        noise: distance between the two modes, σ.
+        count: Views per row, at least 1.
+        length: Events per view, at least 2; a targeted method holds one of them out.
+        noise: Distance σ between the two modes, at least 0.
+
+    Raises:
+        ConfigError: If an option is below its minimum.
 
     Example:
         >>> x = sinusoids(4).sequences
@@ -53,36 +57,40 @@ class Sinusoids:
     noise: float = 2.0
 
     def __post_init__(self) -> None:
-        _refuse(self.count, self.length)
+        at_least("count", self.count, 1)
+        at_least("length", self.length, 2)
         if self.noise < 0:
-            raise ConfigError(f"noise is {self.noise}; it must not be negative")
+            raise ConfigError(f"noise must be at least 0, got {self.noise}")
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows that have both parameters."""
+        """Return `(n,)` bool: true for rows with both parameters."""
         return ~torch.stack([_static(x, name) for name in ("amplitude", "phase")]).isnan().any(0)
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        views, source = _windows(batch, self.count, self.length)
+        views, source = _undrawn(batch, self.count, self.length)
         row = source.repeat_interleave(self.length)
         x = 10 * _uniform(row, rng) - 5
         amplitude, phase = (_static(batch, name)[row] for name in ("amplitude", "phase"))
         clean = amplitude * (x * (2 * math.pi / PERIOD) + phase).sin()
-        coin = _uniform(row, rng) < 0.5
-        return replace(views, columns={"x": x[:, None], "y": (clean + self.noise * coin)[:, None]}), source
+        upper = _uniform(row, rng) < 0.5
+        return replace(views, columns={"x": x[:, None], "y": (clean + self.noise * upper)[:, None]}), source
 
 
 @dataclass(frozen=True)
 class Snooker:
-    """Pictures of two balls that fly through a box, at uniform times in [0, 1) (Mathieu et al. 2021, Section 5.3).
+    """Pictures of two balls moving in a box, at uniform times in [0, 1) (Mathieu et al. 2021, Section 5.3).
 
-    Balls of radius 0.15 bounce off the walls of the unit box and pass through each other. A picture is 28 by 28, in
-    colour: the mean of two pictures with one ball each. Static parameters: `start (n, 4)` and `velocity (n, 4)`, the
-    first ball's two coordinates and then the second's.
+    Balls of radius 0.15 bounce off the walls of the unit box and pass through each other. A picture has three colours
+    and 28 by 28 pixels; it is the mean of two pictures with one ball each. The static parameters are `start (n, 4)` and
+    `velocity (n, 4)`, the two coordinates of the first ball and then those of the second.
 
     Args:
-        count: views per row.
-        length: events per view, at least 2, of which a targeted method holds one out.
+        count: Views per row, at least 1.
+        length: Events per view, at least 2; a targeted method holds one of them out.
+
+    Raises:
+        ConfigError: If an option is below its minimum.
 
     Example:
         >>> x = snooker(3).sequences
@@ -95,41 +103,42 @@ class Snooker:
     length: int = 6
 
     def __post_init__(self) -> None:
-        _refuse(self.count, self.length)
+        at_least("count", self.count, 1)
+        at_least("length", self.length, 2)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows that have both parameters."""
+        """Return `(n,)` bool: true for rows with both parameters."""
         return ~torch.cat([_static(x, name) for name in ("start", "velocity")], 1).isnan().any(1)
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        views, source = _windows(batch, self.count, self.length)
+        views, source = _undrawn(batch, self.count, self.length)
         row = source.repeat_interleave(self.length)
         time = _uniform(row, rng)
         return replace(views, columns={"x": time[:, None], "y": self.pictures(self.places(batch[row], time))}), source
 
     def places(self, x: Sequences, time: Tensor) -> Tensor:
-        """Return `(n, 2, 2)` the centre of each ball, as ball and coordinate, in [0.15, 0.85], at times `(n,)`.
+        """Return `(n, 2, 2)` the centre of each ball, by ball and coordinate, in [0.15, 0.85], at times `(n,)`.
 
-        The straight path is folded at the walls; a start outside them is folded in.
+        The straight path is reflected at the walls; a start outside them is reflected inwards.
         """
         start, velocity = (_static(x, name).view(-1, 2, 2) for name in ("start", "velocity"))
-        room = 1 - 2 * RADIUS
+        width = 1 - 2 * RADIUS
         path = start - RADIUS + velocity * time[:, None, None]
-        turns = (path / room).floor()
-        along = path - room * turns
-        return RADIUS + torch.where(turns % 2 == 0, along, room - along)
+        reflections = (path / width).floor()
+        remainder = path - width * reflections
+        return RADIUS + torch.where(reflections % 2 == 0, remainder, width - remainder)
 
     def pictures(self, places: Tensor) -> Tensor:
         """Return `(n, 3, 28, 28)` pictures, values in [0, 1], of balls at `places (n, 2, 2)`.
 
-        The last two axes are the first coordinate and the second; a pixel belongs to a ball if its place does.
+        The last two axes are the two coordinates; a pixel belongs to a ball if its centre is inside.
         """
         grid = torch.linspace(0, 1, PIXELS, device=places.device)
-        along = (grid - places[..., None]).square()  # (n, ball, coordinate, pixel)
-        inside = along[:, :, 0, :, None] + along[:, :, 1, None, :] < RADIUS**2  # (n, ball, pixel, pixel)
-        darker = 1 - torch.tensor(COLOURS, device=places.device)  # (ball, colour), what a ball takes from white
-        return 1 - torch.einsum("nbij,bc->ncij", inside.float(), darker) / 2
+        squared = (grid - places[..., None]).square()  # (n, ball, coordinate, pixel)
+        inside = squared[:, :, 0, :, None] + squared[:, :, 1, None, :] < RADIUS**2  # (n, ball, pixel, pixel)
+        absorbed = 1 - torch.tensor(COLOURS, device=places.device)  # (ball, colour), what a ball takes from white
+        return 1 - torch.einsum("nbij,bc->ncij", inside.float(), absorbed) / 2
 
     def overlap(self, x: Sequences, time: Tensor) -> Tensor:
         """Return `(n,)` bool: whether the balls of each row overlap at times `(n,)`."""
@@ -138,15 +147,15 @@ class Snooker:
 
 
 PROCESSES: Mapping[str, Callable[..., Any]] = {"sinusoids": Sinusoids, "snooker": Snooker}
-"""One name per process, as a configuration names it."""
+"""The processes by their names in a configuration."""
 
 
 def sinusoids(n: int, seed: int = 0) -> Dataset:
-    """Return random functions, of which only the parameters are known: amplitude in [0.5, 2), phase in [0, π).
+    """Return random functions by their parameters, without events: amplitude in [0.5, 2) and phase in [0, π), uniform.
 
     Args:
-        n: functions.
-        seed: of the parameters.
+        n: Number of functions.
+        seed: Seed of the parameters.
 
     Example:
         >>> sinusoids(22_000)
@@ -161,14 +170,14 @@ def sinusoids(n: int, seed: int = 0) -> Dataset:
 
 
 def snooker(n: int, seed: int = 0) -> Dataset:
-    """Return pairs of flying balls, of which only start and velocity are known.
+    """Return pairs of moving balls by their start and velocity, without events.
 
-    Starts are uniform in the box, directions those of points uniform in a square (so not isotropic), the speed is 0.4
-    boxes per unit of time, as in the public code.
+    As in the public code, starts are uniform in the box, directions are those of points that are uniform in a square
+    (so not isotropic), and the speed is 0.4 box widths per unit of time.
 
     Args:
-        n: pairs.
-        seed: of the parameters.
+        n: Number of pairs.
+        seed: Seed of the parameters.
 
     Example:
         >>> speed = snooker(3).sequences.static["velocity"].view(3, 2, 2).norm(dim=-1)
@@ -185,15 +194,15 @@ def snooker(n: int, seed: int = 0) -> Dataset:
 
 
 def draw(data: Dataset, process: Process, seed: int) -> Dataset:
-    """Return the same realisations with events of their own, drawn once, so that they can be embedded.
+    """Return the same realisations with events, drawn once, so that they can be embedded.
 
     Args:
-        data: realisations.
-        process: draws one view per row.
-        seed: of the draw.
+        data: The realisations.
+        process: A process that draws one view per row.
+        seed: Seed of the events.
 
     Raises:
-        ConfigError: the process draws more than one view per row.
+        ConfigError: If the process draws more than one view per row.
 
     Example:
         >>> draw(sinusoids(3), Sinusoids(count=1, length=20), seed=1)
@@ -202,19 +211,19 @@ def draw(data: Dataset, process: Process, seed: int) -> Dataset:
     x = data.sequences
     views, _ = process(x, torch.Generator(x.device).manual_seed(seed))
     if len(views) != len(x):
-        raise ConfigError(f"the process draws {len(views)} views of {len(x)} rows; one of each is needed: count = 1")
+        raise ConfigError(f"process must draw one view per row (count = 1), got {len(views)} views of {len(x)} rows")
     return replace(data, sequences=views)
 
 
 def _realisations(key: str, static: dict[str, Tensor], fields: tuple[Static, ...]) -> Dataset:
-    """Return rows without events: keys count from 0, and what orders events is their covariate."""
-    none = torch.zeros(len(next(iter(static.values()))), dtype=torch.int64)
+    """Return rows without events, with keys from 0; the covariate stands for the time."""
+    zeros = torch.zeros(len(next(iter(static.values()))), dtype=torch.int64)
     schema = Schema(key, "x", "float", static=fields)
-    return Dataset(pa.array(range(len(none)), pa.int64()), Sequences({}, none, none, static), schema)
+    return Dataset(pa.array(range(len(zeros)), pa.int64()), Sequences({}, zeros, zeros, static), schema)
 
 
-def _windows(batch: Sequences, count: int, length: int) -> tuple[Sequences, Tensor]:
-    """Return `count` windows of each row on columns that have yet to be drawn, and their source."""
+def _undrawn(batch: Sequences, count: int, length: int) -> tuple[Sequences, Tensor]:
+    """Return `count` views of each row whose columns are yet to be drawn, and their source."""
     source = torch.arange(len(batch), device=batch.device).repeat_interleave(count)
     lengths = torch.full_like(source, length)
     return replace(batch[source], columns={}, starts=lengths.cumsum(0) - lengths, lengths=lengths), source
@@ -228,8 +237,3 @@ def _static(x: Sequences, name: str) -> Tensor:
     values = static_values(x, name)
     assert isinstance(values, Tensor)
     return values
-
-
-def _refuse(count: int, length: int) -> None:
-    if count < 1 or length < 2:
-        raise ConfigError(f"count is {count} and length is {length}; at least 1 view of 2 events is needed")

@@ -1,4 +1,4 @@
-"""Views that are no windows of a row: events left out, dealt out or out of order. Events are copied."""
+"""Views that are not windows of a row: random subsets, partitions and orders of its events. Events are copied."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
-from eventvec.views.draws import at_least, bounds, shuffled, slice_lengths, some
+from eventvec.views.draws import at_least, check_bounds, shuffled_order, slice_lengths, subset_mask
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 
 @dataclass(frozen=True)
 class RandomSamples:
-    """A fixed number of random sets of events of each row, in the order of time.
+    """A fixed number of random subsets of each row's events, in the order of time.
 
-    A number of events is drawn as `RandomSlices` draws a length, then as many events of the row, each set with
-    the same chance (Babaev et al. 2022, Table 1, "random samples", in the reading of the public code).
+    The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
+    al. 2022, Table 1, "random samples", as in the public code).
 
-    Relations: `RandomSlices` takes neighbours, so that what events follow one another is kept.
+    Relations: `RandomSlices` takes consecutive events, so it keeps which event follows which.
 
     Args:
-        count: samples per row, at least 2.
-        shortest: events in the smallest sample; rows of that length or less have only one sample and are not usable.
-        longest: events in the largest sample.
+        count: Samples per row, at least 2.
+        shortest: Events in the smallest sample, at least 1. Rows with no more events than that have only one sample and
+            are not usable.
+        longest: Events in the largest sample.
+
+    Raises:
+        ConfigError: If `count` is below 2, `shortest` below 1, or `longest` below `shortest`.
 
     Example:
         >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
@@ -41,31 +45,35 @@ class RandomSamples:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 2)
-        bounds(self.shortest, self.longest)
+        check_bounds(self.shortest, self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which more than one sample exists."""
+        """Return `(n,)` bool: true for rows with more than one possible sample."""
         return x.lengths > self.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
-        whole = batch[source]
-        length = slice_lengths(whole.lengths, self.shortest, self.longest, rng)
-        return whole.take(whole.flat()[some(whole.lengths, length, rng)], length), source
+        rows = batch[source]
+        size = slice_lengths(rows.lengths, self.shortest, self.longest, rng)
+        return rows.take(rows.flat()[subset_mask(rows.lengths, size, rng)], size), source
 
 
 @dataclass(frozen=True)
 class DisjointSamples:
-    """Each row's events dealt out to views: every event goes to one of them, whatever the others do.
+    """A random partition of each row's events: each event goes to one of the views, independently of the others.
 
-    Algorithm 2 of Babaev et al. 2022, though their text speaks of connected segments. Views are in the order of time;
-    those that got no event are left out. A row with one view has no positive pair but still serves as a negative.
+    This is Algorithm 2 of Babaev et al. 2022, although their text describes contiguous segments. The events of a view
+    are in the order of time, and views without events are left out. A row with one view has no positive pair but still
+    gives negatives.
 
-    Relations: `DisjointSegments` cuts, `ShuffledParts` deals out the same number to each.
+    Relations: `DisjointSegments` are contiguous; `ShuffledParts` are of nearly equal size.
 
     Args:
-        count: views per row, at least 2.
+        count: Views per row, at least 2.
+
+    Raises:
+        ConfigError: If `count` is below 2.
 
     Example:
         >>> x = Sequences({"code": torch.arange(6)}, torch.tensor([0]), torch.tensor([6]))
@@ -80,7 +88,7 @@ class DisjointSamples:
         at_least("count", self.count, 2)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows that can be dealt out to two views."""
+        """Return `(n,)` bool: true for rows of at least two events."""
         return x.lengths >= 2
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -88,23 +96,26 @@ class DisjointSamples:
         label = torch.randint(self.count, (batch.total,), generator=rng, device=batch.device)
         view = batch.rows() * self.count + label
         lengths = view.bincount(minlength=len(batch) * self.count)
-        filled = lengths.nonzero().squeeze(1)
-        source = filled // self.count
-        return batch[source].take(batch.flat()[view.argsort(stable=True)], lengths[filled]), source
+        nonempty = lengths.nonzero().squeeze(1)
+        source = nonempty // self.count
+        return batch[source].take(batch.flat()[view.argsort(stable=True)], lengths[nonempty]), source
 
 
 @dataclass(frozen=True)
 class ShuffledParts:
-    """A row's events in random order, dealt out to a number of views of nearly equal size.
+    """A random partition of each row into views of nearly equal size, with the events in random order.
 
-    For events without an order, such as looks at a random function (Mathieu et al. 2021, Section 3.1): two halves for
-    untargeted CReSP, of which the first is the smaller where the number is odd; one part, the row itself shuffled,
-    for targeted CReSP, which holds its first event out. Events are copied, since a window must be contiguous.
+    It is meant for events without an order, such as observations of a random function (Mathieu et al. 2021, Section
+    3.1). Untargeted CReSP takes two halves; the first is the smaller one where the number of events is odd. Targeted
+    CReSP takes one part, the whole row in random order, and holds out its first event.
 
-    Relations: the slices of `RandomSlices` keep the order and may overlap; a process draws events afresh.
+    Relations: the slices of `RandomSlices` keep the order and may overlap; a process draws new events.
 
     Args:
-        count: views per row, at least 1; rows with fewer events than that, or with one event, are not usable.
+        count: Views per row, at least 1. Rows with fewer events than that, or with one event, are not usable.
+
+    Raises:
+        ConfigError: If `count` is below 1.
 
     Example:
         >>> x = Sequences({"code": torch.arange(5)}, torch.tensor([0]), torch.tensor([5]))
@@ -119,36 +130,36 @@ class ShuffledParts:
         at_least("count", self.count, 1)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which every view gets an event, and one view two."""
+        """Return `(n,)` bool: true for rows with an event for each view, and with at least two events."""
         return x.lengths >= max(self.count, 2)
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        mixed = batch.take(batch.flat()[shuffled(batch.rows(), rng)], batch.lengths)
+        shuffled = batch.take(batch.flat()[shuffled_order(batch.rows(), rng)], batch.lengths)
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
         part = torch.arange(self.count, device=batch.device).repeat(len(batch))
-        low, high = (at * batch.lengths[source] // self.count for at in (part, part + 1))
-        return mixed.slice(source, low, high - low), source
+        begin, end = (index * batch.lengths[source] // self.count for index in (part, part + 1))
+        return shuffled.slice(source, begin, end - begin), source
 
 
 @dataclass(frozen=True)
 class Altered:
     """The views of another sampler with some events left out, in random order, or both.
 
-    Of a view of L events, ``⌊L (1 - dropout) + 1⌋`` random ones stay, L at most: the public code of Babaev et al. 2022
-    does so in every CoLES run, though the paper does not say it; at 0.01, views of up to 100 events lose none.
-    Shuffling too is inside each view, so that a slice still tells which events were near in time (there, for the Retail
-    data only). Events keep their own `gap`.
+    A view of L events keeps ``min(L, ⌊L (1 - dropout) + 1⌋)`` random ones. The public code of Babaev et al. 2022 does
+    this in every CoLES run, although the paper does not mention it; at 0.01, views of up to 100 events lose none.
+    Shuffling stays inside each view, so a slice still groups events that are near in time; the public code shuffles for
+    the Retail data only. Events keep the `gap` that they have in the row.
 
-    Relations: `RandomSamples` chooses from the whole row.
+    Relations: `RandomSamples` draws subsets of the whole row.
 
     Args:
-        views: the sampler.
-        dropout: share of events that are left out, in [0, 1).
-        shuffle: put the events of each view in random order.
+        views: The sampler whose views are altered.
+        dropout: Share of events that are left out, in [0, 1).
+        shuffle: Whether to put the events of each view in random order.
 
     Raises:
-        ConfigError: the dropout is out of range.
+        ConfigError: If `dropout` is not in [0, 1).
 
     Example:
         >>> x = Sequences({"code": torch.arange(20)}, torch.tensor([0]), torch.tensor([20]))
@@ -163,61 +174,61 @@ class Altered:
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}; at least 0 and less than 1 is accepted")
+            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows that the sampler can use."""
+        """Return `(n,)` bool: true for rows that the other sampler can use."""
         return self.views.usable(x)
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, source)`, as many views of each row as the sampler draws."""
-        cut, source = self.views(batch, rng)
+        """Return `(views, source)`, as many views of each row as the other sampler draws."""
+        views, source = self.views(batch, rng)
         if self.dropout:
-            keep = (cut.lengths.double() * (1 - self.dropout) + 1).long().minimum(cut.lengths)
-            cut = cut.take(cut.flat()[some(cut.lengths, keep, rng)], keep)
+            size = (views.lengths.double() * (1 - self.dropout) + 1).long().minimum(views.lengths)
+            views = views.take(views.flat()[subset_mask(views.lengths, size, rng)], size)
         if self.shuffle:
-            cut = cut.take(cut.flat()[shuffled(cut.rows(), rng)], cut.lengths)
-        return cut, source
+            views = views.take(views.flat()[shuffled_order(views.rows(), rng)], views.lengths)
+        return views, source
 
 
 Views: TypeAlias = (
     RandomSlices | RejectionSlices | RandomSamples | DisjointSamples | DisjointSegments | TimeWindows | Altered
 )
-"""Samplers of views of a row that may be compared with one another; `several` refuses one that draws a single view."""
+"""Samplers whose views of a row can be compared; `several` refuses one that draws a single view of each row."""
 
 
 def several(views: Views) -> Views:
-    """Return the sampler if it draws views that can be compared with one another.
+    """Return the sampler if it draws several views of each row, as methods need that compare views.
 
     Raises:
-        ConfigError: it draws a single one of each row.
+        ConfigError: If it draws a single view of each row.
 
     Example:
         >>> several(RandomSlices(count=2)).count
         2
     """
-    if isinstance(cut := _cutter(views), RandomSlices) and cut.count < 2:
-        raise ConfigError(f"views has count {cut.count}; at least 2 views of a row are needed to compare them")
+    if isinstance(sampler := _innermost(views), RandomSlices) and sampler.count < 2:
+        raise ConfigError(f"count of views must be at least 2 to compare views of a row, got {sampler.count}")
     return views
 
 
 def of_every_row(views: RandomSlices | Altered) -> RandomSlices | Altered:
-    """Return the sampler if it draws views of every row, also of a row that is too short to be compared.
+    """Return the sampler if it draws views of every row, including rows too short to have several.
 
     Raises:
-        ConfigError: it may leave rows out, or was not made for single views.
+        ConfigError: If it is not `RandomSlices`, altered or not: the other samplers may leave rows out.
 
     Example:
         >>> of_every_row(Altered(RandomSlices(count=1))).views.count
         1
     """
-    if not isinstance(cut := _cutter(views), RandomSlices):
-        raise ConfigError(f"views is cut by {type(cut).__name__}, which may leave rows out; accepted: RandomSlices")
+    if not isinstance(sampler := _innermost(views), RandomSlices):
+        raise ConfigError(f"views must be drawn by RandomSlices, which leaves no row out, got {type(sampler).__name__}")
     return views
 
 
-def _cutter(views: Views) -> Views:
-    """Return the sampler that cuts rows, behind any `Altered`."""
+def _innermost(views: Views) -> Views:
+    """Return the sampler inside any number of `Altered`."""
     while isinstance(views, Altered):
         views = views.views
     return views

@@ -1,6 +1,6 @@
-"""Sizes that follow from the data: lengths of slices and windows, the width of an embedding, the size of a batch.
+"""Sizes that follow from the data: lengths of slices and windows, the embedding dimension, the batch size.
 
-Rules of thumb from the settings of the CoLES paper's four data sets (Babaev et al. 2022).
+These are rules of thumb from the settings for the four data sets of the CoLES paper (Babaev et al. 2022).
 """
 
 from __future__ import annotations
@@ -8,56 +8,58 @@ from __future__ import annotations
 import math
 
 from eventvec.sequences import Sequences
-from eventvec.views.distinct_times import moments
+from eventvec.views.ties import distinct_times
 
 
 def slice_bounds(x: Sequences) -> tuple[int, int]:
-    """Return the shortest and the longest slice: up to twice the median length, within 16 and 200, from an eighth on.
+    """Return the shortest and the longest slice: the longest is twice the median length, clipped to [16, 200].
+
+    The shortest is an eighth of it. Rows without events do not count.
 
     Example:
         >>> import torch
         >>> slice_bounds(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
         (18, 150)
     """
-    filled = x.lengths[x.lengths > 0]
-    longest = min(max(2 * (int(filled.median()) if len(filled) else 0), 16), 200)
+    lengths = x.lengths[x.lengths > 0]
+    longest = min(max(2 * (int(lengths.median()) if len(lengths) else 0), 16), 200)
     return longest // 8, longest
 
 
 def window_length(x: Sequences) -> int:
-    """Return a tenth of the median number of distinct times of a row, within 1 and 50.
+    """Return a tenth of the median number of distinct times in a row, clipped to [1, 50].
 
     Example:
         >>> import torch
         >>> window_length(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
         7
     """
-    counts = moments(x).lengths
-    filled = counts[counts > 0]
-    return min(max((int(filled.median()) if len(filled) else 0) // 10, 1), 50)
+    counts = distinct_times(x).lengths
+    counts = counts[counts > 0]
+    return min(max((int(counts.median()) if len(counts) else 0) // 10, 1), 50)
 
 
 def embedding_size(x: Sequences) -> int:
-    """Return a power of two that grows with the cube root of the number of rows with events, 32 to 512.
+    """Return a power of two near 8 times the cube root of the number of rows with events, clipped to [32, 512].
 
     Example:
         >>> import torch
         >>> embedding_size(Sequences({}, torch.zeros(3000).long(), torch.full((3000,), 75)))
         128
     """
-    return _power(8 * int((x.lengths > 0).sum()) ** (1 / 3), 32, 512)
+    return _power_of_two(8 * int((x.lengths > 0).sum()) ** (1 / 3), 32, 512)
 
 
 def batch_size(x: Sequences) -> int:
-    """Return a power of two near a sixteenth of the number of rows with events, 8 to 128.
+    """Return a power of two near a sixteenth of the number of rows with events, clipped to [8, 128].
 
     Example:
         >>> import torch
         >>> batch_size(Sequences({}, torch.zeros(300).long(), torch.full((300,), 75)))
         16
     """
-    return _power(int((x.lengths > 0).sum()) / 16, 8, 128)
+    return _power_of_two(int((x.lengths > 0).sum()) / 16, 8, 128)
 
 
-def _power(value: float, low: int, high: int) -> int:
+def _power_of_two(value: float, low: int, high: int) -> int:
     return int(min(max(2 ** round(math.log2(max(value, 1))), low), high))

@@ -1,4 +1,4 @@
-"""Views that are windows of a row: slices, segments, spans of time. No event is copied."""
+"""Views that are windows of a row: slices, segments, windows of a width in time. No event is copied."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences, searchsorted
-from eventvec.views.draws import at_least, bounds, integers, slice_lengths, some
+from eventvec.views.draws import at_least, check_bounds, integers, slice_lengths, subset_mask
 
-FOREVER = 2**62
-"""A width beyond any integer time, which can still be added to one."""
+LARGEST_WIDTH = 2**62
+"""A width beyond any integer time, which can be added to one without overflow."""
 
 
 @dataclass(frozen=True)
 class RandomSlices:
     """A fixed number of random slices of each row: contiguous windows whose lengths are drawn uniformly.
 
-    The reading of the public code (Babaev et al. 2022): the length of a slice of a row with T events is uniform on
-    `{shortest, …, min(longest, T)}`, its first event uniform over all places where it fits. The upper bound is
-    included, as in version 0.7 of the public code (the paper's time excluded it).
+    These are the slices of the public code (Babaev et al. 2022). In a row of T events, the length of a slice is uniform
+    on `{shortest, …, min(longest, T)}` and its first event is uniform over all places where the slice fits. The upper
+    bound is included, as in version 0.7 of the public code; the version of the paper's time excluded it.
 
-    Relations: `RejectionSlices` is the paper's own Algorithm 1, whose kept slices follow the length law of the data.
+    Relations: `RejectionSlices` is the paper's own Algorithm 1, whose slices follow the length distribution of the
+    data.
 
     Args:
-        count: slices per row, at least 1; methods that compare views of a row need 2.
-        shortest: events in the shortest slice; rows of that length or less have only one slice and are not usable.
-        longest: events in the longest slice.
+        count: Slices per row, at least 1; methods that compare views of a row need 2.
+        shortest: Events in the shortest slice, at least 1. Rows with no more events than that have only one slice and
+            are not usable.
+        longest: Events in the longest slice.
+
+    Raises:
+        ConfigError: If `count` or `shortest` is below 1, or `longest` is below `shortest`.
 
     Example:
         >>> x = Sequences({}, torch.tensor([0, 50]), torch.tensor([50, 9]))
@@ -47,35 +52,38 @@ class RandomSlices:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        bounds(self.shortest, self.longest)
+        check_bounds(self.shortest, self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which more than one slice exists."""
+        """Return `(n,)` bool: true for rows with more than one possible slice."""
         return x.lengths > self.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
-        room = batch.lengths[source]
-        length = slice_lengths(room, self.shortest, self.longest, rng)
-        return batch.slice(source, integers(room - length + 1, rng), length), source
+        row_length = batch.lengths[source]
+        length = slice_lengths(row_length, self.shortest, self.longest, rng)
+        return batch.slice(source, integers(row_length - length + 1, rng), length), source
 
 
 @dataclass(frozen=True)
 class RejectionSlices:
-    """Random slices as the paper's Algorithm 1 draws them: any length up to the row's, kept if it is in bounds.
+    """Random slices by Algorithm 1 of Babaev et al. 2022: lengths up to the row's, rejected outside the bounds.
 
-    `trials` times per row, a length is drawn uniformly from `{1, …, T}`; the slice is kept if the length lies in
-    `[shortest, longest]`. So a row gives between 0 and `trials` slices. A row with one slice has no positive pair but
-    still serves as a negative, one without is skipped. The start is uniform on `{0, …, T - length}`: the range that
-    the paper prints leaves the last event out and is empty for a slice of the whole row.
+    For each row of T events, `trials` lengths are drawn uniformly from `{1, …, T}`, and a slice is kept if its length
+    is in `[shortest, longest]`. A row therefore gives between 0 and `trials` slices. A row with one slice has no
+    positive pair but still gives negatives; a row without slices is skipped. The first event is uniform on
+    `{0, …, T - length}`: the range printed in the paper omits the last event and is empty for a slice of the whole row.
 
-    Relations: `RandomSlices` draws a fixed number and rejects nothing, so its slices are shorter than the data.
+    Relations: `RandomSlices` draws a fixed number and rejects none, so its slices are shorter than the data.
 
     Args:
-        trials: lengths drawn per row, k in the paper.
-        shortest: events in the shortest slice that is kept, m in the paper.
-        longest: events in the longest slice that is kept, M in the paper.
+        trials: Lengths drawn per row, at least 2; k in the paper.
+        shortest: Events in the shortest slice, at least 1; m in the paper.
+        longest: Events in the longest slice; M in the paper.
+
+    Raises:
+        ConfigError: If `trials` is below 2, `shortest` below 1, or `longest` below `shortest`.
 
     Example:
         >>> x = Sequences({}, torch.tensor([0]), torch.tensor([10]))
@@ -90,34 +98,38 @@ class RejectionSlices:
 
     def __post_init__(self) -> None:
         at_least("trials", self.trials, 2)
-        bounds(self.shortest, self.longest)
+        check_bounds(self.shortest, self.longest)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows of which more than one slice can be kept."""
+        """Return `(n,)` bool: true for rows with more than one possible slice."""
         return x.lengths > self.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, at most `trials` views of each row, row after row."""
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.trials)
-        room = batch.lengths[source]
-        length = 1 + integers(room, rng)
-        offset = integers(room - length + 1, rng)
-        kept = ((length >= self.shortest) & (length <= self.longest) & (length <= room)).nonzero().squeeze(1)
-        return batch.slice(source[kept], offset[kept], length[kept]), source[kept]
+        row_length = batch.lengths[source]
+        length = 1 + integers(row_length, rng)
+        offset = integers(row_length - length + 1, rng)
+        in_bounds = (length >= self.shortest) & (length <= self.longest) & (length <= row_length)
+        accepted = in_bounds.nonzero().squeeze(1)
+        return batch.slice(source[accepted], offset[accepted], length[accepted]), source[accepted]
 
 
 @dataclass(frozen=True)
 class DisjointSegments:
-    """Each row cut at random places into contiguous segments that do not overlap and leave no event out.
+    """Contiguous segments that partition each row, cut at random places.
 
-    What the text of Babaev et al. 2022, Section 3.3, calls random disjoint samples; their Algorithm 2 is
-    `DisjointSamples`. The cuts are a random set of places between two events, so that all ways to cut a row
-    have the same chance. A row with fewer events than segments is cut into single events.
+    The text of Babaev et al. 2022, Section 3.3, calls these random disjoint samples; their Algorithm 2 is
+    `DisjointSamples`. The cuts are a random subset of the places between two events, so every partition of a row into
+    that many segments has the same probability. A row with fewer events than segments is cut into single events.
 
-    Relations: `RandomSlices` overlap, and leave events out.
+    Relations: `RandomSlices` may overlap and may omit events.
 
     Args:
-        count: segments per row, at least 2.
+        count: Segments per row, at least 2.
+
+    Raises:
+        ConfigError: If `count` is below 2.
 
     Example:
         >>> x = Sequences({"code": torch.arange(6)}, torch.tensor([0]), torch.tensor([6]))
@@ -132,7 +144,7 @@ class DisjointSegments:
         at_least("count", self.count, 2)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows that can be cut."""
+        """Return `(n,)` bool: true for rows of at least two events."""
         return x.lengths >= 2
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -140,32 +152,34 @@ class DisjointSegments:
         places = (batch.lengths - 1).clamp(min=0)
         step, row = batch.steps(), batch.rows()
         begins = step == 0
-        begins = begins.masked_scatter(~begins, some(places, places.clamp(max=self.count - 1), rng))
+        begins = begins.masked_scatter(~begins, subset_mask(places, places.clamp(max=self.count - 1), rng))
         first = begins.nonzero().squeeze(1)
-        length = torch.cat([first[1:], first.new_tensor([batch.total])]) - first  # rows lie one behind the other
+        length = torch.cat([first[1:], first.new_tensor([batch.total])]) - first  # positions follow row after row
         return batch.slice(row[first], step[first], length), row[first]
 
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """A fixed number of random windows of each row, all of the same width in time: days, weeks.
+    """A fixed number of random windows of each row, all of the same width in time, such as days or weeks.
 
-    A window begins with one of the row's events and holds all that come less than `width` after it. It is drawn
-    uniformly from those that hold at least `shortest` events, so that no draw is rejected.
+    A window begins at an event and holds all events of the row less than `width` after it. It is drawn uniformly from
+    the windows with at least `shortest` events, so no draw is rejected.
 
-    Relations: `RandomSlices` counts events; where their rate differs, its slices last differently long. The split by
-    weeks of the public code of Babaev et al. 2022, which no table there has, deals whole weeks out to views.
+    Relations: `RandomSlices` counts events, so its slices last longer where events are rarer. The public code of Babaev
+    et al. 2022 also has a split by weeks, used in none of its tables, which assigns whole weeks to views.
 
     Args:
-        width: how long a window lasts, in the unit of the column `time`; or for calendar times, whose unit is a
-            microsecond, a text: a number of weeks, days, hours, minutes or seconds, like `7 days`, `7d` or `12h`. (Of
-            integer times a sampler cannot know what they count, and takes a text as microseconds there too; `usable`
-            refuses a text if no row lasts that long, as where integers count days.)
-        count: windows per row, at least 2.
-        shortest: events in a window at least. Rows with fewer than two such windows are not usable.
+        width: Width of a window in the unit of the column `time`. For calendar times, whose unit is the microsecond, it
+            may be a text: a number of weeks, days, hours, minutes or seconds, such as `7 days`, `7d` or `12h`. A
+            sampler cannot tell what integer times count, so a text means microseconds there too; `usable` refuses a
+            text if no row lasts that long, as when integers count days.
+        count: Windows per row, at least 2.
+        shortest: Minimum number of events in a window, at least 1. Rows with fewer than two such windows are not
+            usable.
 
     Raises:
-        ConfigError: the width is no such text, or not above 0 and finite.
+        ConfigError: If `width` is neither such a text nor positive and finite, `count` is below 2, or `shortest` below
+            1.
 
     Example:
         >>> x = Sequences({"time": torch.tensor([0, 1, 2, 7, 8, 9])}, torch.tensor([0]), torch.tensor([6]))
@@ -184,72 +198,79 @@ class TimeWindows:
         at_least("count", self.count, 2)
         at_least("shortest", self.shortest, 1)
         if not 0 < self.span < math.inf:
-            raise ConfigError(f"width is {self.width!r}; it must be above 0 and finite")
+            raise ConfigError(f"width must be above 0 and finite, got {self.width!r}")
 
     @property
     def span(self) -> float:
         """The width in the unit of the column `time`."""
         if not isinstance(self.width, str):
             return self.width
-        found = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw]|seconds?|minutes?|hours?|days?|weeks?)", self.width.strip())
-        if not found:
-            raise ConfigError(f"width is {self.width!r}; write a number, or a text like 7 days, 12h, 30m, 90s, 2w")
-        return float(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[found[2][0]] * 1e6
+        parts = re.fullmatch(r"(\d+(?:\.\d+)?) *([smhdw]|seconds?|minutes?|hours?|days?|weeks?)", self.width.strip())
+        if not parts:
+            raise ConfigError(
+                f"width must be a number or a text such as 7 days, 12h, 30m, 90s or 2w, got {self.width!r}"
+            )
+        return float(parts[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[parts[2][0]] * 1e6
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least two windows.
+        """Return `(n,)` bool: true for rows with at least two windows.
 
         Raises:
-            DataError: there is no column `time`, or the width is a text and times are fractions or no row lasts longer.
+            DataError: If there is no column `time`, or if `width` is a text and times are fractions or every row is
+                shorter.
         """
-        (time, span), most = self._times(x), self.shortest - 1
+        (time, span), others = self._times(x), self.shortest - 1
         self._refuse_all_wider(x, time)
-        near = time[most:] < time[: max(len(time) - most, 0)] + span  # of each event and the one so many places later
+        near = time[others:] < time[: max(len(time) - others, 0)] + span  # each event and the one `others` places later
         before = torch.cat([near.new_zeros(1, dtype=torch.long), near.cumsum(0)])
         first = x.starts.clamp(max=len(near))
-        last = (x.starts + (x.lengths - most).clamp(min=0)).clamp(max=len(near))
+        last = (x.starts + (x.lengths - others).clamp(min=0)).clamp(max=len(near))
         return before[last] - before[first] >= 2
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row that has a window, row after row.
 
         Raises:
-            DataError: there is no column `time`, or the width is a text and times are fractions.
+            DataError: If there is no column `time`, or if `width` is a text and times are fractions.
         """
         begins = self._begins(batch)
-        windows = torch.zeros_like(batch.lengths).index_add(0, batch.rows(), begins.long())
-        source = (windows > 0).nonzero().squeeze(1).repeat_interleave(self.count)
-        above = (windows.cumsum(0) - windows)[source]  # windows of the rows before
-        drawn = begins.nonzero().squeeze(1)[above + integers(windows[source], rng)]
-        offset = batch.steps()[drawn]
+        n_windows = torch.zeros_like(batch.lengths).index_add(0, batch.rows(), begins.long())
+        source = (n_windows > 0).nonzero().squeeze(1).repeat_interleave(self.count)
+        before = (n_windows.cumsum(0) - n_windows)[source]  # windows of the preceding rows
+        first = begins.nonzero().squeeze(1)[before + integers(n_windows[source], rng)]
+        offset = batch.steps()[first]
         rest = batch.slice(source, offset, batch.lengths[source] - offset)
         time, span = self._times(rest)
         return batch.slice(source, offset, searchsorted(rest, "time", time[rest.starts] + span)), source
 
     def _begins(self, x: Sequences) -> Tensor:
-        """Return `(total,)` bool: events with which a window of enough events begins."""
+        """Return `(total,)` bool: true for events at which a window of at least `shortest` events begins."""
         (time, span), first = self._times(x), x.flat()
         inside = x.steps() + self.shortest <= x.lengths[x.rows()]
         last = torch.where(inside, first + self.shortest - 1, first)  # the last event that must be in the window
         return inside & (time[last] < time[first] + span)
 
     def _times(self, x: Sequences) -> tuple[Tensor, float]:
-        """Return the column and the width in its unit, whole where times are: int64 plus a fraction is float32."""
+        """Return the times and the width in their unit, an integer for integer times: int64 plus float is float32."""
         time = x.columns.get("time")
-        if not isinstance(time, Tensor) or (isinstance(self.width, str) and time.is_floating_point()):
-            found = "there is none" if time is None else "it has fractions, of which no calendar is known"
-            raise DataError(f"windows of width {self.width!r} are cut along the column 'time', and {found}")
-        return time, self.span if time.is_floating_point() else min(math.ceil(self.span), FOREVER)
+        if not isinstance(time, Tensor):
+            raise DataError(f"windows of width {self.width!r} need a column 'time', which the events lack")
+        if isinstance(self.width, str) and time.is_floating_point():
+            raise DataError(
+                f"width {self.width!r} needs calendar times, but the column 'time' holds fractions; "
+                "give width as a number in their unit"
+            )
+        return time, self.span if time.is_floating_point() else min(math.ceil(self.span), LARGEST_WIDTH)
 
     def _refuse_all_wider(self, x: Sequences, time: Tensor) -> None:
-        """Raise if the width is a text and no row lasts longer, so that every window ends with its row."""
-        filled = x[x.lengths > 0]
-        if not isinstance(self.width, str) or not len(filled):
+        """Refuse a width in words that exceeds every row, so that every window would end with its row."""
+        rows = x[x.lengths > 0]
+        if not isinstance(self.width, str) or not len(rows):
             return
-        lasts = int((time[filled.starts + filled.lengths - 1] - time[filled.starts]).max())
-        if lasts < self.span:
+        longest = int((time[rows.starts + rows.lengths - 1] - time[rows.starts]).max())
+        if longest < self.span:
             raise DataError(
-                f"width is {self.width!r}, {self.span:,.0f} microseconds, and the longest history lasts {lasts:,} in "
-                "the unit of its times: every window would end with its history; give a smaller width, or, if times "
-                "count something else than microseconds, a number in their unit"
+                f"width {self.width!r} is {self.span:,.0f} microseconds, but the longest history lasts {longest:,} in "
+                "the unit of its times, so every window would end with its history; give a smaller width, or a number "
+                "in the unit of the times if that is not the microsecond"
             )

@@ -1,0 +1,84 @@
+"""The command line of the experiments: `python -m experiments.NAME TABLE [--small] [--json]` prints one table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from eventvec.checkpoint import versions
+from eventvec.errors import EventvecError
+from eventvec.training.loop import Record
+
+Row = dict[str, Any]
+Experiment = Callable[..., list[Row]]
+
+
+def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]) -> None:
+    """Run the table or figure that the command line names, or list all of them if it names none.
+
+    Args:
+        name: of the folder in `experiments/`.
+        experiments: functions by the names of their tables and figures. Each is called with `small` and with the
+            values of `options`, and returns rows that have the same columns.
+        options: further options of the command line, each with its arguments for `add_argument`.
+    """
+    parser = argparse.ArgumentParser(f"python -m experiments.{name}")
+    parser.add_argument("table", nargs="?", choices=sorted(experiments))
+    parser.add_argument("--small", action="store_true", help="a fraction of the work: shows that it runs, not how well")
+    parser.add_argument("--json", action="store_true", help='print {"rows": [...]} to standard output')
+    for option, arguments in options.items():
+        parser.add_argument(f"--{option}", **arguments)
+    parsed = parser.parse_args()
+    if parsed.table is None:
+        for title, experiment in experiments.items():
+            print(f"{title:12} {(experiment.__doc__ or '').splitlines()[0]}")
+        return
+    start = time.perf_counter()
+    values = {option: getattr(parsed, option) for option in options}
+    try:
+        rows = experiments[parsed.table](parsed.small, **values)
+    except EventvecError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    settings = {option: value for option, value in values.items() if value is not None}
+    about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "small": parsed.small}
+    if parsed.json:
+        print(json.dumps({"rows": rows, "about": about}))
+        return
+    table = Table(*rows[0], title=parsed.table)
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    console = Console(width=160)
+    console.print(table)
+    console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def provenance() -> dict[str, Any]:
+    """Return commit, machine, threads and version of torch, which every recorded result needs."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "commit": commit.stdout.strip() or "unknown",
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": versions()["torch"],
+    }
+
+
+def print_epoch(record: Record) -> None:
+    """Print the record of a finished epoch to standard error."""
+    if record["validation"] is not None:
+        text = f"epoch {record['epoch']} loss {record['loss']:.4g} validation {record['validation']:.4g}"
+        print(f"{text} after {record['seconds']:.0f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,153 @@
+"""Dataclasses of options as options of the command line: their names, types, defaults and help."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import typer
+
+from eventvec.errors import ConfigError
+from eventvec.options import descriptions, fields
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
+Events = Annotated[str, typer.Argument(metavar="EVENTS", help="Events: Parquet file, folder, glob, or CSV.")]
+
+
+def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:
+    """Return a decorator that adds the fields of dataclasses to a command with `**options`, as its options.
+
+    The help of an option is the first sentence about the field in the docstring of the dataclass. The command gets the
+    options that were given, in the types of the fields. On the command line, lists are written with commas, and a time
+    budget as 120s, 10m or 2h. Fields of other types, such as mappings, are not added.
+
+    Args:
+        kinds: Dataclasses, or pairs of a dataclass and the names of the fields to add.
+    """
+    added: dict[str, tuple[type[Any], Any, Any]] = {}
+    for kind in kinds:
+        dataclass, names = kind if isinstance(kind, tuple) else (kind, None)
+        added |= {
+            name: (dataclass, hint, default)
+            for name, (hint, default) in fields(dataclass).items()
+            if (names is None or name in names) and _text_type(name, hint) is not None
+        }
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function, eval_str=True)
+        plain = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        extra = [_parameter(dataclass, name, hint, default) for name, (dataclass, hint, default) in added.items()]
+
+        def command(**arguments: Any) -> Any:
+            options = {name: _value(name, hint, arguments.pop(name, None)) for name, (_, hint, _) in added.items()}
+            return function(**arguments, **{name: value for name, value in options.items() if value is not None})
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        vars(command)["__signature__"] = signature.replace(parameters=[*plain, *extra])
+        return command  # type: ignore[return-value]
+
+    return decorate
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a text with commas.
+
+    Example:
+        >>> split_names("a, b")
+        ['a', 'b']
+    """
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Return the numbers in a text with commas.
+
+    Args:
+        option: The option that has the text, for messages.
+        text: The text.
+
+    Raises:
+        ConfigError: If a part of the text is not a number.
+
+    Example:
+        >>> numbers("--fractions", "1,0.25")
+        [1.0, 0.25]
+    """
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"{option} {text!r} is no list of numbers; write numbers with commas, like 1,0.25") from error
+
+
+def seconds(option: str, text: str) -> float:
+    """Return a time budget in seconds, from a number alone or with s, m or h after it.
+
+    Args:
+        option: The option that has the text, for messages.
+        text: The text.
+
+    Raises:
+        ConfigError: If the text is not such a number.
+
+    Example:
+        >>> seconds("--time-budget", "10m")
+        600.0
+    """
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    try:
+        return float(number) * unit
+    except ValueError as error:
+        raise ConfigError(
+            f"{option} {text!r} is no time; write seconds, minutes or hours, like 120s, 10m, 2h"
+        ) from error
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    """Return the members of a union other than None, or the type itself."""
+    union = get_origin(hint) in (Union, types.UnionType)
+    return tuple(member for member in (get_args(hint) if union else (hint,)) if member is not type(None))
+
+
+def _text_type(name: str, hint: Any) -> type[Any] | None:
+    """Return the type of a field on the command line; None if the field cannot be an option there."""
+    members = _members(hint)
+    if name == "time_budget" or Any in members or str in members or get_origin(members[0]) in (Literal, Sequence):
+        return str
+    return next((kind for kind in (bool, int, float) if members == (kind,)), None)
+
+
+def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return the parameter of a command for a field of a dataclass."""
+    kind, members = _text_type(name, hint), _members(hint)
+    text = descriptions(dataclass)[name].partition(". ")[0].rstrip(".") + "."
+    choices = [str(choice) for member in members if get_origin(member) is Literal for choice in get_args(member)]
+    if choices:
+        text += f" One of: {', '.join(choices)}."
+    if name == "time_budget":
+        text += " As 120s, 10m or 2h."
+    if get_origin(members[0]) is Sequence:
+        text += " With commas, like 1,0.25." if get_args(members[0])[0] is float else " With commas: a,b,c."
+    if default is not None and default is not False:
+        text += f" Default: {','.join(f'{part:g}' for part in default) if isinstance(default, tuple) else default}."
+    optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)
+    annotation = Annotated[optional, typer.Option(f"--{name.replace('_', '-')}", help=text)]
+    absent = False if kind is bool else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=absent, annotation=annotation)
+
+
+def _value(name: str, hint: Any, text: Any) -> Any:
+    """Return the value of an option in the type of its field; None if the option was not given."""
+    if text is None or text is False:
+        return None
+    option, first = f"--{name.replace('_', '-')}", _members(hint)[0]
+    if name == "time_budget":
+        return seconds(option, text)
+    if get_origin(first) is Sequence:
+        return numbers(option, text) if get_args(first)[0] is float else split_names(text)
+    return text

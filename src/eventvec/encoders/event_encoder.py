@@ -1,0 +1,109 @@
+"""The event encoder, which turns raw columns into one vector per event, without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from eventvec.errors import ConfigError, nearest
+from eventvec.schema import FIRST, Categorical, Schema
+from eventvec.sequences import Sequences
+
+DAY = 86_400_000_000  # microseconds
+PERIODS = {"hour": DAY, "weekday": 7 * DAY, "yearday": round(365.2425 * DAY)}
+THURSDAY = 3 * DAY  # time 0, 1970-01-01, counted from a Monday
+
+
+class EventEncoder(nn.Module):
+    """One vector per event: embeddings of codes, scaled and batch-normalised numbers, and features of the time.
+
+    Babaev et al. 2022, Section 3.5. The statistics of batch normalisation are those of the events without padding
+    (those of the public code include padding in all scenarios but one). A missing number is replaced by 0 after
+    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero.
+
+    Args:
+        schema: the columns and their scales.
+        time: any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday`
+            (sine and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
+        width: maximum size of a categorical column's embedding; a column of c codes gets
+            ``min(width, ⌈1.6·c^0.56⌉)``.
+        batch_norm: whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
+            statistics in evaluation mode.
+
+    Raises:
+        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, or `width` is below 1.
+
+    Example:
+        >>> from eventvec.schema import Categorical, Numeric, Schema
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
+        >>> x = Sequences({"code": torch.tensor([2, 3, 0]), "gap": torch.tensor([float("nan"), 1.0, 2.0])},
+        ...               torch.tensor([0]), torch.tensor([3]))
+        >>> events = EventEncoder(schema)
+        >>> events(x).shape == (3, events.dim)
+        True
+    """
+
+    def __init__(
+        self, schema: Schema, time: Sequence[str] = ("gap",), width: int = 32, batch_norm: bool = True
+    ) -> None:
+        super().__init__()
+        if width < 1:
+            raise ConfigError(f"width must be at least 1, got {width}")
+        for part in time:
+            if part != "gap" and part not in PERIODS:
+                raise ConfigError(f"time feature {part!r} is not known; {nearest(part, ['gap', *PERIODS])}")
+            if part != "gap" and not schema.clock:
+                raise ConfigError(
+                    f"time feature {part!r} needs dates or timestamps, got times of kind {schema.time_kind}"
+                )
+        self.schema, self.time, self.width, self.batch_norm = schema, tuple(time), width, batch_norm
+        self.categorical = tuple(column.name for column in schema.categorical)
+        self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
+        self.periods = tuple(PERIODS[part] for part in time if part != "gap")
+        self.embeddings = nn.ModuleList(_embedding(column, width) for column in schema.categorical)
+        self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
+        widths = [int(table.weight.shape[1]) for table in self.embeddings if isinstance(table, nn.Embedding)]
+        self.dim = sum(widths) + 2 * len(self.numeric) + 2 * len(self.periods)
+        if self.dim == 0:
+            raise ConfigError(
+                "events have no features; name a categorical or numeric column, or a time feature in `time`"
+            )
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(total, dim)`, float32, in row order."""
+        index = x.flat()
+        parts = [
+            table(_column(x, name, index).long()) for name, table in zip(self.categorical, self.embeddings, strict=True)
+        ]
+        if self.numeric:
+            numbers = torch.stack([column.scale(_column(x, column.name, index)) for column in self.numeric], 1)
+            missing = numbers.isnan()
+            parts += [self._normalise(numbers.masked_fill(missing, 0)), missing.float()]
+        for period in self.periods:
+            phase = (_column(x, "time", index) + THURSDAY) % period
+            angle = (phase.double() * (2 * torch.pi / period)).float().unsqueeze(1)
+            parts += [angle.sin(), angle.cos()]
+        return torch.cat(parts, 1)
+
+    def _normalise(self, numbers: Tensor) -> Tensor:
+        if self.norm is None:
+            return numbers
+        norm, batch = self.norm, self.training and len(numbers) > 1  # a single event has no variance
+        return F.batch_norm(
+            numbers, norm.running_mean, norm.running_var, norm.weight, norm.bias, batch, norm.momentum or 0.1, norm.eps
+        )
+
+
+def _embedding(column: Categorical, width: int) -> nn.Embedding:
+    table = nn.Embedding(column.size, min(width, int(-(-1.6 * column.size**0.56 // 1))))
+    nn.init.zeros_(table.weight[:FIRST].detach())
+    return table
+
+
+def _column(x: Sequences, name: str, index: Tensor) -> Tensor:
+    column = x.columns[name][index]
+    assert isinstance(column, Tensor)
+    return column

@@ -1,0 +1,109 @@
+"""Checks against leaks: embeddings must not contain later events, and all features must describe the same events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.errors import DataError
+from eventvec.schema import Schema
+from eventvec.tables import Embeddings, align, times
+from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.keys import key_series
+from eventvec.views import as_of
+
+
+def label_times(schema: Schema, column: pl.Series) -> Array:
+    """Return `(m,)` the time of each label, in the unit of `Sequences`.
+
+    Raises:
+        DataError: If a time is missing, or of another kind than the events'.
+
+    Example:
+        >>> label_times(Schema("card", "day", "integer"), pl.Series("decided", [3, 5])).tolist()
+        [3, 5]
+    """
+    parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
+    if parsed.missing.any():
+        raise DataError(
+            f"column {column.name!r} has {count_and_first(parsed.missing, 'missing value')}; every label needs a time"
+        )
+    return parsed.values
+
+
+def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[str, Array] | None = None) -> None:
+    """Refuse embeddings that were made from events at or after a time, because such events may reveal the label.
+
+    Args:
+        z: `n` embeddings that are evaluated.
+        until: One time for all embeddings.
+        each: A time for each embedding, `(n,)`, with the name of its column before it.
+
+    Raises:
+        DataError: If an embedding was made from an event at its time or later.
+        ConfigError: If the time is of another kind than the events'.
+
+    Example:
+        >>> import numpy as np
+        >>> import eventvec as ev
+        >>> data = ev.read(pa.table({"card": [7, 8], "day": [1, 2]}), key="card", time="day", numeric=[])
+        >>> refuse_later_events(Embeddings.of(data, np.eye(2)), until=2)
+        Traceback (most recent call last):
+        eventvec.errors.DataError: 1 of 2 embeddings were made from events at or after 2; embed again with ...
+    """
+    limits: list[tuple[str, Any]] = []
+    if until is not None:
+        limits.append((f"{until}", times.instant(z.schema, until)))
+    if each is not None:
+        limits.append((f"the time in {each[0]!r}", each[1]))
+    for name, limit in limits:
+        later = int(((z.events > 0) & (z.last_time >= limit)).sum())
+        if later:
+            raise DataError(
+                f"{later:,} of {len(z):,} embeddings were made from events at or after {name}; "
+                "embed again with the same cut in time"
+            )
+
+
+def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> Dataset:
+    """Return the entities of embeddings, in the same order, with the events that the embeddings were made from.
+
+    Args:
+        data: The events of these entities, and possibly of others.
+        z: `n` embeddings.
+        cutoffs: `(n,)` the time of each entity, from which on its events are left out.
+
+    Raises:
+        DataError: If an entity is not in the data, or has another number of events there than were embedded.
+
+    Example:
+        >>> import numpy as np
+        >>> import eventvec as ev
+        >>> data = ev.read(pa.table({"card": [7, 8], "day": [1, 2]}), key="card", time="day", numeric=[])
+        >>> same_events(data, Embeddings.of(data, np.eye(2))[[1, 0]]).keys.to_pylist()
+        [8, 7]
+    """
+    if not data.keys.equals(z.keys):
+        positions = align(data.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
+        absent = int((positions < 0).sum())
+        if absent:
+            raise DataError(
+                f"{absent:,} of {len(z):,} embedded entities have no events in the data; give the events that were "
+                "embedded"
+            )
+        data = data[positions]
+    if cutoffs is not None:
+        x = data.sequences
+        data = replace(data, sequences=as_of(x, torch.from_numpy(cutoffs.copy()).to(x.device)))
+    changed = int((data.sequences.lengths.cpu().numpy() != z.events).sum())
+    if changed:
+        raise DataError(
+            f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "
+            "give the events that were embedded, cut at the same time"
+        )
+    return data

@@ -1,0 +1,167 @@
+"""The protocol of a method, and the functions that read what a method declares about itself.
+
+A method declares the rows that it can use, the static columns that it learns from, and the encoder and sizes that suit
+data. A declaration that is missing has a default, which stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.interface import Encoder, EventEncoding
+from eventvec.sequences import Sequences
+from eventvec.views.sizes import slice_bounds
+
+Suggestion: TypeAlias = dict[str, dict[str, Any]]
+"""Tables of a configuration, `{"method": {option: value}, "encoder": {option: value}}`; either may be absent."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class Method(Protocol):
+    """A `torch.nn.Module` that trains its encoder with a loss on batches of rows.
+
+    `forward` is the loss too, so that wrappers for data-parallel training see it. A method keeps the arguments of its
+    constructor as attributes of the same names. It may also have:
+
+    - `usable(x) -> (n,) bool`: the rows that the method can use. Without it, the method can use all rows.
+    - `static_columns`: the names of the static columns that it learns from.
+    - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
+    - `predictor`: an encoder that returns predictions, such as logits.
+    - `text`: an encoder of descriptions.
+    - `card`: a paragraph for the model card of its runs.
+
+    Example:
+        >>> import eventvec as ev
+        >>> from eventvec.methods import CoLES
+        >>> method: Method = CoLES(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8))
+        >>> method.encoder.dim
+        8
+    """
+
+    training: bool
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that is trained."""
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the loss of a batch, a scalar; `rng` is the only source of randomness for views."""
+
+    def __call__(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the loss of a batch."""
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """Yield the weights."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Put the method into training mode, or into evaluation mode if `mode` is false."""
+
+    def eval(self) -> Self:
+        """Put the method into evaluation mode."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the weights to a device."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Replace the weights by those of the same names."""
+
+
+class StateEncoder(Encoder, Protocol):
+    """An encoder with one state per event, such as `GRU`, `LSTM` and `SetEncoder`."""
+
+    @property
+    def events(self) -> EventEncoding:
+        """The event encoder."""
+
+    def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
+        """Return `(total, dim)` states, in row order, from encoded events if they are given."""
+
+
+def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: the rows that a method can use and that its encoder can read.
+
+    Args:
+        method: Its `usable` marks the rows that it can use, and its encoder's `usable` the rows that it can read. A
+            method or encoder without `usable` takes all rows.
+        x: The rows.
+
+    Example:
+        >>> import eventvec as ev
+        >>> method = ev.methods.CPC(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8))
+        >>> usable_rows(method, Sequences({}, torch.tensor([0, 1]), torch.tensor([1, 2]))).tolist()
+        [False, True]
+    """
+    rows = torch.ones(len(x), dtype=torch.bool, device=x.device)
+    for part in (method, getattr(method, "encoder", None)):
+        usable: Callable[[Sequences], Tensor] | None = getattr(part, "usable", None)
+        if usable is not None:
+            rows = rows & usable(x)
+    return rows
+
+
+def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
+    """Return the names of the static columns that a method learns from; `()` if it declares none.
+
+    Example:
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"),))
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
+        >>> static_columns(ev.methods.Supervised(encoder, schema, "age")), static_columns(ev.methods.CPC(encoder))
+        (('age',), ())
+    """
+    columns: tuple[str, ...] = getattr(method, "static_columns", ())
+    return columns
+
+
+def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestion:
+    """Return the options and the encoder that suit a method for data x, as tables of a configuration.
+
+    Args:
+        constructor: A class or function that returns a method. Its attribute `suggested`, if it has one, returns the
+            tables from x. Without one, or without a table for the encoder, the encoder is `gru`.
+        x: The rows.
+
+    Example:
+        >>> from eventvec.methods import METHODS
+        >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
+        >>> suggested(METHODS["ocp"], x)
+        {'method': {'length': 7}, 'encoder': {'name': 'gru'}}
+    """
+    rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
+    return {"method": {}, "encoder": {"name": "gru"}, **(rule(x) if rule else {})}
+
+
+def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
+    """Return a decorator that sets the attribute `suggested` of a function that returns a method.
+
+    Example:
+        >>> @suggests(lambda x: {"encoder": {"name": "lstm"}})
+        ... def variant(encoder): ...
+        >>> suggested(variant, Sequences({}, torch.tensor([0]), torch.tensor([1])))
+        {'method': {}, 'encoder': {'name': 'lstm'}}
+    """
+
+    def declare(function: _F) -> _F:
+        vars(function)["suggested"] = rule
+        return function
+
+    return declare
+
+
+def suggested_slices(x: Sequences) -> Suggestion:
+    """Return the suggestion of a method that compares slices: `views` up to twice the median length.
+
+    Example:
+        >>> suggested_slices(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
+        {'method': {'views': {'name': 'random_slices', 'shortest': 18, 'longest': 150}}}
+    """
+    shortest, longest = slice_bounds(x)
+    return {"method": {"views": {"name": "random_slices", "shortest": shortest, "longest": longest}}}

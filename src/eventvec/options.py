@@ -1,0 +1,139 @@
+"""Options that belong together: one frozen dataclass, from which signatures, configuration and command line follow.
+
+A function with such options takes `**options` and is decorated with `accepts`, so that its signature and its help
+follow from the dataclasses. `gather` builds them from the options of a call, and refuses unknown names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+import numpy as np
+
+from eventvec.errors import ConfigError, nearest
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def accepts(*kinds: type[Any]) -> Callable[[F], F]:
+    """Return a decorator that shows the fields of dataclasses as keyword arguments of a function with `**options`.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Speed:
+        ...     steps: int = 3
+        >>> @accepts(Speed)
+        ... def run(name: str, **options: Any) -> int:
+        ...     return gather(options, Speed).steps
+        >>> inspect.signature(run), run("a"), run("a", steps=5)
+        (<Signature (name: 'str', *, steps: int = 3) -> 'int'>, 3, 5)
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        plain = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+            for kind in kinds
+            for name, (hint, default) in fields(kind).items()
+        ]
+        vars(function)["__signature__"] = signature.replace(parameters=[*plain, *shown])
+        return function
+
+    return decorate
+
+
+def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
+    """Return a dataclass of the options that are its fields.
+
+    Args:
+        options: The options that a caller gave.
+        kind: The dataclass.
+        others: Further dataclasses whose fields may be among the options.
+
+    Raises:
+        ConfigError: If an option is a field of none of the dataclasses.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Speed:
+        ...     steps: int = 3
+        >>> gather({"step": 5}, Speed)
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: there is no option 'step'; did you mean 'steps'? accepted: steps
+    """
+    known = dict.fromkeys(name for each in (kind, *others) for name in fields(each))
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
+    return kind(**{name: _plain(options[name]) for name in fields(kind) if name in options})
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy as Python's, so that it can be written into a configuration."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def fields(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the type and the default of each field of a dataclass; a field without one has `inspect.Parameter.empty`.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Speed:
+        ...     steps: int = 3
+        >>> fields(Speed)
+        {'steps': (<class 'int'>, 3)}
+    """
+    hints = get_type_hints(kind)
+    defaults = {
+        field.name: inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        for field in dataclasses.fields(kind)
+    }
+    return {name: (hints[name], default) for name, default in defaults.items()}
+
+
+def descriptions(kind: type[Any]) -> dict[str, str]:
+    """Return the description of each field of a dataclass, from its docstring.
+
+    Example:
+        >>> class Speed:
+        ...     '''How fast it runs.
+        ...
+        ...     Args:
+        ...         steps: The number of steps,
+        ...             at least 1.
+        ...     '''
+        >>> descriptions(Speed)
+        {'steps': 'The number of steps, at least 1.'}
+    """
+    lines = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", lines, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def as_table(*options: Any) -> dict[str, Any]:
+    """Return dataclasses of options as one table of plain values, without values that are None.
+
+    Example:
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Speed:
+        ...     steps: int = 3
+        ...     seconds: float | None = None
+        >>> as_table(Speed())
+        {'steps': 3}
+    """
+    table: dict[str, Any] = {}
+    for each in options:
+        for field in dataclasses.fields(each):
+            value = getattr(each, field.name)
+            if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                table[field.name] = as_table(value)
+            elif value is not None:
+                plain = _plain(value)
+                table[field.name] = list(plain) if isinstance(plain, tuple) else plain
+    return table

@@ -1,0 +1,217 @@
+"""Charts for plotly: scores of evaluations with intervals, and the training loss."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eventvec.evaluation import METRICS, Evaluation
+from eventvec.evaluation.result import Scores
+
+PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
+"""Colours that can be told apart on white and on black, also with colour blindness (after Okabe and Ito)."""
+
+LEGEND = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
+SYMBOLS = ("circle", "square", "diamond", "cross")
+METRIC_NAMES = {
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+    "accuracy": "accuracy",
+    "macro_f1": "macro F1",
+    "r2": "R²",
+    "mae": "mean absolute error",
+}
+MEANINGS = {
+    "auroc": "AUROC is the probability that a random entity of the class ranks above a random other one; 0.5 is "
+    "guessing.",
+    "accuracy": "Accuracy is the share of entities whose class is predicted correctly.",
+    "r2": "R² is the share of the label's variance that is explained; 0 is no better than the mean.",
+}
+GUESSING = {"auroc": 0.5, "r2": 0.0}
+LOWEST = {"r2": -0.25}
+"""Lower end of a chart's axis; with few labels, scores can be far below it."""
+
+
+def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
+    """Return what the template shows of an evaluation.
+
+    Args:
+        e: The evaluation.
+        name: The id of its chart in the page.
+    """
+    main, second = (METRIC_NAMES[metric] for metric in METRICS[e.task])
+    positive = f" · class “{e.positive}”" if e.task == "binary" and e.positive is not True else ""
+    columns = list(dict.fromkeys(r.features for r in e.results))
+    pairs = list(dict.fromkeys((d.a, d.b) for d in e.differences))
+    rows = []
+    for fraction, model in _cells(e):
+        results = [e.get(features, model, fraction) for features in columns]
+        differences = {(d.a, d.b): d.main for d in e.differences if (d.fraction, d.model) == (fraction, model)}
+        rows.append(
+            {
+                "labels": _percent(fraction),
+                "model": _model_name(model),
+                "scores": [(_mean_and_interval(r.main), _mean_and_interval(r.secondary)) for r in results],
+                "differences": [
+                    (_mean_and_interval(s, "+"), abs(s.mean) > s.interval) for s in map(differences.get, pairs) if s
+                ],
+            }
+        )
+    protocol = "tested on entities the encoder never saw" if e.protocol == "holdout" else "cross-validation"
+    return {
+        "id": name,
+        "title": f"{e.label}{positive}",
+        "subtitle": f"{main} · {e.n:,} labelled entities · {e.folds} folds, {protocol} · bars are 95 % intervals",
+        "sentence": evaluation_sentence(e),
+        "head": [*columns, *(f"{a} − {b}" for a, b in pairs)],
+        "scores": f"The upper score is {main}, the lower one {second}. A difference is highlighted if its interval "
+        "does not contain 0.",
+        "rows": rows,
+        "notes": e.notes,
+        "height": 130 + 56 * len(rows),
+        "figure": scores_figure(e, columns),
+    }
+
+
+def scores_figure(e: Evaluation, columns: Sequence[str]) -> dict[str, Any]:
+    """Return a figure of dots with intervals: one line per model and share of labels, one colour per feature set.
+
+    Args:
+        e: The evaluation.
+        columns: The feature sets.
+    """
+    cells = _cells(e)
+    lowest = _lowest_score(e)
+    traces = []
+    for i, features in enumerate(columns):
+        results = [e.get(features, model, fraction) for fraction, model in cells]
+        dots = [(line, r.main) for line, r in enumerate(results) if r.main.mean >= lowest]
+        shift = 0.22 * (i - (len(columns) - 1) / 2)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": html.escape(features),
+                "x": [s.mean for _, s in dots],
+                "y": [line + shift for line, _ in dots],
+                "error_x": {"type": "data", "array": [s.interval for _, s in dots], "thickness": 2, "width": 4},
+                "marker": {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[i % len(SYMBOLS)]},
+                "hovertemplate": "%{x:.3f} ± %{error_x.array:.3f}",
+            }
+        )
+    ends = [r.main.mean + side * r.main.interval for r in e.results if r.main.mean >= lowest for side in (-1, 1)]
+    low, high = max(min(ends), lowest), min(max(ends), 1.0)
+    margin = 0.06 * (high - low) + 1e-3
+    names = [f"<b>{html.escape(_model_name(model))}</b><br>{_percent(fraction)} of labels" for fraction, model in cells]
+    guess = GUESSING.get(e.metric, -np.inf)
+    lines = [{"type": "line", "x0": guess, "x1": guess, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot"}}]
+    layout = {
+        "xaxis": {
+            "title": {"text": f"{METRIC_NAMES[e.metric]}, higher is better"},
+            "range": [low - margin, high + margin],
+        },
+        "yaxis": {
+            "range": [len(cells) - 0.5, -0.5],
+            "tickvals": list(range(len(cells))),
+            "ticktext": names,
+            "zeroline": False,
+            "showgrid": False,
+        },
+        "shapes": lines if low - margin <= guess else [],
+        "legend": LEGEND,
+        "margin": {"l": 10, "r": 14, "t": 34, "b": 50},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def evaluation_sentence(e: Evaluation) -> str:
+    """Return what the chart shows: the best model of each feature set at each share of labels."""
+    sentences = [MEANINGS[e.metric]]
+    for fraction in dict.fromkeys(r.fraction for r in e.results):
+        best: dict[str, Any] = {}
+        for r in e.results:
+            if r.fraction == fraction and (r.features not in best or r.main.mean > best[r.features].main.mean):
+                best[r.features] = r
+        scores = ", ".join(f"{name} {_number(r.main.mean)} ({_model_name(r.model)})" for name, r in best.items())
+        sentences.append(f"The best scores with {_percent(fraction)} of the labels are: {scores}.")
+    if any(r.main.mean < _lowest_score(e) for r in e.results):
+        sentences.append(f"Scores below {_number(_lowest_score(e))} are shown in the table only.")
+    return " ".join(sentences)
+
+
+def training_figure(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a figure of the training loss by epoch, and of the validation loss if there is one.
+
+    Args:
+        history: One record per epoch, as in `training.Result.history`.
+    """
+    epochs = [record["epoch"] for record in history]
+    curves = [("training", "loss"), ("held-out entities", "validation")]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": label,
+            "x": epochs,
+            "y": [record[key] for record in history],
+            "line": {"color": PALETTE[i], "dash": ("solid", "dash")[i]},
+            "marker": {"symbol": SYMBOLS[i]},
+            "hovertemplate": "epoch %{x}: %{y:.4g}",
+        }
+        for i, (label, key) in enumerate(curves)
+        if any(record[key] is not None for record in history)
+    ]
+    layout = {
+        "xaxis": {"title": {"text": "epoch (pass over the entities)"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "loss per batch (no unit)"}},
+        "legend": LEGEND,
+        "margin": {"l": 60, "r": 14, "t": 34, "b": 50},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def training_sentence(history: Sequence[Mapping[str, Any]]) -> str:
+    """Return how far the loss falls and how long training takes, or an empty string without a history.
+
+    Args:
+        history: One record per epoch, as in `training.Result.history`.
+    """
+    if not history:
+        return ""
+    first, last = history[0], history[-1]
+    losses = [record["validation"] for record in history if record["validation"] is not None]
+    lowest = f" On held-out entities, the lowest is {min(losses):.4g} and the last {losses[-1]:.4g}." if losses else ""
+    return (
+        f"The mean loss goes from {first['loss']:.4g} in epoch {first['epoch']} to {last['loss']:.4g} in epoch "
+        f"{last['epoch']}.{lowest} Training took {last['seconds']:,.0f} s, at "
+        f"{last['events_per_second']:,} events per second."
+    )
+
+
+def _lowest_score(e: Evaluation) -> float:
+    """Return the score below which the chart shows no dots."""
+    lowest = LOWEST.get(e.metric, -np.inf)
+    return lowest if any(r.main.mean >= lowest for r in e.results) else -np.inf
+
+
+def _cells(e: Evaluation) -> list[tuple[float, str]]:
+    return list(dict.fromkeys((r.fraction, r.model) for r in e.results))
+
+
+def _mean_and_interval(scores: Scores, sign: str = "") -> str:
+    return f"{_number(scores.mean, sign)} ± {_number(scores.interval)}"
+
+
+def _number(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}".replace("-", "−")
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:g} %"
+
+
+def _model_name(name: str) -> str:
+    return {"lightgbm": "boosted trees", "knn": "nearest neighbours"}.get(name, name.replace("_", " "))

@@ -1,0 +1,220 @@
+"""The options of `read`, of the `[data]` table of a configuration and of the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+from eventvec.errors import ConfigError
+from eventvec.options import as_table, gather
+from eventvec.tables.fields import Fitting
+from eventvec.tables.sources import Tabular, name_of
+from eventvec.tables.statics import StaticKind
+from eventvec.tables.times import Instant
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table of events are used, and how the schema is fitted to them.
+
+    Args:
+        key: The column that names the entity: whole numbers, text or UUIDs.
+        time: The column that orders an entity's events: timestamps, dates, numbers, or text in ISO 8601.
+        categorical: The columns of categories; if this or `numeric` is given, even empty, only listed columns are used.
+            Otherwise kinds are inferred, and `Dataset.notes` names the columns that are left out, with the reasons.
+        numeric: The columns of numbers; if this or `categorical` is given, even empty, only listed columns are used.
+        meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
+            without a time are measurements that do not change; they are left out and counted.
+        fitting: How the schema is fitted.
+
+    Example:
+        >>> Columns(key="card", time="when").numeric is None
+        True
+    """
+
+    key: str | None = None
+    time: str | None = None
+    categorical: Sequence[str] | None = None
+    numeric: Sequence[str] | None = None
+    meds: bool = False
+    fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """The time at which histories are cut: one time for all entities, or one for each.
+
+    Args:
+        until: Use only events before this time (ISO text, or a number). An entity without such events remains as an
+            empty row.
+        cutoffs: A table with the key and a time for each entity; only events before the time of their entity are used,
+            and entities without a row there are left out.
+        cutoff_column: The column with the times in the table of `cutoffs`.
+
+    Raises:
+        ConfigError: If one of `cutoffs` and `cutoff_column` is given without the other.
+
+    Example:
+        >>> Cuts(cutoff_column="decided")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: cutoff_column is given without cutoffs; give both, a table and its column with ...
+    """
+
+    until: Instant | None = None
+    cutoffs: Tabular | None = None
+    cutoff_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cutoffs is None) != (self.cutoff_column is None):
+            absent, present = ("cutoffs", "cutoff_column")[:: 1 if self.cutoffs is None else -1]
+            raise ConfigError(
+                f"{present} is given without {absent}; give both, a table and its column with each entity's time "
+                "(--cutoffs and --cutoff-column)"
+            )
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """The format of the times in a table, and the name of its key in files.
+
+    Args:
+        time_format: The strptime format of times in text or digits, such as '%d/%m/%Y %H:%M'.
+        key_as: The name of the key in files that eventvec writes.
+
+    Example:
+        >>> TableFormat(key_as="customer").time_format is None
+        True
+    """
+
+    time_format: str | None = None
+    key_as: str | None = None
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """The hold-out set of entities, which depends on the share, the seed and the keys, and on nothing else.
+
+    Args:
+        holdout: The share of entities that training never sees, above 0 and below 1.
+        holdout_seed: The seed of that choice.
+
+    Raises:
+        ConfigError: If the share is out of range.
+
+    Example:
+        >>> HoldOut(0.25, 3).holdout_seed
+        3
+    """
+
+    holdout: float | None = None
+    holdout_seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.holdout is not None and not 0 < self.holdout < 1:
+            raise ConfigError(f"holdout must be above 0 and below 1, got {self.holdout}")
+
+
+@dataclass(frozen=True)
+class StaticColumns:
+    """A table with one row per entity: labels, expert features, descriptions.
+
+    Args:
+        static: A table with the key and one row per entity, with labels, expert features or descriptions. With a
+            schema, the static columns of the schema are read from it.
+        static_columns: The kind of each column to use (categorical, numeric, text or vector); by default all columns
+            are used whose kind can be inferred.
+
+    Raises:
+        ConfigError: If columns are given without a table.
+
+    Example:
+        >>> StaticColumns("people.parquet", {"age": "numeric"}).static
+        'people.parquet'
+    """
+
+    static: Tabular | None = None
+    static_columns: Mapping[str, StaticKind] | None = None
+
+    def __post_init__(self) -> None:
+        if self.static_columns is not None and self.static is None:
+            raise ConfigError("static_columns is given without static, the table that has these columns (--static)")
+
+
+GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns)
+"""The dataclasses that hold all options of `read`."""
+
+EARLIER = {"labels": "cutoffs", "label_time": "cutoff_column"}
+"""The present names of options of `[data]`, by their earlier names."""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """All options of `read`, see the dataclasses of `GROUPS`."""
+
+    columns: Columns
+    table: TableFormat
+    cuts: Cuts
+    holdout: HoldOut
+    static: StaticColumns
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> ReadOptions:
+        """Return the options of a caller, in their groups.
+
+        Raises:
+            ConfigError: If an option is unknown or out of range, or contradicts another.
+
+        Example:
+            >>> ReadOptions.of({"key": "card", "until": 3}).cuts.until
+            3
+        """
+        return ReadOptions(
+            gather(options, Columns, *GROUPS),
+            gather(options, TableFormat, *GROUPS),
+            gather(options, Cuts, *GROUPS),
+            gather(options, HoldOut, *GROUPS),
+            gather(options, StaticColumns, *GROUPS),
+        )
+
+    def describe(self, source: Tabular) -> dict[str, Any]:
+        """Return the `[data]` table of a configuration: `path`, and the options that differ from their defaults.
+
+        A table in memory has no path. If it is the value of an option, the text `a table in memory` replaces it.
+        """
+        table: dict[str, Any] = {"path": os.fspath(source)} if isinstance(source, str | os.PathLike) else {}
+        for group in (getattr(self, field.name) for field in fields(self)):
+            defaults = as_table(type(group)())
+            for name, value in as_table(group).items():
+                if name in ("cutoffs", "static"):
+                    value = name_of(value)
+                if defaults.get(name) != value:
+                    table[name] = dict(value) if isinstance(value, Mapping) else value
+        table.pop("holdout_seed", None)  # the seed is recorded with every share, and never alone
+        if "holdout" in table:
+            table["holdout_seed"] = self.holdout.holdout_seed
+        if "fitting" in table:
+            defaults = as_table(Fitting())
+            table["fitting"] = {name: value for name, value in table["fitting"].items() if defaults[name] != value}
+        return table
+
+
+def today(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a `[data]` table with the present names of options, from one that may have earlier names.
+
+    Raises:
+        ConfigError: If a static column is listed under two kinds.
+
+    Example:
+        >>> today({"labels": "l.parquet", "static_numeric": ["age"]})
+        {'cutoffs': 'l.parquet', 'static_columns': {'age': 'numeric'}}
+    """
+    table = {EARLIER.get(name, name): value for name, value in data.items()}
+    columns = dict(table.get("static_columns") or {})
+    for kind in get_args(StaticKind):
+        for name in table.pop(f"static_{kind}", None) or ():
+            if columns.get(name, kind) != kind:
+                raise ConfigError(f"static column {name!r} is listed as {columns[name]} and as {kind}; list it once")
+            columns[name] = kind
+    return {**table, "static_columns": columns} if columns else table

@@ -1,0 +1,91 @@
+"""The options of `fit`, which are those of the `[fit]` table and of the command line too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import get_args
+
+from eventvec.errors import ConfigError, nearest
+from eventvec.precision import Precision
+from eventvec.training.optimizer import Schedule
+
+PATIENCE, MINUTES = 5, 5
+"""The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a method is trained.
+
+    Args:
+        epochs: The number of passes over the data.
+        time_budget: The seconds of training.
+        batch_size: The number of entities per step, at least 2.
+        lr: The highest learning rate.
+        encoder_lr: The highest learning rate of the encoder's weights, a lower one in fine-tuning; `lr` by default.
+        freeze: The number of epochs at the start in which the encoder stays as it is, in evaluation mode.
+        schedule: How the learning rate changes: `cosine` from the highest one to 0 at the bound, `constant`, or `step`.
+        step_epochs: With `step`, the number of epochs after which the learning rate falls.
+        step_factor: With `step`, the factor by which it falls, in (0, 1]; the CoLES paper's runs use .9025 or .8.
+        clip: The largest norm of the gradient; longer gradients are scaled to it.
+        validation: The share of usable entities held out for validation, in [0, 0.5]; with fewer than 2 of them, none.
+        patience: The number of epochs without improvement after which training stops.
+        precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
+            float32, and so do products that are too small to gain from bfloat16.
+        seed: The seed of everything random.
+        checkpoint_every: The number of steps between two checkpoints of a run folder.
+
+    Raises:
+        ConfigError: If an option is out of range.
+
+    Example:
+        >>> FitOptions(epochs=3).bounded.time_budget, FitOptions().bounded.time_budget
+        (None, 300.0)
+    """
+
+    epochs: int | None = None
+    time_budget: float | None = None
+    batch_size: int = 64
+    lr: float = 0.002
+    encoder_lr: float | None = None
+    freeze: int = 0
+    schedule: Schedule = "cosine"
+    step_epochs: int = 10
+    step_factor: float = 0.9025
+    clip: float | None = None
+    validation: float = 0.05
+    patience: int | None = None
+    precision: Precision = "float32"
+    seed: int = 0
+    checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
+
+    def __post_init__(self) -> None:
+        wrong = []
+        least = {"epochs": 1, "batch_size": 2, "patience": 1, "step_epochs": 1, "freeze": 0, "checkpoint_every": 1}
+        for name, low in least.items():
+            if (value := getattr(self, name)) is not None and value < low:
+                reason = " (a batch of one has no negatives and no statistics)" if name == "batch_size" else ""
+                wrong.append(f"{name} must be at least {low}, got {value}{reason}")
+        for name in ("time_budget", "lr", "encoder_lr", "clip"):
+            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
+                wrong.append(f"{name} must be above 0 and finite, got {value}")
+        if not 0 < self.step_factor <= 1:
+            wrong.append(f"step_factor must be above 0 and at most 1, got {self.step_factor}")
+        if not 0 <= self.seed < 2**62:
+            wrong.append(f"seed must be in [0, 2^62), got {self.seed}")
+        if not 0 <= self.validation <= 0.5:
+            wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
+        for name, accepted in (("schedule", get_args(Schedule)), ("precision", get_args(Precision))):
+            if (value := getattr(self, name)) not in accepted:
+                wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
+        if wrong:
+            raise ConfigError("; ".join(wrong))
+
+    @property
+    def bounded(self) -> FitOptions:
+        """The same options, with a bound of 5 minutes and early stopping where no bound is given."""
+        if self.epochs is not None or self.time_budget is not None:
+            return self
+        patience = PATIENCE if self.patience is None else self.patience
+        return replace(self, time_budget=60.0 * MINUTES, patience=patience)

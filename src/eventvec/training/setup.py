@@ -1,0 +1,126 @@
+"""From a configuration and data to a method that is ready to be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eventvec import config as configuration
+from eventvec.checkpoint import Run, load
+from eventvec.config import Table, build_method, check, complete, suggest
+from eventvec.errors import CheckpointError, ConfigError
+from eventvec.lineage import attach_lineage
+from eventvec.methods.declarations import Method
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+from eventvec.training.fit_options import FitOptions
+
+
+def typed(config: Mapping[str, Any]) -> Table:
+    """Return a copy of the tables of a configuration, with the types of `[fit]` checked.
+
+    Raises:
+        ConfigError: If there is no such table, or an option of `[fit]` is unknown or has the wrong type.
+
+    Example:
+        >>> typed({"fit": {"lr": 1}})
+        {'fit': {'lr': 1.0}}
+    """
+    tables = configuration.check_tables(config)
+    return {**tables, "fit": configuration.options(tables["fit"], FitOptions, {}, "fit")} if "fit" in tables else tables
+
+
+def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None) -> Table:
+    """Return a configuration with the sizes that follow from the data, and with every default.
+
+    Args:
+        x: The rows to train on.
+        config: The tables `method`, `encoder` and `fit`, or some of them.
+        parent: The run whose encoder is trained further.
+
+    Raises:
+        ConfigError: If an option of the encoder differs from the parent run's, or the parent's encoder has no name in
+            configurations.
+
+    Example:
+        >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
+        >>> tables = settings(x, {"method": {"name": "ocp"}})
+        >>> tables["method"]["length"], tables["encoder"]["dim"], tables["fit"]
+        (7, 128, {'batch_size': 128})
+    """
+    tables = {name: dict(table) for name, table in config.items()}
+    if parent is not None:
+        tables["encoder"] = _parent_encoder(parent, tables.get("encoder", {}))
+    return complete(suggest(x, tables))
+
+
+def parent_run(config: Mapping[str, Any]) -> Run | None:
+    """Return the run that the entry `from` of `[encoder]` names, or None without this entry.
+
+    Raises:
+        ConfigError: If the entry is no path.
+        CheckpointError: If the folder holds no finished run.
+
+    Example:
+        >>> parent_run({"encoder": {"name": "gru"}}) is None
+        True
+    """
+    if "from" not in config.get("encoder", {}):
+        return None
+    path = config["encoder"]["from"]
+    return load(path if isinstance(path, Path) else Path(check(path, str, "encoder.from")))
+
+
+def build(config: Table, schema: Schema, seed: int, parent: Run | None = None) -> Method:
+    """Return the method of a configuration.
+
+    Args:
+        config: The tables `method` and `encoder`, see `settings`.
+        schema: The schema of the data to train on.
+        seed: The seed of the initial weights. The state of torch's global generator is restored afterwards.
+        parent: The run whose encoder's weights the method starts from.
+
+    Raises:
+        ConfigError: If a name or an option of the configuration is not accepted.
+        DataError: If the data were read by another schema than the parent run's.
+        CheckpointError: If the parent's encoder has another shape.
+
+    Example:
+        >>> tables = {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}
+        >>> build(tables, Schema("id", "t", "integer"), seed=0).encoder.dim
+        8
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # not those of GPUs, which are not restored here
+        method = build_method(config, schema)
+    if parent is None:
+        return method
+    parent.check_schema(schema)
+    try:
+        method.encoder.load_state_dict(parent.encoder.state_dict())
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"the encoder of run {parent.id} has another shape than this one; build the same"
+        ) from error
+    attach_lineage(method.encoder, parent.lineage)
+    return method
+
+
+def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
+    """Return the `[encoder]` table of a method that trains a run's encoder further."""
+    if not parent.config:
+        raise ConfigError(
+            f"the encoder of run {parent.id} has no name in configurations, so it cannot be built again; put a method "
+            "together with run.encoder and give it to fit"
+        )
+    encoder = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
+    for option, value in table.items():
+        if option != "from" and encoder.get(option) != value:
+            raise ConfigError(
+                f"encoder.{option} must be that of run {parent.path or parent.id}, {encoder.get(option)!r}, "
+                f"got {value!r}; leave it out: an encoder is trained further without change"
+            )
+    return {**encoder, "from": str(parent.path)} if parent.path else encoder

@@ -1,0 +1,165 @@
+"""Late events: events that are older than the last one that the state of their entity has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eventvec.dataset import Dataset
+from eventvec.errors import DataError
+from eventvec.sequences import Sequences, join, stack
+from eventvec.tables import keys, times
+from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.sources import Tabular, open_source
+from eventvec.updating.store import Facts
+
+Late = Literal["refuse", "drop", "recompute"]
+
+
+class Plan(NamedTuple):
+    """The events that each entity's state reads next, and the facts about the entity afterwards.
+
+    Args:
+        x: The events to read.
+        version: `(n,)` The stored version to continue from; -1 to begin at the start state.
+        now: The facts about each entity afterwards.
+        late: The number of late events.
+        notes: Sentences about what was dropped or recomputed.
+    """
+
+    x: Sequences
+    version: Array
+    now: Facts
+    late: int
+    notes: tuple[str, ...]
+
+
+def plan(
+    data: Dataset, before: Facts, mode: Late, history: Callable[[], Dataset], error: Callable[[Array], DataError]
+) -> Plan:
+    """Return the events that each entity's state reads next, with late events refused, dropped or recomputed.
+
+    Args:
+        data: The batch.
+        before: The facts that the store has about its entities.
+        mode: What becomes of late events.
+        history: Returns the whole histories, for `recompute`.
+        error: Returns the error about the late events that a mask selects, for `refuse`.
+
+    Raises:
+        DataError: If late events are refused, or a history is not what the store was given.
+    """
+    x = data.sequences
+    rows, time = x.rows().numpy(), x.values("time").numpy()
+    late = (before.version >= 0)[rows] & (time < before.last_time[rows])
+    n_late = np.bincount(rows[late], minlength=len(x))
+    version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
+    if late.any():
+        count = f"{int(late.sum()):,} of {len(late):,} events are older than the state of their entity"
+        if mode == "refuse":
+            raise error(late)
+        if mode == "drop":
+            x = x.take(x.flat()[torch.from_numpy(~late)], x.lengths - torch.from_numpy(n_late))
+            dropped = dropped + n_late
+            notes = (f"{count} and were dropped",)
+        else:
+            recomputed = n_late > 0
+            x = _with_history(data, x, before, np.flatnonzero(recomputed), history())
+            version, events, dropped = (
+                np.where(recomputed, start, value) for start, value in ((-1, version), (0, events), (0, dropped))
+            )
+            notes = (f"{count}: {int(recomputed.sum()):,} entities were recomputed from their histories",)
+    x = _continued(x, before, version >= 0, data.schema.clock)
+    last = np.where(x.lengths.numpy() > 0, _last(x), before.last_time)
+    return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(late.sum()), notes)
+
+
+def _last(x: Sequences) -> Array:
+    """Return `(n,)` the time of each row's last event; the value of an empty row is arbitrary."""
+    time = x.columns["time"]
+    assert isinstance(time, Tensor)
+    if not len(time):
+        return np.zeros(len(x), time.numpy().dtype)
+    last: Array = time[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
+    return last
+
+
+def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:
+    """Return the rows with the `gap` between the last event of each known entity's state and its first new event."""
+    first = x.starts[torch.from_numpy(known) & (x.lengths > 0)]
+    gap, time = x.columns["gap"], x.columns["time"]
+    assert isinstance(gap, Tensor)
+    assert isinstance(time, Tensor)
+    pairs = np.stack([before.last_time[known & (x.lengths > 0).numpy()], time[first].numpy()], 1).reshape(-1)
+    gaps = times.intervals(pairs, np.arange(0, len(pairs), 2), clock)[1::2]
+    return replace(x, columns={**x.columns, "gap": gap.index_copy(0, first, torch.from_numpy(gaps.copy()))})
+
+
+def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format: str | None, late: Array) -> DataError:
+    """Return the error about late events; for a table, it names the row of the first of them.
+
+    Args:
+        events: The batch, as `update` was given it.
+        data: The batch, as it was read.
+        before: The facts that the store has about its entities.
+        time_format: The format of times in the table.
+        late: `(total,)` bool over the events of `data`.
+    """
+    entities = len(np.unique(data.sequences.rows().numpy()[late]))
+    if not isinstance(events, Dataset):
+        schema = data.schema
+        source = open_source(events, text=[schema.time] if time_format else [])
+        table = source.load([schema.key, schema.time])
+        rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(table.column(schema.key))}), schema.key)
+        parsed = times.parse_times(schema.time, table.column(schema.time), time_format)
+        late = (before.version[rows] >= 0) & (parsed.values < before.last_time[rows])
+    return DataError(
+        f"the batch has {count_and_first(late, 'event')} of {entities:,} entities that are older than the last event "
+        "that the state of their entity has seen; leave them out with late='drop' (--late drop), or recompute these "
+        "entities with late='recompute' and history= (--late recompute --history EVENTS)"
+    )
+
+
+def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, history: Dataset) -> Sequences:
+    """Return the batch with the whole histories of some rows in place of their new events.
+
+    Raises:
+        DataError: If a history is not what the store was given, with this batch or without it.
+    """
+    positions = keys.align(history.keys, pl.DataFrame({"key": pl.Series(data.keys.take(pa.array(rows)))}), "key")
+    late, place = torch.from_numpy(rows), torch.from_numpy(positions.copy())
+    past = history.sequences.to("cpu")[place.clamp(min=0)]
+    past = replace(past, lengths=past.lengths * (place >= 0), static={})
+    new = replace(x[late], static={})
+    n_seen, n_past = before.events[rows] + before.dropped[rows], past.lengths.numpy()
+    contains_batch = n_past == n_seen + new.lengths.numpy()
+    missing = replace(new, lengths=new.lengths * torch.from_numpy(~contains_batch))
+    whole = _in_time_order(join(past, missing), data.schema.clock)
+    wrong = ~contains_batch & (n_past != n_seen)
+    wrong |= _last(whole) != np.maximum(before.last_time[rows], _last(new))
+    if wrong.any():
+        raise DataError(
+            f"the history of {int(wrong.sum()):,} of {len(rows):,} entities with late events is not what the store was "
+            "given: it has another number of events or another last time; give all their events that the store was "
+            "given, with this batch's or without, and no later ones"
+        )
+    others = torch.from_numpy(np.setdiff1d(np.arange(len(x)), rows))
+    mixed = stack(replace(x[others], static={}), whole)
+    return mixed[torch.cat([others, late]).argsort()]
+
+
+def _in_time_order(x: Sequences, clock: bool) -> Sequences:
+    """Return rows in order of time, with `gap` to match; events at the same time keep their order."""
+    time, rows = x.values("time").numpy(), x.rows().numpy()
+    order = np.lexsort((time, rows))
+    x = x.take(x.flat()[torch.from_numpy(order)], x.lengths)
+    heads = x.starts[x.lengths > 0].numpy()
+    gaps = times.intervals(time[order], heads, clock)
+    return replace(x, columns={**x.columns, "gap": torch.from_numpy(gaps)})

@@ -1,0 +1,106 @@
+"""Pairs of the two parts of a slice, and a label: whether the second part follows the first.
+
+Pair samplers are called as those of `window_pairs`: ``sampler(batch, rng) -> (views, label)``, with the first part of
+each pair and then the second of each among the `2m` views.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eventvec.sequences import Sequences, stack
+from eventvec.views.cuts import restart_gap
+from eventvec.views.draws import at_least, coins, integers
+from eventvec.views.windows import RandomSlices
+
+
+@dataclass(frozen=True)
+class NextPairs:
+    """The two parts of random slices (label 1), and the same first parts with the second parts shuffled (label 0).
+
+    Next sequence prediction, NSP (Devlin et al. 2019, as in Babaev et al. 2022, Section 4.1). A slice of L events is
+    cut after a number of events that is uniform on `{max(⌊L/4⌋, 1), …, ⌊3L/4⌋}`, so both parts have at least one. As in
+    the public code, the labels are exactly balanced, and the shuffle runs over the batch and may return a part to its
+    own partner.
+
+    Relations: `SwappedPairs` has the order of the parts as its label; `EntityPairs` takes windows of one length.
+
+    Args:
+        slices: How slices are drawn, at least 2 events each. Rows shorter than the shortest slice are not usable.
+
+    Raises:
+        ConfigError: If the shortest slice is below 2 events.
+
+    Example:
+        >>> x = Sequences({"code": torch.arange(8)}, torch.tensor([0]), torch.tensor([8]))
+        >>> views, label = NextPairs(RandomSlices(2, 8, 8))(x, torch.Generator().manual_seed(0))
+        >>> views.lengths.view(2, 4).sum(0)[:2].tolist(), label.tolist()
+        ([8, 8], [1.0, 1.0, 0.0, 0.0])
+    """
+
+    slices: RandomSlices = RandomSlices()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        at_least("shortest", self.slices.shortest, 2)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with at least the events of the shortest slice."""
+        return x.lengths >= self.slices.shortest
+
+    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
+        """Return `(views, label)`, two pairs for each slice."""
+        left, right = _cut(self.slices(batch, rng)[0], rng)
+        shuffled = right[torch.randperm(len(right), generator=rng, device=right.device)]
+        label = torch.arange(2 * len(left), device=left.device) < len(left)
+        return restart_gap(stack(left, left, right, shuffled)), label.float()
+
+
+@dataclass(frozen=True)
+class SwappedPairs:
+    """The two parts of random slices, in order (label 1) or swapped (label 0), with equal probability.
+
+    Sequence order prediction, SOP (Lan et al. 2020, as in Babaev et al. 2022, Section 4.1). Slices are drawn and cut as
+    by `NextPairs`. A cut may fall between events at one time. Their order is the table's, and a classifier can learn it
+    where many events share a time; the windows of `OrderPairs` keep such events together.
+
+    Relations: `OrderPairs` takes windows of one length from any place of the row.
+
+    Args:
+        slices: How slices are drawn, at least 2 events each. Rows shorter than the shortest slice are not usable.
+
+    Raises:
+        ConfigError: If the shortest slice is below 2 events.
+
+    Example:
+        >>> x = Sequences({"code": torch.arange(8)}, torch.tensor([0]), torch.tensor([8]))
+        >>> views, label = SwappedPairs(RandomSlices(2, 8, 8))(x, torch.Generator().manual_seed(0))
+        >>> (views.pad(views.values("code"))[:2, 0] == 0).tolist() == label.bool().tolist()
+        True
+    """
+
+    slices: RandomSlices = RandomSlices()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        at_least("shortest", self.slices.shortest, 2)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with at least the events of the shortest slice."""
+        return x.lengths >= self.slices.shortest
+
+    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
+        """Return `(views, label)`, one pair for each slice."""
+        left, right = _cut(self.slices(batch, rng)[0], rng)
+        label = coins(len(left), rng)
+        index = torch.arange(len(left), device=left.device)
+        order = torch.cat([index + len(left) * ~label, index + len(left) * label])
+        return restart_gap(stack(left, right)[order]), label.float()
+
+
+def _cut(slices: Sequences, rng: torch.Generator) -> tuple[Sequences, Sequences]:
+    """Return the two parts of each slice; each part has at least one event."""
+    low, high = (slices.lengths // 4).clamp(min=1), 3 * slices.lengths // 4
+    length, rows = low + integers(high - low + 1, rng), torch.arange(len(slices), device=slices.device)
+    return slices.slice(rows, torch.zeros_like(length), length), slices.slice(rows, length, slices.lengths - length)

@@ -1,0 +1,290 @@
+"""Each command writes what the Python call of the same name writes on the same files, metadata included."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+import eventvec as ev
+from eventvec.cli import app
+
+DIFFERS = ("seconds", "threads", "events_per_second")
+"""The entries of a run's files that depend on the machine and not on the data."""
+
+
+def invoke(*arguments: object) -> dict[str, Any]:
+    """Return the JSON that a command prints."""
+    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    values: dict[str, Any] = json.loads(result.stdout)
+    return values
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the events of 60 entities in two batches, their labels, and a trained run."""
+    path, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
+    tea = np.arange(60) % 2 == 0
+    bought = np.where(rng.random((60, 12)) < np.where(tea, 0.8, 0.2)[:, None], "tea", "coffee")
+    events = pl.DataFrame(
+        {
+            "customer": np.repeat([f"c{i:02}" for i in range(60)], 12),
+            "when": np.tile(np.datetime64("2024-01-01T10:00", "us") + np.arange(12) * np.timedelta64(36, "h"), 60),
+            "bought": bought.reshape(-1),
+            "amount": rng.exponential(size=720),
+        }
+    ).sample(fraction=1, shuffle=True, seed=1)
+    events.write_parquet(path / "events.parquet")
+    split = pl.lit("2024-01-12").str.to_datetime()
+    events.filter(pl.col("when") < split).write_parquet(path / "history.parquet")
+    events.filter((pl.col("when") >= split) & (pl.col("customer") < "c40")).write_parquet(path / "batch.parquet")
+    decided = pl.Series("decided", [f"2024-01-{8 + i % 9:02}T00:00:00" for i in range(60)]).str.to_datetime()
+    people = pl.DataFrame({"customer": [f"c{i:02}" for i in range(60)], "likes": tea, "shop": np.arange(60) // 10})
+    people.with_columns(decided, age=pl.Series(rng.normal(size=60))).write_parquet(path / "people.parquet")
+    data = ev.read(path / "events.parquet", key="customer", time="when", holdout=0.25)
+    ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
+    return path
+
+
+def run_folder(path: Path) -> dict[str, Any]:
+    """Return the content of a run folder; the id of the run is replaced, and what depends on the machine left out."""
+    info = json.loads((path / "run.json").read_text())
+    text = {
+        file.name: file.read_text().replace(info["id"], "ID")
+        for file in path.iterdir()
+        if file.suffix != ".safetensors"
+    }
+    card = text.pop("README.md").splitlines()
+    assert "seconds" in next(line for line in card if line.startswith("| steps"))
+    return {
+        "names": sorted(file.name for file in path.iterdir()),
+        "config": tomllib.loads(text["config.toml"]),
+        "schema": text["schema.json"],
+        "info": without_seconds(json.loads(text["run.json"])),
+        "metrics": [without_seconds(json.loads(line)) for line in text["metrics.jsonl"].splitlines()],
+        "card": [line for line in card if not line.startswith("| steps")],
+    }
+
+
+def without_seconds(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: without_seconds(value) for name, value in values.items() if name not in DIFFERS}
+    return [without_seconds(value) for value in values] if isinstance(values, list) else values
+
+
+def assert_same_runs(one: Path, other: Path) -> None:
+    assert run_folder(one) == run_folder(other)
+    weights, others = (load_file(path / "model.safetensors") for path in (one, other))
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(value, others[name]) for name, value in weights.items())
+
+
+def assert_same_tables(one: Path, other: Path) -> None:
+    """Check that two Parquet files have equal columns, types, values and metadata."""
+    table, other_table = pq.read_table(one), pq.read_table(other)
+    assert json.loads(table.schema.metadata[b"eventvec"]) == json.loads(other_table.schema.metadata[b"eventvec"])
+    assert table.equals(other_table, check_metadata=True)
+
+
+COLUMNS = {"key": "customer", "time": "when"}
+FIT = ("--key", "customer", "--time", "when", "--epochs", 2, "--device", "cpu")
+
+
+def test_fit(files: Path, tmp_path: Path) -> None:
+    events, cutoffs = files / "events.parquet", files / "people.parquet"
+    invoke(
+        "fit", "--events", events, *FIT, "--seed", 7, "--holdout", 0.25, "--categorical", "bought", "--key-as", "who",
+        "--cutoffs", cutoffs, "--cutoff-column", "decided", "--until", "2024-01-15", "--method", "ocp",
+        "--set", "encoder.dim=4", "--set", "fit.lr=0.01", "--set", "data.fitting={min_count = 2}",
+        "--out", tmp_path / "command",
+    )  # fmt: skip
+    data = ev.read(
+        str(events), **COLUMNS, holdout=0.25, holdout_seed=7, categorical=["bought"], key_as="who",
+        cutoffs=str(cutoffs), cutoff_column="decided", until="2024-01-15", fitting=ev.Fitting(min_count=2),
+    )  # fmt: skip
+    tables = {"method": {"name": "ocp"}, "encoder": {"dim": 4}}
+    ev.fit(tables, data, epochs=2, seed=7, lr=0.01, out=tmp_path / "call")
+    assert_same_runs(tmp_path / "command", tmp_path / "call")
+    config = run_folder(tmp_path / "call")["config"]
+    assert config["data"]["cutoffs"] == str(cutoffs)
+    assert config["data"]["holdout_seed"] == 7
+
+
+def test_fit_with_the_defaults(files: Path, tmp_path: Path) -> None:
+    invoke("fit", "--events", files / "events.parquet", *FIT, "--seed", 7, "--out", tmp_path / "command")
+    ev.fit("coles", ev.read(files / "events.parquet", **COLUMNS), epochs=2, seed=7, out=tmp_path / "call")
+    assert_same_runs(tmp_path / "command", tmp_path / "call")
+
+
+def test_fit_of_a_configuration(files: Path, tmp_path: Path) -> None:
+    tables = {
+        "encoder": {"name": "lstm", "dim": 4, "events": {"time": ["gap", "hour"]}},
+        "method": {"name": "coles", "margin": 0.3, "views": {"name": "random_slices", "longest": 6, "shortest": 2}},
+    }
+    (tmp_path / "config.toml").write_text(
+        f'[data]\npath = "{files}/events.parquet"\nkey = "customer"\ntime = "when"\nuntil = 2024-01-15\n'
+        '[encoder]\nname = "lstm"\ndim = 9\nevents = { time = ["gap", "hour"] }\n'
+        '[method]\nname = "coles"\nviews = { name = "random_slices", shortest = 2, longest = 6 }\n'
+        "[fit]\nepochs = 2\nbatch_size = 20\n"
+    )
+    changes = ("--set", "method.margin=0.3", "--set", "encoder.dim=4")
+    invoke("fit", tmp_path / "config.toml", *changes, "--device", "cpu", "--out", tmp_path / "command")
+    data = ev.read(str(files / "events.parquet"), **COLUMNS, until=np.datetime64("2024-01-15").item())
+    ev.fit(tables, data, epochs=2, batch_size=20, out=tmp_path / "call")
+    assert_same_runs(tmp_path / "command", tmp_path / "call")
+
+
+@pytest.mark.parametrize("columns", [None, {"likes": "categorical", "age": "numeric"}])
+def test_fit_from_another_run(files: Path, tmp_path: Path, columns: Any) -> None:
+    events, people = files / "events.parquet", files / "people.parquet"
+    listed = ("--set", "data.static_categorical=['likes']", "--set", "data.static_numeric=['age']") if columns else ()
+    invoke(
+        "fit", "--events", events, "--from", files / "run", "--static", people, "--method", "supervised",
+        "--set", "method.label=likes", *listed, "--holdout", 0.25, "--epochs", 2, "--device", "cpu",
+        "--out", tmp_path / "command",
+    )  # fmt: skip
+    schema = ev.load(files / "run").schema
+    data = ev.attach(ev.read(str(events), schema=schema, holdout=0.25), str(people), columns)
+    tables = {"method": {"name": "supervised", "label": "likes"}, "encoder": {"from": str(files / "run")}}
+    ev.fit(tables, data, epochs=2, out=tmp_path / "call")
+    assert_same_runs(tmp_path / "command", tmp_path / "call")
+    folder = run_folder(tmp_path / "command")
+    assert folder["config"]["data"]["static"] == str(people)
+    assert [run["fraction"] for run in folder["info"]["holdouts"]] == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "wide"),
+    [
+        ((), {}, False),
+        (("--until", "2024-01-10", "--normalize"), {"until": "2024-01-10", "normalize": True}, False),
+        (("--wide", "--key-as", "who", "--precision", "bfloat16"), {"key_as": "who", "precision": "bfloat16"}, True),
+        (
+            ("--cutoffs", "{people}", "--cutoff-column", "decided"),
+            {"cutoffs": "{people}", "cutoff_column": "decided"},
+            False,
+        ),
+    ],
+)
+def test_embed(files: Path, tmp_path: Path, arguments: tuple[str, ...], options: dict[str, Any], wide: bool) -> None:
+    people = str(files / "people.parquet")
+    options = {name: people if value == "{people}" else value for name, value in options.items()}
+    events = files / "events.parquet"
+    texts = [text.format(people=people) for text in arguments]
+    invoke("embed", files / "run", events, "-o", tmp_path / "command", "--device", "cpu", *texts)
+    run = ev.load(files / "run")
+    ev.write(tmp_path / "call", run.embed(events, **options), wide=wide)
+    assert_same_tables(tmp_path / "command", tmp_path / "call")
+    if "normalize" not in options and "precision" not in options:
+        data = ev.read(str(events), schema=run.schema, **options)
+        ev.write(tmp_path / "parts", ev.embed(run.encoder, data), wide=wide)
+        assert_same_tables(tmp_path / "command", tmp_path / "parts")
+
+
+def test_predict(files: Path, tmp_path: Path) -> None:
+    run, events = ev.load(files / "run"), files / "events.parquet"
+    ev.fine_tune(run, run.read(events), files / "people.parquet", "likes", epochs=1, out=tmp_path / "tuned")
+    for name, arguments, options in (
+        ("all", (), {}),
+        ("until", ("--until", "2024-01-10", "--key-as", "who"), {"until": "2024-01-10", "key_as": "who"}),
+    ):
+        command, call = tmp_path / f"{name} command", tmp_path / f"{name} call"
+        invoke("predict", tmp_path / "tuned", events, "-o", command, "--device", "cpu", *arguments)
+        ev.write(call, ev.predict(ev.load(tmp_path / "tuned"), events, **options))
+        assert_same_tables(command, call)
+
+
+def test_update_and_forget(files: Path, tmp_path: Path) -> None:
+    run = ev.load(files / "run")
+    state = {name: tmp_path / f"{name}.db" for name in ("command", "call")}
+    late = files / "history.parquet"
+    for step, (events, arguments, options) in enumerate(
+        [
+            (files / "history.parquet", ("--batch-id", "first"), {"batch_id": "first"}),
+            (files / "batch.parquet", ("--key-as", "who"), {"key_as": "who"}),
+            (files / "batch.parquet", (), {}),  # again: nothing is applied
+            (
+                late,
+                ("--late", "drop", "--keep", 5, "--batch-id", "late"),
+                {"late": "drop", "keep": 5, "batch_id": "late"},
+            ),
+        ]
+    ):
+        command, call = tmp_path / f"{step} command", tmp_path / f"{step} call"
+        printed = invoke("update", files / "run", events, "--state", state["command"], "-o", command, *arguments)
+        updated = ev.update(run, events, state["call"], **options)
+        ev.write(call, updated.embeddings)
+        assert_same_tables(command, call)
+        counts = {"entities": len(updated.embeddings), "new": updated.new, "late": updated.late}
+        assert counts.items() <= printed.items()
+        assert printed["applied"] == updated.applied
+    invoke("update", files / "run", "--state", state["command"], "--forget", "c07")
+    ev.forget(state["call"], "c07", run.id)
+    events = pl.read_parquet(files / "history.parquet").filter(pl.col("customer") == "c07")
+    events.write_parquet(tmp_path / "c07.parquet")
+    printed = invoke(
+        "update", files / "run", tmp_path / "c07.parquet", "--state", state["command"], "-o", tmp_path / "command"
+    )
+    updated = ev.update(run, tmp_path / "c07.parquet", state["call"])
+    ev.write(tmp_path / "call", updated.embeddings)
+    assert printed["new"] == updated.new == 1
+    assert_same_tables(tmp_path / "command", tmp_path / "call")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "boosting"),
+    [
+        (("--fractions", "1,0.5", "--folds", 3), {"fractions": [1.0, 0.5], "folds": 3}, True),
+        (("--holdout", "--folds", 3, "--seed", 3), {"holdout": True, "folds": 3, "seed": 3}, False),
+        (("--group", "shop", "--folds", 3), {"group": "shop", "folds": 3}, False),
+        (("--task", "multiclass"), {"task": "multiclass"}, False),
+        (("--label-time", "late", "--until", "2024-02-01"), {"label_time": "late", "until": "2024-02-01"}, False),
+    ],
+)
+def test_evaluate(
+    files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[object, ...],
+    options: dict[str, Any],
+    boosting: bool,
+) -> None:
+    if not boosting:  # faster
+        monkeypatch.setitem(sys.modules, "lightgbm", None)
+    labels = tmp_path / "labels.parquet"
+    people = pl.read_parquet(files / "people.parquet").rename({"customer": "person"})
+    people.with_columns(late=pl.lit("2024-03-01").str.to_datetime()).write_parquet(labels)
+    run, events, z = ev.load(files / "run"), files / "events.parquet", tmp_path / "z.parquet"
+    ev.write(z, run.embed(events))
+    printed = invoke("evaluate", z, labels, "--label", "likes", "--key", "person", "--events", events, *arguments)
+    for embeddings, data in (
+        (run.embed(events), run.read(events)),
+        (ev.read_embeddings(z), ev.read(events, schema=run.schema)),
+    ):
+        evaluation = ev.evaluate(embeddings, data, labels, "likes", key="person", **options)
+        assert printed == json.loads(json.dumps(evaluation.to_dict()))
+    alone = invoke("evaluate", z, labels, "--label", "likes", "--key", "person", *arguments)
+    evaluation = ev.evaluate(ev.read_embeddings(z), None, labels, "likes", key="person", **options)
+    assert alone == json.loads(json.dumps(evaluation.to_dict()))
+    assert {result["features"] for result in alone["results"]} == {"embedding"}
+
+
+def test_diagnose(files: Path, tmp_path: Path) -> None:
+    events = files / "events.parquet"
+    printed = invoke(
+        "diagnose", events, "--key", "customer", "--time", "when", "--until", "2024-01-15", "--entities", 40,
+        "--seed", 3,
+    )  # fmt: skip
+    diagnosis = ev.diagnose(ev.read(events, **COLUMNS, until="2024-01-15"), entities=40, seed=3)
+    assert printed == json.loads(json.dumps(diagnosis.to_dict()))

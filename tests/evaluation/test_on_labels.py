@@ -1,0 +1,242 @@
+"""`evaluate`: against a plain loop, on held-out entities from Python alone, and refused where events would leak."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.encoders.aggregates import aggregate_features
+from eventvec.errors import ConfigError, DataError
+from eventvec.tables import holdout_mask
+
+N, DAYS = 90, 12
+MODELS = {"models": ["logistic_regression"], "folds": 3}
+
+
+def tables() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the events of 90 cards in random order, and their labels; half of the cards buy mostly tea."""
+    rng = np.random.default_rng(0)
+    tea = np.arange(N) % 2 == 0
+    bought = np.where(rng.random((N, DAYS)) < np.where(tea, 0.7, 0.3)[:, None], "tea", "coffee")
+    events = pl.DataFrame(
+        {
+            "card": np.repeat(np.arange(N), DAYS),
+            "day": np.tile(np.arange(DAYS), N),
+            "bought": bought.reshape(-1),
+            "paid": rng.exponential(size=N * DAYS),
+        }
+    ).sample(fraction=1, shuffle=True, seed=1)
+    labels = pl.DataFrame(
+        {"card": np.arange(N), "likes": tea, "home": np.arange(N) // 6, "decided": 5 + np.arange(N) % 4}
+    )
+    return events, labels
+
+
+EVENTS, LABELS = tables()
+
+
+def read(**options: Any) -> ev.Dataset:
+    return ev.read(EVENTS, key="card", time="day", **options)
+
+
+def untrained(data: ev.Dataset) -> ev.Embeddings:
+    return ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+    """Return a run that never saw a quarter of the cards."""
+    out = tmp_path_factory.mktemp("run") / "run"
+    return ev.fit({"encoder": {"dim": 6}}, read(holdout=0.25, holdout_seed=3), epochs=2, out=out)
+
+
+def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> None:
+    data = read()
+    z = untrained(data)
+    table = LABELS.filter(pl.col("card") % 7 != 0).sample(fraction=1, shuffle=True, seed=2)
+    evaluation = ev.evaluate(z, data, table, "likes", group="home", **MODELS)
+    label, home = dict(table.select("card", "likes").rows()), dict(table.select("card", "home").rows())
+    rows = [row for row, key in enumerate(z.keys.to_pylist()) if key in label]
+    keys = [z.keys[row].as_py() for row in rows]
+    features = {"embedding": z.values[rows], "aggregates": aggregate_features(data[rows])[0]}
+    expected = ev.score_features(
+        features, [label[key] for key in keys], groups=[home[key] for key in keys], learned_from=None, **MODELS
+    )
+    assert len(rows) == evaluation.n == 77
+    for result, other in zip(evaluation.results, expected.results, strict=True):
+        assert (result.features, result.model) == (other.features, other.model)
+        assert result.main.values == pytest.approx(other.main.values, abs=1e-6)
+    assert evaluation.notes == (
+        "77 embeddings have a label.", "13 embeddings have no usable label and were left out.", *expected.notes,
+    )  # fmt: skip
+    shuffled = np.random.default_rng(0).permutation(N)
+    again = ev.evaluate(z, data[shuffled], table, "likes", group="home", **MODELS)
+    assert again.results == evaluation.results
+
+
+def test_a_part_of_the_embeddings_is_evaluated() -> None:
+    data = read()
+    z = untrained(data)
+    part = ev.evaluate(z[10:70], data, LABELS, "likes", **MODELS)
+    assert part.n == 60
+    assert "30 labelled keys have no embedding and were left out." in part.notes
+    without = ev.evaluate(z, None, LABELS.rename({"card": "id"}), "likes", key="id", **MODELS)
+    assert {result.features for result in without.results} == {"embedding"}
+
+
+def test_without_training_nothing_is_claimed_about_labels_and_holdouts() -> None:
+    data = read()
+    z = untrained(data)
+    notes = ev.evaluate(z, data, LABELS, "likes", **MODELS).notes
+    assert any("whether it was trained on labels is not known" in note for note in notes)
+    with pytest.raises(ConfigError, match="the run held no entities out; train with a share held out"):
+        ev.evaluate(z, data, LABELS, "likes", holdout=True)
+
+
+# Honest evaluations on held-out entities
+
+
+def written(folder: Path, z: ev.Embeddings) -> ev.Embeddings:
+    ev.write(folder / "z.parquet", z)
+    return ev.read_embeddings(folder / "z.parquet")
+
+
+def assert_tested_on_held_out(evaluation: ev.Evaluation, z: ev.Embeddings) -> None:
+    """Check that the evaluation equals that of the entities which the hash of `holdout_mask` holds out."""
+    held_out = holdout_mask(z.keys, 0.25, 3)
+    assert 10 < held_out.sum() < 40
+    assert (z.held_out == held_out).all()
+    assert evaluation.protocol == "holdout"
+    note = (
+        f"Tested on {held_out.sum()} entities that the encoder never saw; each score is over all of them, from a model"
+    )
+    assert any(n.startswith(note) for n in evaluation.notes)
+    labels = LABELS["likes"].to_numpy()[z.keys.to_numpy()]
+    expected = ev.score_features({"embedding": z.values}, labels, holdout=held_out, **MODELS)
+    assert evaluation.get("embedding", "logistic_regression") == expected.results[0]
+
+
+def test_held_out_entities_are_evaluated_from_python(fitted: ev.Run, tmp_path: Path) -> None:
+    data = fitted.read(EVENTS)
+    assert (len(data), fitted.info["entities"]) == (N, N - holdout_mask(data.keys, 0.25, 3).sum())
+    loaded = ev.load(fitted.path or "")
+    embeddings = [
+        fitted.embed(EVENTS), ev.embed(fitted.encoder, data), ev.embed(loaded.encoder, data), loaded.embed(data),
+        written(tmp_path, fitted.embed(EVENTS)),
+    ]  # fmt: skip
+    first = ev.evaluate(embeddings[0], data, LABELS, "likes", holdout=True, **MODELS)
+    assert_tested_on_held_out(first, embeddings[0])
+    for z in embeddings[1:]:
+        assert ev.evaluate(z, data, LABELS, "likes", holdout=True, **MODELS).to_dict() == first.to_dict()
+
+
+def test_held_out_entities_are_evaluated_after_fine_tuning(fitted: ev.Run, tmp_path: Path) -> None:
+    data = fitted.read(EVENTS)
+    in_memory = ev.fine_tune(fitted, data, LABELS, "likes", epochs=2)
+    in_folder = ev.fine_tune(fitted, data, LABELS, "likes", epochs=2, out=tmp_path / "tuned")
+    twice = ev.fine_tune(in_memory, data, LABELS.rename({"likes": "drinks"}), "drinks", epochs=1)
+    for run in (in_memory, in_folder, ev.load(tmp_path / "tuned"), twice):
+        assert run.info["entities"] == N - holdout_mask(data.keys, 0.25, 3).sum()
+        z = run.embed(EVENTS)
+        for embeddings in (z, written(tmp_path, z), ev.embed(run.encoder, data)):
+            evaluation = ev.evaluate(embeddings, data, LABELS, "likes", holdout=True, **MODELS)
+            assert_tested_on_held_out(evaluation, embeddings)
+    notes = ev.evaluate(in_folder.embed(EVENTS), data, LABELS, "likes", **MODELS).notes
+    assert any("was trained on the static column 'likes' too; only a holdout" in note for note in notes)
+    notes = ev.evaluate(twice.embed(EVENTS), data, LABELS, "likes", **MODELS).notes
+    assert any("was trained on the static columns 'likes', 'drinks' too" in note for note in notes)
+
+
+def test_an_encoder_that_is_trained_further_on_all_entities_is_not_tested_on_held_out_ones(fitted: ev.Run) -> None:
+    data = ev.attach(fitted.read(EVENTS), LABELS.select("card", "likes"))
+    config = {"method": {"name": "supervised", "label": "likes"}, "encoder": {"from": str(fitted.path)}}
+    further = ev.fit(config, data, epochs=1)
+    with pytest.raises(
+        ConfigError, match=r"2 runs that did not hold the same entities out \(0.25 by seed 3, then none\)"
+    ):
+        ev.evaluate(further.embed(EVENTS), data, LABELS, "likes", holdout=True, **MODELS)
+
+
+def test_updated_embeddings_are_evaluated_on_held_out_entities(fitted: ev.Run, tmp_path: Path) -> None:
+    ev.update(fitted, EVENTS.filter(pl.col("day") < 7), tmp_path / "state.db")
+    updated = ev.update(fitted, EVENTS.filter(pl.col("day") >= 7), tmp_path / "state.db")
+    z, data = updated.embeddings, fitted.read(EVENTS)
+    evaluation = ev.evaluate(z, data, LABELS, "likes", holdout=True, **MODELS)
+    assert_tested_on_held_out(evaluation, z)
+
+
+# Times
+
+
+def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> None:
+    data = fitted.read(EVENTS)
+    early = ev.until(data, 6)
+    for z in (ev.embed(fitted.encoder, early), fitted.embed(EVENTS, until=6), written(tmp_path, fitted.embed(early))):
+        assert z.metadata["until"] == 6
+        evaluations = [
+            ev.evaluate(z, events, LABELS, "likes", **{**MODELS, **options})
+            for events in (data, early) for options in ({}, {"until": 6})
+        ]  # fmt: skip
+        assert all(evaluation.to_dict() == evaluations[0].to_dict() for evaluation in evaluations)
+        expected = aggregate_features(early)[0]
+        labels = LABELS["likes"].to_numpy()
+        scores = ev.score_features({"aggregates": expected}, labels, **MODELS).results[0].main.values
+        assert evaluations[0].get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
+    with pytest.raises(DataError, match="90 of 90 embeddings were made from events at or after 6; embed again"):
+        ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", until=6)
+    with pytest.raises(DataError, match="90 of 90 entities have another number of events in the data"):
+        ev.evaluate(fitted.embed(EVENTS), early, LABELS, "likes")
+
+
+def test_only_events_before_each_label_are_used(fitted: ev.Run) -> None:
+    data = fitted.read(EVENTS)
+    z = fitted.embed(EVENTS, cutoffs=LABELS, cutoff_column="decided")
+    evaluation = ev.evaluate(z, data, LABELS, "likes", label_time="decided", **MODELS)
+    each = fitted.read(EVENTS, cutoffs=LABELS, cutoff_column="decided")
+    assert set(each.sequences.lengths.tolist()) == {5, 6, 7, 8}
+    labels = LABELS["likes"].to_numpy()
+    scores = ev.score_features({"aggregates": aggregate_features(each)[0]}, labels, **MODELS).results[0].main.values
+    assert evaluation.get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
+    with pytest.raises(DataError, match="90 of 90 embeddings were made from events at or after the time in 'decided'"):
+        ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", label_time="decided")
+    with pytest.raises(DataError, match="another number of events in the data than were embedded"):
+        ev.evaluate(z, data, LABELS, "likes")
+
+
+# Refusals
+
+
+def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
+    z, part = fitted.embed(EVENTS), EVENTS.filter(pl.col("card") < 40)
+    with pytest.raises(DataError, match="50 of 90 embedded entities have no events in the data"):
+        ev.evaluate(z, fitted.read(part), LABELS, "likes")
+    changed = EVENTS.with_columns(paid=pl.col("paid") + 1)
+    notes = ev.evaluate(z, fitted.read(changed), LABELS, "likes", **MODELS).notes
+    assert notes[-1] == "The aggregates are of other events than the embedding, or of more entities."
+    assert notes[-1] not in ev.evaluate(z, fitted.read(EVENTS), LABELS, "likes", **MODELS).notes
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "error", "message"),
+    [
+        ("liked", {}, DataError, "the label table has no column 'liked'; did you mean 'likes'"),
+        ("likes", {"group": "house"}, DataError, "no column 'house'"),
+        ("likes", {"key": "likes"}, DataError, "the label 'likes' is the key"),
+        ("likes", {"label_time": "likes"}, DataError, "column 'likes'"),
+        ("likes", {"until": "2020-01-01"}, ConfigError, "cannot be compared with column 'day'"),
+        ("likes", {"fold": 3}, ConfigError, "there is no option 'fold'; did you mean 'folds'"),
+        ("likes", {"fractions": (2.0,)}, ConfigError, r"fraction 2 is outside \(0, 1\]"),
+        ("home", {"task": "binary"}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
+    ],
+)
+def test_invalid_labels_and_options_are_refused(
+    label: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    data = read()
+    with pytest.raises(error, match=message):
+        ev.evaluate(untrained(data), data, LABELS, label, **options)

@@ -1,0 +1,90 @@
+"""What methods declare, and the defaults for what they do not declare."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import make
+from eventvec.encoders.points import PointEncoder
+from eventvec.encoders.sets import SetEncoder
+from eventvec.methods import CPC, METHODS, CReSP, Order, TargetedCReSP
+from eventvec.methods.declarations import static_columns, suggested, usable_rows
+from eventvec.sequences import Sequences
+from eventvec.views import OrderPairs, Sinusoids, sinusoids
+
+
+class Part(nn.Module):
+    """A module whose `usable` marks rows of at least a length."""
+
+    def __init__(self, shortest: int) -> None:
+        super().__init__()
+        self.shortest = shortest
+
+    def usable(self, x: Sequences) -> Tensor:
+        return x.lengths >= self.shortest
+
+
+@pytest.mark.parametrize(
+    ("of_method", "of_encoder", "usable"),
+    [
+        (2, 3, [False, False, True]),
+        (3, 2, [False, False, True]),
+        (2, None, [False, True, True]),
+        (None, 2, [False, True, True]),
+        (None, None, [True, True, True]),
+    ],
+)
+def test_usable_rows_are_those_of_the_method_and_of_its_encoder(of_method, of_encoder, usable):
+    method, encoder = (nn.Module() if shortest is None else Part(shortest) for shortest in (of_method, of_encoder))
+    method.encoder = encoder
+    assert usable_rows(method, make.sequences([1, 2, 3])).tolist() == usable
+    assert usable_rows(method, make.sequences([])).tolist() == []
+
+
+def test_a_row_with_a_missing_point_is_usable_by_the_method_only():
+    x = Sequences(
+        {"x": torch.rand(4), "y": torch.tensor([0.5, math.nan, 0.5, 0.5])}, torch.tensor([0, 2]), torch.tensor([2, 2])
+    )
+    method = Order(SetEncoder(PointEncoder(), dim=8), OrderPairs())
+    assert method.usable(x).tolist() == [True, True]
+    assert usable_rows(method, x).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("method", [CReSP, TargetedCReSP])
+def test_rows_of_a_process_are_usable_without_events(method):
+    x = sinusoids(3).sequences
+    x.static["phase"][1] = math.nan
+    views = Sinusoids(count=2 if method is CReSP else 1)
+    assert usable_rows(method(SetEncoder(PointEncoder(), dim=8), views), x).tolist() == [True, False, True]
+
+
+def test_defaults_of_a_method_that_declares_nothing():
+    x = make.sequences([3, 4])
+    assert suggested(None, x) == suggested(nn.Identity, x) == {"method": {}, "encoder": {"name": "gru"}}
+    assert static_columns(CPC(make.encoder("gru"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("coles", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
+        ("sop", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
+        ("entity_contrastive", {"method": {"length": 4}}),
+        ("cresp", {"encoder": {"name": "set"}}),
+        ("cresp_untargeted", {"encoder": {"name": "set"}}),
+        ("fclr", {"encoder": {"name": "set", "layers": 0}}),
+        ("expclr", {"encoder": {"name": "tcn"}}),
+        ("cross_order", {"encoder": {"name": "gru", "events": {"name": "segmented"}}}),
+        ("masked_language", {"encoder": {"name": "text"}}),
+        ("tpp_embedding", {"encoder": {"name": "language"}}),
+        ("supervised", {}),
+    ],
+)
+def test_suggestions_follow_from_the_method_and_the_lengths_of_rows(name, suggestion):
+    lengths = torch.full((30,), 40)
+    x = Sequences({}, torch.zeros_like(lengths), lengths)
+    assert suggested(METHODS[name], x) == {"method": {}, "encoder": {"name": "gru"}, **suggestion}

@@ -1,0 +1,134 @@
+"""Dataclasses of options: the signatures, types and tables that follow from them, and the errors for wrong names."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import eventvec as ev
+from eventvec.errors import ConfigError
+from eventvec.options import accepts, as_table, descriptions, fields, gather
+from eventvec.tables.read_options import GROUPS, Cuts, TableFormat
+from eventvec.training import FitOptions
+from eventvec.updating import UpdateOptions
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast it runs.
+
+    Args:
+        steps: The number of steps,
+            at least 1.
+        factor: The factor of each step.
+
+    Raises:
+        ConfigError: Never.
+    """
+
+    steps: int = 3
+    factor: float | None = None
+
+
+@dataclass(frozen=True)
+class Colour:
+    """How it looks.
+
+    Args:
+        name: The name of the colour.
+        speed: A nested table.
+        parts: Some names.
+    """
+
+    name: str
+    speed: Speed = Speed()
+    parts: tuple[str, ...] = ("a",)
+
+
+@accepts(Speed, Colour)
+def paint(place: str, *, twice: bool = False, **options: Any) -> tuple[Speed, Colour]:
+    return gather(options, Speed, Colour), gather(options, Colour, Speed)
+
+
+def test_the_signature_shows_the_fields_after_the_other_arguments() -> None:
+    parameters = inspect.signature(paint).parameters
+    assert list(parameters) == ["place", "twice", "steps", "factor", "name", "speed", "parts"]
+    assert {parameters[name].kind for name in ("steps", "parts")} == {inspect.Parameter.KEYWORD_ONLY}
+    assert (parameters["steps"].default, parameters["steps"].annotation) == (3, int)
+    assert (parameters["factor"].default, parameters["factor"].annotation) == (None, float | None)
+    assert parameters["name"].default is inspect.Parameter.empty
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds"),
+    [
+        (ev.read, GROUPS),
+        (ev.fit, (FitOptions,)),
+        (ev.fine_tune, (FitOptions,)),
+        (ev.update, (UpdateOptions, TableFormat)),
+        (ev.predict, (Cuts, TableFormat)),
+        (ev.Run.read, (Cuts, TableFormat)),
+        (ev.Run.embed, (Cuts, TableFormat)),
+    ],
+)
+def test_public_functions_show_every_option_with_its_default(
+    function: Callable[..., Any], kinds: tuple[type[Any], ...]
+) -> None:
+    parameters = inspect.signature(function).parameters
+    for kind in kinds:
+        for name, (hint, default) in fields(kind).items():
+            assert parameters[name].default == default
+            assert parameters[name].annotation == hint
+    assert inspect.Parameter.VAR_KEYWORD not in {each.kind for each in parameters.values()}
+
+
+def test_options_are_gathered_into_their_dataclass() -> None:
+    assert paint("wall", steps=5, name="red", parts=("b",)) == (Speed(5), Colour("red", parts=("b",)))
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(ConfigError) as error:
+        paint("wall", name="red", step=5)
+    assert str(error.value) == (
+        "there is no option 'step'; did you mean 'steps'? accepted: factor, name, parts, speed, steps"
+    )
+
+
+def test_a_field_of_two_dataclasses_is_listed_once() -> None:
+    with pytest.raises(ConfigError, match=r"accepted: factor, steps$"):
+        gather({"colour": 1}, Speed, Speed)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ev.read("absent.parquet", kee="id"),
+        lambda: ev.fit("ocp", None, epoch=1),
+        lambda: ev.update(None, None, "state", recents=1),
+    ],
+)
+def test_public_functions_refuse_unknown_options_before_they_read_anything(call: Callable[[], Any]) -> None:
+    with pytest.raises(ConfigError, match=r"there is no option '.*'; did you mean"):
+        call()
+
+
+def test_descriptions_follow_from_the_docstring() -> None:
+    assert descriptions(Speed) == {
+        "steps": "The number of steps, at least 1.",
+        "factor": "The factor of each step.",
+    }
+
+
+@pytest.mark.parametrize("kind", [FitOptions, UpdateOptions, *GROUPS])
+def test_each_option_is_described(kind: type[Any]) -> None:
+    assert list(descriptions(kind)) == [field.name for field in dataclasses.fields(kind)]
+
+
+def test_a_table_holds_plain_values_and_leaves_out_what_is_missing() -> None:
+    table = as_table(Speed(), Colour("red", Speed(2, 0.5)))
+    assert table == {"steps": 3, "name": "red", "speed": {"steps": 2, "factor": 0.5}, "parts": ["a"]}

@@ -1,0 +1,86 @@
+"""The precision of matrix products: results, restored settings, and when oneDNN is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from eventvec import precision
+from eventvec.errors import ConfigError
+from eventvec.precision import matmul_precision
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("before", ["highest", "high", "medium"])
+@pytest.mark.parametrize("inside", ["float32", "bfloat16"])
+def test_the_previous_precision_is_restored(inside, before):
+    original = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(before)
+        with matmul_precision(inside, CPU):
+            assert torch.is_autocast_enabled("cpu") == (inside == "bfloat16")
+        assert torch.get_float32_matmul_precision() == before
+        with pytest.raises(RuntimeError, match="inside"), matmul_precision(inside, CPU):
+            raise RuntimeError("inside")
+        assert torch.get_float32_matmul_precision() == before
+        assert not torch.is_autocast_enabled("cpu")
+    finally:
+        torch.set_float32_matmul_precision(original)
+
+
+def test_products_have_the_precision_of_the_innermost_block():
+    rng = torch.Generator().manual_seed(1)
+    a, b = torch.randn(300, 200, generator=rng), torch.randn(200, 100, generator=rng)
+    exact = a.double() @ b.double()
+    with matmul_precision("float32", CPU):
+        product = a @ b
+    assert product.dtype == torch.float32
+    assert float((product - exact).abs().max() / exact.abs().max()) < 1e-5
+    with matmul_precision("bfloat16", CPU):
+        assert (a @ b).dtype == torch.bfloat16
+        with matmul_precision("float32", CPU):
+            assert (a @ b).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("agrees", "inside"), [(True, "medium"), (False, "highest")])
+def test_onednn_is_used_only_where_it_agrees(monkeypatch, agrees, inside):
+    monkeypatch.setattr(precision, "onednn_agrees", lambda: agrees)
+    original = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("highest")
+        with matmul_precision("float32", CPU):
+            assert torch.get_float32_matmul_precision() == inside
+    finally:
+        torch.set_float32_matmul_precision(original)
+
+
+def test_precisions_set_device_by_device_are_not_changed():
+    """torch then refuses to return a single precision."""
+    code = """
+import torch
+from eventvec.scan import matmul, pack
+from eventvec.precision import matmul_precision
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+with matmul_precision("float32", torch.device("cpu")), matmul.fastest_matmul(pack.Pack.of(torch.tensor([3])), 8):
+    assert torch.backends.mkldnn.matmul.fp32_precision == "none"
+assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+"""
+    if not hasattr(torch.backends, "fp32_precision"):
+        pytest.skip("torch before 2.9 has one setting for all devices")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_checking_onednn_changes_no_setting_and_draws_nothing():
+    before = torch.get_float32_matmul_precision(), torch.get_rng_state()
+    assert precision.onednn_agrees.__wrapped__() in (True, False)
+    assert torch.get_float32_matmul_precision() == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_an_unknown_precision_is_refused():
+    with pytest.raises(ConfigError, match="precision 'float16' is not known; accepted: float32, bfloat16"):
+        matmul_precision("float16", CPU).__enter__()
