@@ -52,9 +52,7 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
     """
     target = getattr(run.method, "target", None)
     if target is None:
-        raise ConfigError(
-            f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised"
-        )
+        raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
     data = run.read(events, **options)
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
     outputs = encode(predictor, data.sequences, progress=progress)

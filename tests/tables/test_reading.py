@@ -301,6 +301,10 @@ def test_keys_keep_their_type(tmp_path: Path, column: pa.Array, kind: pa.DataTyp
 
 
 def test_uuid_objects_of_pandas_are_keys():
+    try:
+        pa.array(IDS)
+    except pa.ArrowInvalid:
+        pytest.skip("this version of pyarrow does not read UUID objects")
     data = read(pd.DataFrame({"k": IDS, "t": [1, 2, 3]}), key="k", time="t", numeric=[])
     assert data.keys.to_pylist() == [IDS[1], IDS[0]]
 

@@ -97,7 +97,7 @@ class Embeddings:
         return len(self.keys)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.array(self.values, dtype, copy=copy)
+        return np.asarray(self.values, dtype) if copy is None else np.array(self.values, dtype, copy=copy)
 
     def __getitem__(self, rows: Any) -> Embeddings:
         """Return a part of the entities.

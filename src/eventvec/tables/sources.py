@@ -278,10 +278,14 @@ def _csv_types(files: list[Path], text: Sequence[str]) -> dict[str, pl.DataType]
         types = {name: _wider(types.get(name, kind), kind) for name, kind in file_types.items()}
     types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
     integers = [name for name, kind in types.items() if kind.is_integer()]
-    padded = pl.col(integers).str.starts_with("0") & (pl.col(integers).str.len_bytes() > 1)
-    lazy = pl.scan_csv(files, schema={name: pl.String() for name in types}).select(padded.any())
-    has_padded = _collected(lazy, files) if integers else pl.DataFrame()
-    return {n: pl.String() if n in has_padded and has_padded[n].item() else kind for n, kind in types.items()}
+    if not integers:
+        return types
+    digits = pl.col(integers)
+    padded = digits.str.starts_with("0") & (digits.str.len_bytes() > 1)
+    huge = digits.is_not_null() & digits.cast(pl.Int64, strict=False).is_null()  # older versions of polars infer int64
+    lazy = pl.scan_csv(files, schema={name: pl.String() for name in types}).select((padded | huge).any())
+    as_text = _collected(lazy, files)
+    return {name: pl.String() if name in as_text and as_text[name].item() else kind for name, kind in types.items()}
 
 
 def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
