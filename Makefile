@@ -55,7 +55,7 @@ clean:  ## remove what building, testing and the demo left behind; .venv stays
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# torch comes first and alone, so that TORCH_INDEX decides about it and about nothing else.
+# torch comes first and alone, so that TORCH_INDEX applies to nothing else.
 $(VENV)/.torch: constraints.txt | $(BIN)/python
 	@echo "installing torch into $(VENV), some minutes where it has to be downloaded"
 	$(INSTALL) torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
@@ -69,7 +69,7 @@ $(VENV)/.demo: $(NEEDED) $(VENV)/.torch
 	$(INSTALL) -e '.[demo]'
 	@touch $@
 
-# The source archive, and without its own list of needs: benchmarks/peer/requirements.txt says why.
+# The source archive, without its declared dependencies; benchmarks/peer/requirements.txt gives the reason.
 $(PEER)/.done: constraints.txt benchmarks/peer/requirements.txt
 	$(PYTHON) -m venv $(PEER)
 	@echo "installing torch and pytorch-lifestream into $(PEER), some minutes where they have to be downloaded"
@@ -78,7 +78,7 @@ $(PEER)/.done: constraints.txt benchmarks/peer/requirements.txt
 	$(subst $(BIN),$(PEER)/bin,$(INSTALL)) --no-deps --no-binary pytorch-lifestream pytorch-lifestream==0.7.0
 	@touch $@
 
-# torch first, as above; the tools for tests are those of development.
+# torch first, as above; the tools for tests have the versions of development.
 $(OLDEST)/.done: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	@echo "installing the oldest versions into $(OLDEST), some minutes where torch has to be downloaded"

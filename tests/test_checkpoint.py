@@ -86,7 +86,7 @@ def test_a_damaged_file_is_refused(
 def test_a_newer_format_and_a_folder_without_a_run_are_refused(
     run: tuple[Path, ev.Dataset, torch.nn.Module], tmp_path: Path
 ) -> None:
-    with pytest.raises(ev.CheckpointError, match="is no run folder"):
+    with pytest.raises(ev.CheckpointError, match="is not a run folder"):
         ev.load(tmp_path)
     newer = tmp_path / "run"
     shutil.copytree(run[0], newer)
@@ -207,7 +207,9 @@ def test_dictionaries_with_a_key_are_the_histories_of_their_entities(small: ev.R
     ("events", "message"),
     [
         ([], "the list of events is empty; at least one event is needed"),
-        ([3], "a list of events must hold dictionaries, one for each event"),
+        ([3], "a list of events must hold dictionaries with names of columns, one for each event"),
+        ([{"day": 1, 2: 3}], "a list of events must hold dictionaries with names of columns, one for each event"),
+        ([{"day": 2**70, "shop": "a", "paid": 1.0}], "column 'day' of the events .* at most 64 bits"),
         ([{"day": 1, "shop": "a"}], "there is no column 'paid'; accepted: card, day, shop"),
         ([{"day": 1, "shop": 3, "paid": 1.0}, {"day": 2, "shop": "a"}], "column 'shop' of the events mixes types"),
         ([{"card": 3, "day": 1}, {"card": "secret", "day": 2}], "^column 'card' of the events mixes types, [^3]*$"),
@@ -231,7 +233,7 @@ def test_a_data_set_of_the_schema_is_taken_as_it_is_and_others_are_refused(small
         (replace(small.schema, time_kind="timestamp"), "clock"),
     ):
         with pytest.raises(
-            ev.DataError, match=rf"by another schema than the run's, which differs in {part}; read them"
+            ev.DataError, match=rf"by another schema than the run's; the two differ in {part}; read them"
         ):
             small.read(replace(data, schema=schema))
     assert small.read(replace(data, schema=replace(small.schema, key_as="customer"))) is not None

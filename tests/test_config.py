@@ -30,6 +30,7 @@ from eventvec.errors import ConfigError
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, CReSP, CrossOrder, Order
 from eventvec.sequences import Sequences
+from eventvec.tables import Fitting
 from eventvec.views import VIEWS, BiasedOrderPairs, RandomSlices, RejectionSlices, Views
 
 SMALL = {"name": "gru", "dim": 8}
@@ -411,3 +412,9 @@ def test_wrong_options_are_refused_by_building_and_not_by_the_suggestion(method)
     assert suggestion["method"] == method
     with pytest.raises(ConfigError):
         build_method(suggestion, make.schema())
+
+
+def test_an_unknown_option_of_a_nested_dataclass_is_refused():
+    assert check({"min_count": 2}, Fitting, "data.fitting") == Fitting(min_count=2)
+    with pytest.raises(ConfigError, match=r"^data.fitting has no option 'min_cuont'; did you mean 'min_count'"):
+        check({"min_cuont": 2}, Fitting, "data.fitting")

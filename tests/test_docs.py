@@ -24,8 +24,8 @@ def text(name: str) -> str:
 
 def blocks(document: str, *languages: str) -> list[str]:
     """Return the fenced code blocks in one of the languages."""
-    found = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", document, flags=re.MULTILINE | re.DOTALL)
-    return [body for language, body in found if language in languages]
+    fenced = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```", document, flags=re.MULTILINE | re.DOTALL)
+    return [body for language, body in fenced if language in languages]
 
 
 def commands(document: str) -> Iterator[list[str]]:
@@ -55,7 +55,7 @@ def unknown(words: list[str], command: Any) -> list[str]:
     return wrong
 
 
-def rooms(document: str) -> list[str]:
+def modules_of(document: str) -> list[str]:
     """Return the files and folders in the first column of the table whose first heading is `module`."""
     table = re.search(r"^\| module .*\n\|[ |:-]+\n((?:\|.*(?:\n|$))+)", document, flags=re.MULTILINE)
     cells = [line.split("|")[1] for line in table[1].splitlines()] if table else []
@@ -94,11 +94,11 @@ def test_make_targets_exist() -> None:
     assert shown - targets == set()
 
 
-def test_the_architecture_names_each_room_once_and_no_other() -> None:
+def test_the_architecture_names_each_module_once_and_no_other() -> None:
     package = ROOT / "src" / "eventvec"
     files = {path.name for path in package.glob("*.py") if not path.name.startswith("__")}
     folders = {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").is_file()}
-    assert sorted(rooms(text("ARCHITECTURE.md"))) == sorted(files | folders)
+    assert sorted(modules_of(text("ARCHITECTURE.md"))) == sorted(files | folders)
 
 
 def test_the_architecture_names_folders_that_exist() -> None:
@@ -118,11 +118,11 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
 # The readers themselves
 
 
-def test_the_table_of_rooms_is_read() -> None:
+def test_the_table_of_modules_is_read() -> None:
     rows = ["| module | holds |", "| --- | --- |", "| `errors.py` `files.py` | `words` |", "| `methods/` | one |"]
     document = "\n".join([*rows, "", "| `no.py` | |", ""])
-    assert rooms(document) == ["errors.py", "files.py", "methods/"]
-    assert rooms("| noun | is |\n| --- | --- |\n| `x.py` | |\n") == []
+    assert modules_of(document) == ["errors.py", "files.py", "methods/"]
+    assert modules_of("| noun | is |\n| --- | --- |\n| `x.py` | |\n") == []
 
 
 def test_wrong_commands_are_found() -> None:

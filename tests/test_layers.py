@@ -35,7 +35,7 @@ ORDER = (
     ("cli",),
     ("__main__",),
 )
-RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
+RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
     *("sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
     *("transformers", "peft", "tokenizers", "sentence_transformers"),
@@ -54,7 +54,7 @@ def modules(package: Path) -> dict[str, ast.Module]:
 
 def imported(tree: ast.Module, names: set[str]) -> set[str]:
     """Return the modules of the package that one module imports anywhere, in functions too."""
-    found = set()
+    targets = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             dotted = [alias.name for alias in node.names]
@@ -66,8 +66,8 @@ def imported(tree: ast.Module, names: set[str]) -> set[str]:
         for name in dotted:
             if name.split(".")[0] == "eventvec":
                 below = name.partition(".")[2]
-                found.add(below if below in names else below.rpartition(".")[0])
-    return found
+                targets.add(below if below in names else below.rpartition(".")[0])
+    return targets
 
 
 def wrong_way(package: Path) -> list[str]:
@@ -75,24 +75,23 @@ def wrong_way(package: Path) -> list[str]:
     trees = modules(package)
     wrong = [f"{name} is in no rank" for name in trees if name and name.split(".")[0] not in RANK]
     for name, tree in trees.items():
-        own = name.split(".")[0]
-        for target in imported(tree, set(trees)) if own in RANK else ():
-            room = target.split(".")[0]
-            if RANK.get(room, len(ORDER)) > RANK[own]:
+        part = name.split(".")[0]
+        for target in imported(tree, set(trees)) if part in RANK else ():
+            if RANK.get(target.split(".")[0], len(ORDER)) > RANK[part]:
                 wrong.append(f"{name or 'eventvec itself'} imports {target or 'eventvec itself'}")
     return wrong
 
 
 def cycle(package: Path) -> list[str]:
-    """Return modules that import one another in a ring, or rooms that do; empty where there are none."""
+    """Return modules that import one another in a cycle, or folders that do; empty if there are none."""
     trees = modules(package)
     files = {name: imported(tree, set(trees)) - {name} for name, tree in trees.items() if name}
-    rooms: dict[str, set[str]] = {}
+    parts: dict[str, set[str]] = {}
     for name, targets in files.items():
-        own = name.split(".")[0]
-        rooms.setdefault(own, set()).update({target.split(".")[0] for target in targets} - {own})
+        part = name.split(".")[0]
+        parts.setdefault(part, set()).update({target.split(".")[0] for target in targets} - {part})
     try:
-        for graph in (files, rooms):
+        for graph in (files, parts):
             TopologicalSorter(graph).prepare()
     except CycleError as error:
         return list(error.args[1])
@@ -119,13 +118,13 @@ def test_imports_go_one_way() -> None:
     assert wrong_way(PACKAGE) == []
 
 
-def test_no_modules_and_no_rooms_import_one_another() -> None:
+def test_no_modules_and_no_folders_import_one_another() -> None:
     assert cycle(PACKAGE) == []
 
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     eager = {name: LAZY & set(at_import(tree.body)) for name, tree in modules(PACKAGE).items()}
-    assert {name: found for name, found in eager.items() if found} == {}
+    assert {name: packages for name, packages in eager.items() if packages} == {}
 
 
 def test_import_costs_little_more_than_its_dependencies() -> None:
@@ -161,31 +160,31 @@ def package(folder: Path, **files: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "expected"),
     [
         ({"losses": "from eventvec.cli import main", "cli": ""}, ["losses imports cli"]),
         ({"losses": "def f():\n    import eventvec.methods", "methods": ""}, ["losses imports methods"]),
         ({"losses": "from eventvec import read"}, ["losses imports eventvec itself"]),
         ({"losses": "from eventvec import cli", "cli": ""}, ["losses imports cli"]),
         ({"__init__": "from eventvec.cli import main", "cli": "import eventvec"}, ["eventvec itself imports cli"]),
-        ({"cellar": ""}, ["cellar is in no rank"]),
+        ({"newcomer": ""}, ["newcomer is in no rank"]),
         ({"losses": "from eventvec.schema import Schema", "schema": ""}, []),
         ({"encoders__in__gru": "from eventvec.training import fit", "training": ""}, ["encoders.gru imports training"]),
     ],
 )
-def test_an_import_against_the_order_is_found(tmp_path: Path, files: dict[str, str], found: list[str]) -> None:
-    assert wrong_way(package(tmp_path, **files)) == found
+def test_an_import_against_the_order_is_found(tmp_path: Path, files: dict[str, str], expected: list[str]) -> None:
+    assert wrong_way(package(tmp_path, **files)) == expected
 
 
-def test_a_ring_is_found(tmp_path: Path) -> None:
-    ring = {"training": "from eventvec.embedding import embed", "embedding": "from eventvec.training import fit"}
-    assert set(cycle(package(tmp_path / "modules", **ring))) == {"training", "embedding"}
-    rooms = {
+def test_a_cycle_is_found(tmp_path: Path) -> None:
+    cyclic = {"training": "from eventvec.embedding import embed", "embedding": "from eventvec.training import fit"}
+    assert set(cycle(package(tmp_path / "modules", **cyclic))) == {"training", "embedding"}
+    folders = {
         "evaluation__in__a": "from eventvec import reporting",
         "reporting": "from eventvec.evaluation import b",
         "evaluation__in__b": "",
     }
-    assert set(cycle(package(tmp_path / "rooms", **rooms))) == {"evaluation", "reporting"}
+    assert set(cycle(package(tmp_path / "folders", **folders))) == {"evaluation", "reporting"}
 
 
 def test_an_eager_import_is_found() -> None:

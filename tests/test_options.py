@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 import eventvec as ev
@@ -97,6 +98,28 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
     assert str(error.value) == (
         "there is no option 'step'; did you mean 'steps'? accepted: factor, name, parts, speed, steps"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ev.fit("ocp", None, epochs="3"), "^epochs must be a whole number or None, got '3'$"),
+        (lambda: ev.fit("ocp", None, epochs=1.5), "^epochs must be a whole number or None, got 1.5$"),
+        (lambda: ev.fit("ocp", None, seed=None), "^seed must be a whole number, got None$"),
+        (lambda: ev.fit("ocp", None, batch_size=True), "^batch_size must be a whole number, got True$"),
+        (lambda: ev.fit("ocp", None, time_budget="2m"), "^time_budget must be a number or None, got '2m'$"),
+        (lambda: ev.read("absent.parquet", holdout="0.2"), "^holdout must be a number or None, got '0.2'$"),
+        (lambda: ev.read("absent.parquet", meds="no"), "^meds must be true or false, got 'no'$"),
+    ],
+)
+def test_options_of_another_type_are_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call()
+
+
+def test_numbers_of_numpy_and_whole_numbers_for_numbers_are_accepted() -> None:
+    assert gather({"steps": np.int64(3), "factor": np.float32(0.5)}, Speed) == Speed(3, 0.5)
+    assert gather({"factor": 2}, Speed) == Speed(factor=2)
 
 
 def test_a_field_of_two_dataclasses_is_listed_once() -> None:

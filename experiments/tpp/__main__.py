@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 import eventvec as ev
 from eventvec.encoders.language import LanguageEncoder
-from eventvec.evaluation.retrieval import Retrieval, retrieval
+from eventvec.evaluation.retrieval import Retrieval, score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.training.loop import Record
 from experiments.command_line import Row, run
@@ -74,7 +74,7 @@ def badge_data(users: int | None = None, events: int = 20) -> ev.Dataset:
 
 def score(method: TPPEmbedding, data: ev.Dataset) -> Retrieval:
     """Return how well each description of the data finds its own history."""
-    return retrieval(ev.encode(method.text, data.sequences), ev.encode(method.encoder, data.sequences))
+    return score_retrieval(ev.encode(method.text, data.sequences), ev.encode(method.encoder, data.sequences))
 
 
 def print_tenth_step(record: Record) -> None:

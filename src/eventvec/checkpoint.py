@@ -17,7 +17,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import tomli_w
 import torch
 from pydantic import BaseModel, ValidationError
@@ -39,7 +38,7 @@ from eventvec.precision import Precision
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read
 from eventvec.tables.read_options import Cuts, TableFormat, today
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, events_table
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
@@ -159,13 +158,14 @@ class Run:
             DataError: If the events cannot be used, or were read by another schema.
         """
         gather(options, Cuts, TableFormat)  # `read` accepts further options, which the schema decides here
+        options = {name: value for name, value in options.items() if value is not None}
         if isinstance(events, Dataset):
             if options:
                 raise ConfigError(f"{next(iter(options))} applies to a table, but the events are a data set already")
             self.check_schema(events.schema)
             return events
         if isinstance(events, list | tuple):
-            events = events_table(events, self.schema)
+            events = events_table(events, self.schema.key)
         return read(events, schema=self.schema, **options)
 
     @accepts(Cuts, TableFormat)
@@ -198,15 +198,11 @@ class Run:
         """Raise an error for events that were not coded by the run's schema.
 
         Raises:
-            DataError: If the schema codes events in another way than the run's.
+            DataError: If the schema codes events differently from the run's.
         """
-        parts = ("categorical", "numeric", "gap", "clock")
-        different = [part for part in parts if getattr(schema, part) != getattr(self.schema, part)]
-        if not different and not schema.clock and schema.time_kind != self.schema.time_kind:
-            different = ["time_kind"]
-        if different:
+        if different := schema.difference(self.schema):
             raise DataError(
-                f"the events were read by another schema than the run's, which differs in {different[0]}; read them "
+                f"the events were read by another schema than the run's; the two differ in {different}; read them "
                 "by the run's: run.read(...), or read(..., schema=run.schema)"
             )
 
@@ -309,12 +305,12 @@ def read_info(path: Path) -> dict[str, Any]:
     """Return a run's `run.json`.
 
     Raises:
-        CheckpointError: If there is none, it is damaged, or a newer eventvec wrote it.
+        CheckpointError: If the folder has no `run.json`, it is damaged, or a newer eventvec wrote it.
     """
     try:
         info: dict[str, Any] = _Info.model_validate_json((path / "run.json").read_bytes()).model_dump()
     except FileNotFoundError as error:
-        raise CheckpointError(f"{path} is no run folder: it has no run.json") from error
+        raise CheckpointError(f"{path} is not a run folder: it has no run.json") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -367,29 +363,6 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file."""
     with whole(path) as draft:
         draft.write_text(text, encoding="utf-8")
-
-
-def events_table(events: Sequence[Mapping[str, Any]], schema: Schema) -> pa.Table:
-    """Return a list of events as a table; if none of them has the key, all get the key 0.
-
-    Raises:
-        DataError: If the list is empty, or does not hold dictionaries of plain values.
-
-    Example:
-        >>> events_table([{"day": 1}, {"day": 2, "paid": 0.5}], Schema("card", "day", "integer")).to_pylist()
-        [{'card': 0, 'day': 1, 'paid': None}, {'card': 0, 'day': 2, 'paid': 0.5}]
-    """
-    if not events:
-        raise DataError("the list of events is empty; at least one event is needed")
-    if not all(isinstance(event, Mapping) for event in events):
-        raise DataError("a list of events must hold dictionaries, one for each event")
-    columns: dict[str, pa.Array] = {}
-    for name in dict.fromkeys(name for event in events for name in event):
-        try:
-            columns[name] = pa.array([event.get(name) for event in events])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise DataError(f"column {name!r} of the events mixes types, which Arrow cannot hold") from error
-    return pa.table({schema.key: pa.array([0] * len(events)), **columns})
 
 
 def versions() -> dict[str, str]:

@@ -219,8 +219,9 @@ def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
     encoder = build_encoder(tables["encoder"], schema)
     method: Method = build(tables["method"], METHOD_NAMES, "method", encoder=encoder, schema=schema)
     tables = complete(tables)
-    if "backbone" in tables["encoder"]:  # the whole path of a folder, so that the run loads from anywhere
-        tables["encoder"]["backbone"] = vars(encoder)["backbone"]
+    for option, value in tables["encoder"].items():  # an encoder keeps the whole path of a folder that it reads
+        if isinstance(value, str) and isinstance(resolved := getattr(encoder, option, None), str):
+            tables["encoder"][option] = resolved
     vars(method)["_tables"] = tables
     return method
 
@@ -310,18 +311,25 @@ def check(value: Any, kind: Any, where: str) -> Any:
         where: The name of the option in the message.
 
     Raises:
-        ConfigError: If the value has another type.
+        ConfigError: If the value has another type, or a table has an entry that the dataclass lacks.
 
     Example:
         >>> check(1, float, "fit.lr")
         1.0
     """
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        accepted = [field.name for field in dataclasses.fields(kind)]
+        for name in value:
+            if name not in accepted:
+                raise ConfigError(f"{where} has no option {name!r}; {nearest(name, accepted)}")
     plain = isinstance(kind, type) and (issubclass(kind, int | float | str) or dataclasses.is_dataclass(kind))
     adapter = TypeAdapter(kind) if plain else TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
     try:
         return adapter.validate_python(value, strict=not (isinstance(value, list) or dataclasses.is_dataclass(kind)))
     except ValidationError as error:
-        first, *rest = dict.fromkeys(each["msg"] for each in error.errors())  # a union has one message for each member
+        first, *rest = dict.fromkeys(
+            entry["msg"] for entry in error.errors()
+        )  # a union has one message for each member
         types = [first[0].lower() + first[1:], *(message.removeprefix("Input should be ") for message in rest)]
         raise ConfigError(f"{where} is {value!r}: {' or '.join(types)}") from error
 

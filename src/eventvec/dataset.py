@@ -1,4 +1,4 @@
-"""The data set at the border: rows of events with the key of each row and the meaning of the columns."""
+"""The data set: rows of events with the key of each row, the meaning of the columns and where the rows come from."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class Dataset:
         """Return the named rows with their keys; `data[rows, ...]` is the same.
 
         Args:
-            rows: positions, a boolean mask or a slice; one position gives a data set of one row.
+            rows: Positions, a boolean mask or a slice; one position gives a data set of one row.
 
         Raises:
-            IndexError: a position is outside the rows, or a mask has another length.
+            IndexError: If a position is outside the rows, or a mask has another length.
         """
         index = rows[0] if isinstance(rows, tuple) else rows
         if not isinstance(index, slice):
@@ -124,23 +124,23 @@ class Dataset:
 
 
 def static_values(x: Sequences, name: str) -> Values:
-    """Return `(n, ...)` a static column, or nested rows, of rows from which a method needs it.
+    """Return `(n, ...)` the values of a static column that a method needs, or its nested rows.
 
     Raises:
-        DataError: the rows do not have it.
+        DataError: If the rows do not have the column.
 
     Example:
         >>> static_values(Sequences({}, torch.zeros(1).long(), torch.zeros(1).long()), "churn")
         Traceback (most recent call last):
-        eventvec.errors.DataError: the data has no static column 'churn'; give a table with it: read(..., static=) ...
+        eventvec.errors.DataError: the data have no static column 'churn'; give a table with it: read(..., static=) ...
     """
     if name not in x.static:
-        raise DataError(f"the data has no static column {name!r}; give a table with it: read(..., static=) (--static)")
+        raise DataError(f"the data have no static column {name!r}; give a table with it: read(..., static=) (--static)")
     return x.static[name]
 
 
 def _key_bytes(keys: pa.Array) -> list[Any]:
-    """Return what keys consist of, without that in which two types of equal keys differ: width, offsets, layout."""
+    """Return the bytes of keys; they are equal for equal keys whose types differ in width, offsets or layout."""
     if isinstance(keys.type, pa.BaseExtensionType):
         keys = keys.storage
     if pa.types.is_integer(keys.type):
@@ -150,7 +150,7 @@ def _key_bytes(keys: pa.Array) -> list[Any]:
 
 
 def _content(x: Sequences) -> Iterator[Any]:
-    """Yield the windows' lengths, and each column and static value with its name and type, nested ones likewise."""
+    """Yield the rows' lengths, and each column and static value with its name and type, nested ones included."""
     yield np.ascontiguousarray(x.lengths.numpy()).data
     for name, column in sorted(x.columns.items()):
         if isinstance(column, Tensor):
@@ -169,7 +169,7 @@ def _content(x: Sequences) -> Iterator[Any]:
 
 
 def _chunks(x: Sequences, column: Tensor, events: int = 2**20) -> Iterator[Tensor]:
-    """Yield a column's values row after row, about `events` at a time, so that no second copy of it is ever whole."""
+    """Yield a column's values row after row, about `events` at a time, so that it is never copied as a whole."""
     ends = x.lengths.cumsum(0)
     if torch.equal(x.starts, ends - x.lengths):
         yield column[: x.total]

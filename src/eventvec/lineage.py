@@ -36,8 +36,8 @@ class Lineage:
     path: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the metadata of a file says about the encoder, as JSON can."""
-        return {"run": self.run, "labels": list(self.labels), "holdouts": [dict(each) for each in self.holdouts]}
+        """Return plain values for JSON, the entries about the encoder in the metadata of a file."""
+        return {"run": self.run, "labels": list(self.labels), "holdouts": [dict(holdout) for holdout in self.holdouts]}
 
 
 def lineage_of(encoder: Any) -> Lineage | None:

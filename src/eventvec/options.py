@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import types
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -57,7 +58,8 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         others: Further dataclasses whose fields may be among the options.
 
     Raises:
-        ConfigError: If an option is a field of none of the dataclasses.
+        ConfigError: If an option is a field of none of the dataclasses, or has another type than the number, text or
+            truth value that it needs.
 
     Example:
         >>> @dataclasses.dataclass(frozen=True)
@@ -67,11 +69,29 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         Traceback (most recent call last):
         eventvec.errors.ConfigError: there is no option 'step'; did you mean 'steps'? accepted: steps
     """
-    known = dict.fromkeys(name for each in (kind, *others) for name in fields(each))
+    known = dict.fromkeys(name for group in (kind, *others) for name in fields(group))
     for name in options:
         if name not in known:
             raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
-    return kind(**{name: _plain(options[name]) for name in fields(kind) if name in options})
+    hints = {name: hint for name, (hint, _) in fields(kind).items() if name in options}
+    return kind(**{name: _typed(name, options[name], hint) for name, hint in hints.items()})
+
+
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    """Return the value of an option as a plain value.
+
+    Raises:
+        ConfigError: If the option is a number, text or truth value, and the value is of another type.
+    """
+    union = get_origin(hint) in (Union, types.UnionType)
+    value, kinds = _plain(value), get_args(hint) if union else (hint,)
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "None"}
+    if not set(kinds) <= set(words):
+        return value
+    accepted = (*kinds, int) if float in kinds else kinds
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in kinds):
+        raise ConfigError(f"{name} must be {' or '.join(words[kind] for kind in kinds)}, got {value!r}")
+    return value
 
 
 def _plain(value: Any) -> Any:
@@ -128,9 +148,9 @@ def as_table(*options: Any) -> dict[str, Any]:
         {'steps': 3}
     """
     table: dict[str, Any] = {}
-    for each in options:
-        for field in dataclasses.fields(each):
-            value = getattr(each, field.name)
+    for group in options:
+        for field in dataclasses.fields(group):
+            value = getattr(group, field.name)
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 table[field.name] = as_table(value)
             elif value is not None:

@@ -15,7 +15,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
-from eventvec.tables.embeddings import MARK
+from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 

@@ -143,7 +143,7 @@ class Schema:
             unit of the times.
         key_as: Name of the key column in files that eventvec writes, if not `key`.
         static: The columns of a table with one row per entity: labels, expert features, descriptions. Data may lack
-            them; a method that needs one says so.
+            them; a method declares those that it needs.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -170,6 +170,21 @@ class Schema:
     def key_out(self) -> str:
         """Name of the key column in files that eventvec writes."""
         return self.key_as or self.key
+
+    def difference(self, other: Schema) -> str | None:
+        """Return the first part by which events are coded in another way than by another schema; None if there is none.
+
+        Example:
+            >>> first, second = Schema("card", "day", "integer"), Schema("card", "day", "float")
+            >>> first.difference(second), first.difference(first)
+            ('time_kind', None)
+        """
+        parts = [
+            part for part in ("categorical", "numeric", "gap", "clock") if getattr(self, part) != getattr(other, part)
+        ]
+        if not self.clock and self.time_kind != other.time_kind:
+            parts.append("time_kind")
+        return parts[0] if parts else None
 
     def static_field(self, name: str) -> Static:
         """Return the field of a static column.

@@ -93,9 +93,9 @@ def test_help_is_the_first_sentence_of_the_docstring_with_choices_and_the_defaul
         "--max-steps": "The largest number of steps, in thousands. Default: 3.",
         "--rate": "The rate.",
         "--way": "The direction. One of: up, down. Default: up.",
-        "--columns": "The columns that are read. With commas: a,b,c.",
-        "--shares": "The shares of the steps. With commas, like 1,0.25. Default: 1,0.25.",
-        "--time-budget": "The longest run. As 120s, 10m or 2h.",
+        "--columns": "The columns that are read. Separated by commas, like a,b,c.",
+        "--shares": "The shares of the steps. Separated by commas, like 1,0.25. Default: 1,0.25.",
+        "--time-budget": "The longest run. For example 120s, 10m or 2h.",
         "--dry": "Whether nothing is written.",
         "--until": "A time, as text or as a number.",
     }
@@ -167,8 +167,8 @@ def test_texts_are_converted_or_refused() -> None:
     assert split_names(" a,b ,,c") == ["a", "b", "c"]
     assert numbers("--fractions", "1, 0.25") == [1.0, 0.25]
     assert [seconds("--time-budget", text) for text in ("90", "90s", "1.5m", "2h")] == [90.0, 90.0, 90.0, 7200.0]
-    with pytest.raises(ConfigError, match="--fractions 'all' is no list of numbers; write numbers with commas"):
+    with pytest.raises(ConfigError, match="--fractions must be numbers separated by commas"):
         numbers("--fractions", "all")
     for text in ("soon", "s", "", "10 minutes"):
-        with pytest.raises(ConfigError, match=f"--time-budget '{text}' is no time; write seconds, minutes or hours"):
+        with pytest.raises(ConfigError, match=f"--time-budget must be seconds, minutes or hours, .* got '{text}'"):
             seconds("--time-budget", text)

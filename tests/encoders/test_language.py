@@ -352,7 +352,9 @@ def test_a_relative_folder_is_stored_as_an_absolute_path(tmp_path, monkeypatch):
     assert LanguageEncoder(name, schema(), text="code").backbone == name  # a name is stored unchanged
 
 
-@pytest.mark.parametrize(("column", "message"), [("absent", "no static column 'absent'"), ("row", "'row' of the data")])
+@pytest.mark.parametrize(
+    ("column", "message"), [("absent", "no static column 'absent'"), ("row", "'row' does not hold texts")]
+)
 def test_data_without_descriptions_are_refused(column, message):
     with pytest.raises(DataError, match=message):
         backbones.encoder(schema()).text_tower(column)(rows())

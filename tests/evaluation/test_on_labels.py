@@ -147,7 +147,7 @@ def test_held_out_entities_are_evaluated_after_fine_tuning(fitted: ev.Run, tmp_p
             evaluation = ev.evaluate(embeddings, data, LABELS, "likes", holdout=True, **MODELS)
             assert_tested_on_held_out(evaluation, embeddings)
     notes = ev.evaluate(in_folder.embed(EVENTS), data, LABELS, "likes", **MODELS).notes
-    assert any("was trained on the static column 'likes' too; only a holdout" in note for note in notes)
+    assert any("was trained on the static column 'likes' too; only a hold-out" in note for note in notes)
     notes = ev.evaluate(twice.embed(EVENTS), data, LABELS, "likes", **MODELS).notes
     assert any("was trained on the static columns 'likes', 'drinks' too" in note for note in notes)
 
@@ -215,6 +215,8 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
     z, part = fitted.embed(EVENTS), EVENTS.filter(pl.col("card") < 40)
     with pytest.raises(DataError, match="50 of 90 embedded entities have no events in the data"):
         ev.evaluate(z, fitted.read(part), LABELS, "likes")
+    with pytest.raises(DataError, match="by another schema than the embedded events; the two differ in categorical"):
+        ev.evaluate(z, read(numeric=["paid"]), LABELS, "likes")
     changed = EVENTS.with_columns(paid=pl.col("paid") + 1)
     notes = ev.evaluate(z, fitted.read(changed), LABELS, "likes", **MODELS).notes
     assert notes[-1] == "The aggregates are of other events than the embedding, or of more entities."
@@ -230,7 +232,7 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
         ("likes", {"label_time": "likes"}, DataError, "column 'likes'"),
         ("likes", {"until": "2020-01-01"}, ConfigError, "cannot be compared with column 'day'"),
         ("likes", {"fold": 3}, ConfigError, "there is no option 'fold'; did you mean 'folds'"),
-        ("likes", {"fractions": (2.0,)}, ConfigError, r"fraction 2 is outside \(0, 1\]"),
+        ("likes", {"fractions": (2.0,)}, ConfigError, r"fractions must be in \(0, 1\], got 2"),
         ("home", {"task": "binary"}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
     ],
 )

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from eventvec.errors import DataError
 from eventvec.evaluation import retrieval as module
-from eventvec.evaluation.retrieval import Retrieval, ranks, retrieval
+from eventvec.evaluation.retrieval import Retrieval, ranks, score_retrieval
 
 
 def slow_ranks(query: torch.Tensor, key: torch.Tensor) -> list[float]:
@@ -41,7 +41,7 @@ def test_ranks_equal_those_of_a_slow_loop(block, monkeypatch):
 def test_mrr_and_recall_are_means_over_queries():
     query, key = embeddings(30)
     expected = slow_ranks(query, key)
-    result = retrieval(query, key, at=(1, 3))
+    result = score_retrieval(query, key, at=(1, 3))
     assert result.n == 30
     assert result.mrr == pytest.approx(sum(1 / rank for rank in expected) / 30)
     assert result.recall == {k: pytest.approx(sum(rank <= k for rank in expected) / 30) for k in (1, 3)}
@@ -56,7 +56,7 @@ def test_ties_share_their_ranks():
 def test_collapsed_embeddings_score_no_better_than_chance():
     same = torch.randn(1, 8, generator=torch.Generator().manual_seed(0)).repeat(50, 1)
     noise = 1e-8 * torch.randn(50, 8, generator=torch.Generator().manual_seed(1))
-    result = retrieval(same, same + noise)
+    result = score_retrieval(same, same + noise)
     assert result.mrr == pytest.approx(2 / 51)
     assert result.mrr < result.chance_mrr
     assert result.recall[10] == 0
@@ -65,7 +65,8 @@ def test_collapsed_embeddings_score_no_better_than_chance():
 def test_chance_is_the_mean_over_random_orders():
     rng = torch.Generator().manual_seed(0)
     results = [
-        retrieval(torch.randn(20, 4, generator=rng), torch.randn(20, 4, generator=rng), at=(5,)) for _ in range(300)
+        score_retrieval(torch.randn(20, 4, generator=rng), torch.randn(20, 4, generator=rng), at=(5,))
+        for _ in range(300)
     ]
     harmonic = sum(1 / rank for rank in range(1, 21)) / 20
     assert results[0].chance_mrr == pytest.approx(harmonic)
@@ -77,7 +78,7 @@ def test_chance_is_the_mean_over_random_orders():
 
 def test_chance_of_the_papers_corpora():
     for n, chance in ((334, 0.0191), (404, 0.0163), (296, 0.0212), (301, 0.0209), (225, 0.0266), (466, 0.0144)):
-        assert retrieval(torch.eye(n), torch.eye(n), at=(1,)).chance_mrr == pytest.approx(chance, abs=5e-5)
+        assert score_retrieval(torch.eye(n), torch.eye(n), at=(1,)).chance_mrr == pytest.approx(chance, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -91,4 +92,4 @@ def test_chance_of_the_papers_corpora():
 )
 def test_invalid_embeddings_are_refused(query, key, message):
     with pytest.raises(DataError, match=message):
-        retrieval(query, key)
+        score_retrieval(query, key)

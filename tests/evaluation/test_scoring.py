@@ -156,22 +156,26 @@ def test_progress_ends_when_all_models_are_done():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"features": {"z": np.zeros((119, 2))}}, DataError, "'z' have 119 rows for 120 labels"),
+        (
+            {"features": {"z": np.zeros((119, 2))}},
+            DataError,
+            "'z' must have one row per label, got 119 rows for 120 labels",
+        ),
         (
             {"features": {"z": np.where(np.arange(240).reshape(120, 2) == 7, np.nan, 0)}},
             DataError,
             "1 rows .first at row 3",
         ),
-        ({"features": {"z": np.zeros(120)}}, DataError, r"float64 of shape \(120,\); numbers of shape \(n, d\)"),
+        ({"features": {"z": np.zeros(120)}}, DataError, r"numbers of shape \(n, d\), got float64 of shape \(120,\)"),
         ({"features": {"both": np.zeros((120, 1))}}, ConfigError, "may not be called 'both'"),
-        ({"fractions": (1.0, 0.0)}, ConfigError, r"fraction 0 is outside \(0, 1\]"),
-        ({"fractions": (1.5,)}, ConfigError, r"fraction 1.5 is outside \(0, 1\]"),
+        ({"fractions": (1.0, 0.0)}, ConfigError, r"fractions must be in \(0, 1\], got 0"),
+        ({"fractions": (1.5,)}, ConfigError, r"fractions must be in \(0, 1\], got 1.5"),
         ({"fractions": (0.5, 0.5)}, ConfigError, "fractions must be distinct, got 0.5, 0.5"),
-        ({"fractions": ()}, ConfigError, "fractions is empty"),
+        ({"fractions": ()}, ConfigError, "fractions must hold at least one number"),
         ({"fraction": (0.5,)}, ConfigError, "there is no option 'fraction'; did you mean 'fractions'"),
         ({"models": ["xgboost"]}, ConfigError, "no model 'xgboost' for a binary label"),
-        ({"groups": np.arange(3)}, DataError, r"groups has shape \(3,\) for 120 labels"),
-        ({"holdout": np.arange(120) % 2}, DataError, "holdout is of type int64; booleans are needed"),
+        ({"groups": np.arange(3)}, DataError, r"groups must have one value per label, got shape \(3,\) for 120 labels"),
+        ({"holdout": np.arange(120) % 2}, DataError, "holdout must be booleans, got int64"),
     ],
 )
 def test_invalid_features_and_options_are_refused(change, error, message):

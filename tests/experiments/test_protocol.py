@@ -146,7 +146,7 @@ def test_several_classes_are_scored_by_accuracy() -> None:
     ("features", "options", "message"),
     [
         ({}, {}, "features has no feature set"),
-        ({"z": np.zeros((100, 2))}, {"fractions": (1.5,)}, "outside"),
+        ({"z": np.zeros((100, 2))}, {"fractions": (1.5,)}, "fractions must be in"),
         ({"z": np.zeros((100, 2))}, {"model": "knnn"}, "did you mean 'knn'"),
         (
             {"z": np.zeros((100, 2))},

@@ -209,7 +209,7 @@ def test_chosen_rows_are_of_other_sources_if_the_batch_has_any(rule, source):
         (lambda: HardNegatives(0), "count must be at least 1, got 0"),
         (lambda: RandomNegatives(0), "count must be at least 1, got 0"),
         (lambda: DistanceWeightedNegatives(0), "count must be at least 1, got 0"),
-        (lambda: DistanceWeightedNegatives(nearest=0.0), "0 < nearest < farthest <= 2 is needed, got 0.0 and 1.4"),
+        (lambda: DistanceWeightedNegatives(nearest=0.0), "must satisfy 0 < nearest < farthest <= 2, got 0.0 and 1.4"),
         (lambda: DistanceWeightedNegatives(nearest=1.5), "got 1.5 and 1.4"),
         (lambda: DistanceWeightedNegatives(farthest=2.1), "got 0.5 and 2.1"),
     ],

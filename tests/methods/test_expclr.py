@@ -91,7 +91,7 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
             ConfigError, match=f"features must be numeric or vector columns, got '{name}', which is {kind}"
         ):
             ExpCLR(encoder, schema(), ["speed", name])
-    with pytest.raises(DataError, match="the data has no static column 'speed'"):
+    with pytest.raises(DataError, match="the data have no static column 'speed'"):
         ExpCLR(encoder, schema(), ["speed"]).usable(make.sequences([3]))
 
 

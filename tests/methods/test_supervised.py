@@ -143,7 +143,7 @@ def test_columns_that_are_no_labels_are_refused(data: ev.Dataset):
     with pytest.raises(ConfigError, match="label 'kind' must have at least 2 classes in the schema, got 1"):
         linear(Categorical("kind", ("a",)), [2])
     plain = ev.read(frames()[0], schema=data.schema)
-    with pytest.raises(DataError, match="the data has no static column 'habit'; give a table with it"):
+    with pytest.raises(DataError, match="the data have no static column 'habit'; give a table with it"):
         ev.fit(supervised(data), plain, epochs=1)
     unlabelled = replace(data, sequences=data.sequences[::4])
     with pytest.raises(DataError, match="0 of 40 entities"):
@@ -363,7 +363,7 @@ def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: checkp
 def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: checkpoint.Run):
     events, people = frames()
     other = ev.read(events.with_columns(pl.col("code").replace({"rum": "gin"})), key="id", time="t", static=people)
-    with pytest.raises(DataError, match="by another schema than the run's, which differs in categorical"):
+    with pytest.raises(DataError, match="by another schema than the run's; the two differ in categorical"):
         started_from(run, other)
     tables = settings(data.sequences, {"method": {"name": "supervised", "label": "habit"}}, run)
     with pytest.raises(CheckpointError, match="has another shape than this one"):

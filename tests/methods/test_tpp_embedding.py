@@ -19,7 +19,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.evaluation.retrieval import retrieval
+from eventvec.evaluation.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -71,7 +71,7 @@ def test_data_without_descriptions_are_refused(column):
 def test_encoding_descriptions_of_data_without_them_is_refused():
     data = described([4, 2], ["a", "b"])
     tower = TPPEmbedding(backbones.encoder(data.schema), "note").text
-    with pytest.raises(DataError, match=r"the data has no static column 'note'; give a table with it"):
+    with pytest.raises(DataError, match=r"the data have no static column 'note'; give a table with it"):
         encode(tower, make.dataset([4, 2]).sequences)
 
 
@@ -104,7 +104,7 @@ def method(schema: Schema) -> TPPEmbedding:
 
 
 def score(trained: TPPEmbedding, data: Dataset) -> float:
-    return retrieval(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences)).mrr
+    return score_retrieval(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences)).mrr
 
 
 def test_descriptions_retrieve_histories_that_were_held_out():

@@ -188,6 +188,18 @@ def test_each_entity_needs_one_vector(shape: tuple[int, ...]):
         Embeddings.of(dataset(), np.zeros(shape))
 
 
+def test_paths_and_tables_that_cannot_be_written_are_refused(tmp_path: Path):
+    z = embeddings(dataset(pa.array([1]), pa.array([1])))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="is a folder; name a file to write"):
+        write(tmp_path, z)
+    with pytest.raises(ConfigError, match="lies below a file; name a file in a folder"):
+        write(tmp_path / "file" / "z.parquet", z)
+    with pytest.raises(ConfigError, match="the result of embed or predict, got ndarray"):
+        write(tmp_path / "z.parquet", z.values)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_files_that_eventvec_did_not_write_are_refused(tmp_path: Path):
     path = tmp_path / "z.parquet"
     with pytest.raises(CheckpointError, match=r"z.parquet does not exist"):
@@ -206,10 +218,10 @@ def test_files_that_eventvec_did_not_write_are_refused(tmp_path: Path):
     ]
     for part in damaged:
         pq.write_table(part, path)
-        with pytest.raises(CheckpointError, match=r"is no embeddings file|schema.json is damaged"):
+        with pytest.raises(CheckpointError, match=r"is not an embeddings file|schema.json is damaged"):
             read_embeddings(path)
     path.write_text("card,embedding\n")
-    with pytest.raises(CheckpointError, match="is no embeddings file"):
+    with pytest.raises(CheckpointError, match="is not an embeddings file"):
         read_embeddings(path)
 
 

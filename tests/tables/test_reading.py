@@ -674,3 +674,67 @@ def test_a_scale_does_not_depend_on_the_order_of_summation():
         expected = np.log1p(values.astype(np.float64)) if fitting.log else values.astype(np.float64)
         field = scaled("v", values, fitting)
         assert (field.mean, field.std) == pytest.approx((expected.mean(), expected.std()), rel=1e-6)
+
+
+# CSV files beside a schema
+
+
+@pytest.mark.parametrize("value", ["1.50", "1E5", "0.10", "True", "-0", "NaN", "007", "2024-01-02", "1"])
+def test_text_of_a_csv_file_stays_text_whatever_stands_beside_it(tmp_path: Path, value: str):
+    history = pl.DataFrame({"card": ["a", "b"], "day": [1, 2], "shop": ["baker", value]})
+    history.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["shop"], fitting=EVERY)
+    assert data.schema.categorical[0].values == tuple(sorted(["baker", value]))
+    history[1:].write_csv(tmp_path / "batch.csv")
+    batch = read(tmp_path / "batch.csv", schema=data.schema)
+    assert batch.sequences.values("shop").tolist() == data.sequences.values("shop").tolist()[1:]
+
+
+@pytest.mark.parametrize("written", [["5411", "5812"], ["5411.0", "5812.5"], ["true", "false"]])
+def test_numbers_of_a_csv_file_are_one_category_however_they_are_written(tmp_path: Path, written: list[str]):
+    frame = pl.DataFrame({"card": [1, 2], "day": [1, 2], "code": written})
+    frame.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=EVERY)
+    frame[:1].with_columns(code=pl.lit(written[0].removesuffix(".0"))).write_csv(tmp_path / "batch.csv")
+    batch = read(tmp_path / "batch.csv", schema=data.schema)
+    assert batch.sequences.values("code").tolist() == data.sequences.values("code").tolist()[:1]
+
+
+@pytest.mark.parametrize(("keys", "kind"), [(["2", "10"], pa.int64()), (["1.50", "1E5"], pa.large_string())])
+def test_keys_of_a_csv_file_are_whole_numbers_or_text(tmp_path: Path, keys: list[str], kind: pa.DataType):
+    pl.DataFrame({"card": keys, "day": [1, 2]}).write_csv(tmp_path / "e.csv")
+    data = read(tmp_path / "e.csv", key="card", time="day", numeric=[])
+    assert data.keys.type == kind
+    assert list(map(str, data.keys.to_pylist())) == keys
+
+
+def test_a_number_that_is_missing_in_all_of_a_csv_file_is_missing(tmp_path: Path):
+    schema = read(
+        pl.DataFrame({"card": [1], "day": [1], "paid": [2.0]}), key="card", time="day", numeric=["paid"]
+    ).schema
+    (tmp_path / "e.csv").write_text("card,day,paid\n1,2,\n")
+    assert math.isnan(read(tmp_path / "e.csv", schema=schema).sequences.values("paid").item())
+
+
+# Times that are too large
+
+
+@pytest.mark.parametrize(
+    ("times", "limit"),
+    [
+        ([1.7e308, 0.0], r"1e\+38"),
+        ([2**63 - 1, 0], r"4.61e\+18"),
+        ([0, -(2**63)], r"4.61e\+18"),
+        ([-(2**62), 1], r"4.61e\+18"),
+    ],
+)
+def test_times_whose_differences_overflow_are_refused(times: list[float], limit: str):
+    table = pl.DataFrame({"card": [1, 1], "day": times})
+    with pytest.raises(DataError, match=rf"column 'day' has 1 time \(first at row \d\) beyond ±{limit}"):
+        read(table, key="card", time="day", numeric=[])
+
+
+def test_the_largest_times_have_finite_gaps():
+    for times in ([2**62 - 1, -(2**62 - 1)], [1e38, -1e38]):
+        data = read(pl.DataFrame({"card": [1, 1], "day": times}), key="card", time="day", numeric=[])
+        assert 0 < data.sequences.values("gap")[1].item() < math.inf

@@ -411,3 +411,7 @@ def test_a_configuration_lists_columns_by_their_kinds(tmp_path: Path):
     assert (added.schema, added.fingerprint) == (expected.schema, expected.fingerprint)
     with pytest.raises(ConfigError, match="'age' is listed as categorical and as numeric"):
         today({"static_categorical": ["age"], "static_numeric": ["age"]})
+    with pytest.raises(ConfigError, match=r"^data.static_numeric must be a list of columns, got 'age'$"):
+        today({"static_numeric": "age"})
+    with pytest.raises(ConfigError, match=r"^data.static_columns must be a table of columns and their kinds, got"):
+        today({"static_columns": ["age"]})

@@ -138,6 +138,7 @@ def test_labels_may_have_the_name_of_the_key_in_files(run: ev.Run) -> None:
             lambda t: t.with_columns(churn=pl.lit(None, pl.String)), "churn", ev.ConfigError,
             "static column 'churn' is left out: it holds no value; a label must hold classes or numbers",
         ),
+        (lambda t: t, "id", ev.ConfigError, "the label 'id' is the key; name the column to predict"),
         (lambda t: t.with_columns(churn=pl.lit("no")), "churn", ev.ConfigError, "it is constant; .* at least 2"),
         (
             lambda t: t.with_columns(churn=pl.concat_list(pl.lit(1.0), pl.lit(2.0))), "churn", ev.ConfigError,
@@ -156,7 +157,7 @@ def test_labels_that_cannot_be_used_are_refused(
 def test_what_cannot_be_fine_tuned_is_refused(run: ev.Run, everyone: ev.Dataset) -> None:
     with pytest.raises(ev.ConfigError, match="there is no option 'epoch'; did you mean 'epochs'"):
         ev.fine_tune(run, everyone, labels(), "churn", epoch=1)
-    with pytest.raises(ev.DataError, match="by another schema than the run's, which differs in categorical"):
+    with pytest.raises(ev.DataError, match="by another schema than the run's; the two differ in categorical"):
         ev.fine_tune(run, dataset(), labels(), "churn", epochs=1)
     with pytest.raises(ev.DataError, match=rf"entities were held out by run {run.id}; give those that it was trained"):
         ev.fine_tune(run, everyone[held_out(everyone)], labels(), "churn", epochs=1)

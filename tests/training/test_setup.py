@@ -142,7 +142,7 @@ def test_an_encoder_is_trained_further_without_change(data: ev.Dataset, run: ev.
         settings(data.sequences, {"encoder": {"from": str(run.path), "dim": 16}}, run)
     assert settings(data.sequences, {"encoder": {"dim": 32}}, run)["encoder"]["dim"] == 32
     other = ev.read(table(), key="id", time="t", categorical=["code"])
-    with pytest.raises(ev.DataError, match=r"by another schema than the run's, which differs in numeric"):
+    with pytest.raises(ev.DataError, match=r"by another schema than the run's; the two differ in numeric"):
         ev.fit({"encoder": {"from": str(run.path)}}, other, epochs=1)
     tables = settings(data.sequences, {"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 32}})
     with pytest.raises(ev.CheckpointError, match=rf"the encoder of run {run.id} has another shape"):
@@ -164,5 +164,5 @@ def test_an_encoder_without_a_name_cannot_be_built_again(data: ev.Dataset) -> No
 
 
 def test_a_run_that_is_absent_cannot_be_started_from(tmp_path: Path) -> None:
-    with pytest.raises(ev.CheckpointError, match="is no run folder"):
+    with pytest.raises(ev.CheckpointError, match="is not a run folder"):
         parent_run({"encoder": {"from": str(tmp_path)}})

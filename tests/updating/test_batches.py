@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,10 @@ import eventvec as ev
 import make
 import processes
 from eventvec.cli import app
+from eventvec.errors import DataError
 from eventvec.schema import Schema
 from eventvec.updating import store
+from eventvec.updating.batch_identity import batch_identity
 
 ROOT = Path(__file__).parents[2]
 
@@ -146,7 +149,7 @@ def test_a_data_set_is_taken_and_left_as_it_was(tmp_path: Path) -> None:
     assert same(updated, whole(run, events))
     assert data.sequences.columns["gap"].isnan().sum() == len(data)  # type: ignore[union-attr]
     assert ev.Dataset(data.keys, data.sequences, data.schema).fingerprint == before
-    with pytest.raises(ev.DataError, match="which differs in categorical"):
+    with pytest.raises(ev.DataError, match="the two differ in categorical"):
         ev.update(untrained(schema=make.schema(codes=9)), data, tmp_path / "other")
     with pytest.raises(ev.DataError, match="each key must stand in one row, got 1 repeated keys"):
         ev.update(run, data[[0, 0, 1]], tmp_path / "state")
@@ -611,7 +614,7 @@ def test_the_command_of_every_night(folder: Path, tmp_path: Path) -> None:
         (("run", "{e}", "-o", "z", "--late", "recompute"), 2, "--history EVENTS"),
         (("run", "{e}", "-o", "."), 2, "is a folder"),
         (("set", "{e}", "-o", "z"), 2, "cannot continue exactly from a stored state; with recent= (--recent N)"),
-        (("absent", "{e}", "-o", "z"), 1, "no run folder"),
+        (("absent", "{e}", "-o", "z"), 1, "is not a run folder"),
         (("run", "absent.parquet", "-o", "z"), 1, "absent.parquet"),
     ],
 )
@@ -650,3 +653,39 @@ def test_the_benchmark_runs_small() -> None:
     rows = {row["what"]: row for row in json.loads(result.stdout)["rows"]}
     assert {"update, batches", "whole histories", "update, one entity", "exponent, update"} <= rows.keys()
     assert all(row["value"] > 0 for what, row in rows.items() if not what.startswith("exponent"))
+
+
+# The identity of a batch
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_any_export_of_a_batch_is_the_same_batch(tmp_path: Path, text: bool) -> None:
+    """Rows in any order, also within one time, and whole numbers as text: keys 2, 10 and 9 sort otherwise as text."""
+    run, times = untrained(), [datetime(2024, 5, day) for day in (1, 1, 1, 2, 2, 3)]
+    events = pl.DataFrame({"id": [2, 10, 2, 9, 2, 10], "at": times, "code": ["v1", "v2", "v2", "v1", "v2", "v1"]})
+    events = events.with_columns(amount=pl.Series([1.0, None, 2.0, -0.0, 3.0, 4.0]))
+    first = ev.update(run, events, tmp_path / "state")
+    rows = dict(zip(map(str, first.embeddings.keys.to_pylist()), first.embeddings.values, strict=True))
+    assert first.embeddings.keys.to_pylist() == [2, 9, 10]
+    for seed in range(5):
+        export = events.sample(fraction=1, shuffle=True, seed=seed)
+        export = export.with_columns(pl.col("id").cast(pl.String)) if text else export
+        again = ev.update(run, export, tmp_path / "state")
+        keys = again.embeddings.keys.to_pylist()
+        assert not again.applied
+        assert keys == (["10", "2", "9"] if text else [2, 9, 10])
+        assert all(np.array_equal(rows[str(k)], row) for k, row in zip(keys, again.embeddings.values, strict=True))
+    with pytest.raises(DataError, match="older"):
+        ev.update(run, pl.concat([events, events[:1]]), tmp_path / "state")  # the multiset counts equal events
+
+
+def test_every_part_of_an_event_counts_for_the_identity_of_a_batch() -> None:
+    events = pl.DataFrame({"id": [1, 1, 2], "t": [1, 2, 2], "c": ["a", "b", "a"], "v": [1.0, None, 2.0]})
+    data = ev.read(events, key="id", time="t", categorical=["c"], numeric=["v"], fitting=ev.Fitting(min_count=1))
+    changes = [
+        {"id": [1, 1, 3]}, {"id": [1, 2, 2]}, {"t": [1, 3, 2]}, {"c": ["a", "a", "a"]}, {"c": ["b", "a", "a"]},
+        {"v": [1.0, 0.0, 2.0]}, {"v": [None, 1.0, 2.0]}, {"v": [1.0, None, 2.5]},
+    ]  # fmt: skip
+    others = [events.with_columns(**{n: pl.Series(values) for n, values in change.items()}) for change in changes]
+    batches = [events, *others, events[:2], pl.concat([events, events[2:]])]
+    assert len({batch_identity(ev.read(batch, schema=data.schema)) for batch in batches}) == len(batches)

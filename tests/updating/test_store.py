@@ -46,7 +46,7 @@ def test_facts_and_states_are_in_the_order_of_the_keys_and_versions(tmp_path: Pa
         assert known.version.tolist() == [*order.tolist(), -1]
         assert known.last_time.tolist() == [5] * n + [0]
         assert store.states(order) == [b"%08d" % i for i in order]
-        batch = store.batch(None, "content")
+        batch = store.batch(None, ("content",))
         assert batch is not None
         parts = [store.written(batch, start) for start in (0, ROWS)]
         assert [len(part[0]) for part in parts] == [ROWS, 7]
@@ -130,11 +130,11 @@ def damage(path: Path, how: str) -> None:
     ("how", "message"),
     [
         ("cut", "is damaged"),
-        ("empty", "is no state store"),
-        ("text", "is damaged, or no state store"),
+        ("empty", "is not a state store"),
+        ("text", "is damaged, or not a state store"),
         ("state", "states are absent or not what was written"),
         ("newer", "has format 2; this eventvec reads up to 1: upgrade"),
-        ("other", "is no state store"),
+        ("other", "is not a state store"),
         ("DELETE FROM versions WHERE version = 1", "states are absent"),
         ("DELETE FROM meta", "does not name the run of its states"),
         ("DROP TABLE entities", "is damaged"),

@@ -4,7 +4,7 @@
 
     commands    the commands
     parameters  options of commands, from the dataclasses of the Python functions
-    terminal    answers, notes, progress bars and errors
+    terminal    results, notes, progress bars and errors
     demo        the demonstration on data inside the package
     doctor      the versions, devices and extras of this machine
 """

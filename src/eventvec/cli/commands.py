@@ -20,7 +20,7 @@ from eventvec.cli.parameters import Device, Events, Json, takes
 from eventvec.dataset import Dataset
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest
-from eventvec.evaluation import EvaluationOptions
+from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.options import fields
 from eventvec.schema import Schema
@@ -40,6 +40,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")]
 
 
@@ -145,6 +146,7 @@ def embed(
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale each embedding to length 1.")] = False,
     precision: Annotated[str, typer.Option(help="float32, or bfloat16: faster, differs by 0.3 %.")] = "float32",
     device: Device = "auto",
+    overwrite: Overwrite = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -152,10 +154,10 @@ def embed(
 
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
     """
-    trained, data = _score(run, events, output, "embeddings.parquet", device, options)
+    trained, data = _score(run, events, output, overwrite, device, options)
     with terminal.bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
-    tables.write(output, z, wide=wide)
+    tables.write(output, z, wide=wide, overwrite=overwrite)
     terminal.show({"output": str(output), "entities": len(z), "dim": z.shape[1], "run": trained.id}, json_)
 
 
@@ -168,6 +170,7 @@ def update(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
+    overwrite: Overwrite = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -183,14 +186,14 @@ def update(
         return
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
-    terminal.refuse_folder(output, "fresh.parquet")
+    tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
     trained = checkpoint.load(run)
     trained.encoder.to(terminal.device(device))
     with terminal.bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
-    tables.write(output, z)
+    tables.write(output, z, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
     terminal.show({"output": str(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
 
@@ -198,33 +201,34 @@ def update(
 @command
 @takes(Cuts, TableFormat)
 def predict(
-    run: RunFolder, events: Events, output: Output, device: Device = "auto", json_: Json = False, **options: Any
+    run: RunFolder,
+    events: Events,
+    output: Output,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
 ) -> None:
     """Write one prediction per entity, and the probability of each class.
 
     Example: `eventvec predict tuned events.parquet -o predictions.parquet`
     """
-    trained, data = _score(run, events, output, "predictions.parquet", device, options)
+    trained, data = _score(run, events, output, overwrite, device, options)
     with terminal.bar("predicting") as tick:
         predictions = prediction.predict(trained, data, progress=tick)
-    tables.write(output, predictions)
+    tables.write(output, predictions, overwrite=overwrite)
     counts = {"entities": len(data), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": str(output), **counts}, json_)
 
 
 @command
-@takes((EvaluationOptions, ("task", "folds", "fractions", "seed")))
+@takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed")))
 def evaluate(
     embeddings: Annotated[Path, typer.Argument(metavar="Z.parquet", help="Embeddings that `embed` wrote.")],
     labels: Annotated[str, typer.Argument(metavar="LABELS", help="Table with the key and the label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
-    key: Annotated[str | None, typer.Option(help="Name of the key in LABELS, if it is another.")] = None,
-    group: Annotated[str | None, typer.Option(help="Column of LABELS; entities of one group are never split.")] = None,
     events: Annotated[str | None, typer.Option(help="Events that were embedded, for aggregates.")] = None,
     time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
-    until: Annotated[str | None, typer.Option(help="Refuse embeddings of events at or after this time.")] = None,
-    label_time: Annotated[str | None, typer.Option(help="Column of LABELS with the time of each label.")] = None,
-    holdout: Annotated[bool, typer.Option("--holdout", help="Test on entities that the encoder never saw.")] = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -237,10 +241,7 @@ def evaluate(
         with terminal.bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
     with terminal.bar("models") as tick:
-        result = evaluation.evaluate(
-            z, data, labels, label, key=key, group=group, label_time=label_time, until=until, holdout=holdout,
-            progress=tick, **options,
-        )  # fmt: skip
+        result = evaluation.evaluate(z, data, labels, label, progress=tick, **options)
     terminal.answer(result.to_dict(), evaluation.render(result), json_)
 
 
@@ -255,6 +256,7 @@ def diagnose(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = terminal.default(
         diagnosis.diagnose, "seed"
     ),
+    overwrite: Overwrite = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -262,7 +264,8 @@ def diagnose(
 
     Example: `eventvec diagnose events.parquet --key card --time when -o diagnose.html`
     """
-    terminal.refuse_folder(output, "diagnose.html")
+    if output is not None:
+        tables.check_output(output, [events], overwrite=overwrite)
     with terminal.bar("reading"):
         data = tables.read(events, **options)
     terminal.notes(data.notes)
@@ -303,8 +306,8 @@ def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset
     path: str = config.check(table["path"], str, "data.path")
     options: dict[str, Any] = {"holdout_seed": seed}
     for group in GROUPS:
-        given = {name: value for name, value in table.items() if name in fields(group)}
-        options |= config.options(given, group, {}, "data")
+        group_table = {name: value for name, value in table.items() if name in fields(group)}
+        options |= config.options(group_table, group, {}, "data")
     if schema is None:
         return tables.read(path, **options)
     static = StaticColumns(**{name: options.pop(name, None) for name in fields(StaticColumns)})
@@ -316,19 +319,19 @@ def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset
 
 
 def _score(
-    run: Path, events: str, output: Path, example: str, device: str, options: Mapping[str, Any]
+    run: Path, events: str, output: Path, overwrite: bool, device: str, options: Mapping[str, Any]
 ) -> tuple[checkpoint.Run, Dataset]:
     """Return a run on a device, and the events to score.
 
     Args:
         run: The run folder.
         events: The path of the events.
-        output: The file to write, which must not be a folder.
-        example: The name of a file, for the message about a folder.
+        output: The file to write, see `tables.check_output`.
+        overwrite: Whether a file that eventvec did not write may be replaced.
         device: The name of the device.
         options: The options of `Run.read`.
     """
-    terminal.refuse_folder(output, example)
+    tables.check_output(output, [run, events, options.get("cutoffs")], overwrite=overwrite)
     trained = checkpoint.load(run)
     with terminal.bar("reading"):
         data = trained.read(events, **options)

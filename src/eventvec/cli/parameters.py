@@ -23,8 +23,8 @@ def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], 
     """Return a decorator that adds the fields of dataclasses to a command with `**options`, as its options.
 
     The help of an option is the first sentence about the field in the docstring of the dataclass. The command gets the
-    options that were given, in the types of the fields. On the command line, lists are written with commas, and a time
-    budget as 120s, 10m or 2h. Fields of other types, such as mappings, are not added.
+    options that were given, in the types of the fields. On the command line, the parts of a list are separated by
+    commas, and a time budget is given as 120s, 10m or 2h. Fields of other types, such as mappings, are not added.
 
     Args:
         kinds: Dataclasses, or pairs of a dataclass and the names of the fields to add.
@@ -55,7 +55,7 @@ def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], 
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a text with commas.
+    """Return the names in a text, which are separated by commas.
 
     Example:
         >>> split_names("a, b")
@@ -65,7 +65,7 @@ def split_names(text: str) -> list[str]:
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Return the numbers in a text with commas.
+    """Return the numbers in a text, which are separated by commas.
 
     Args:
         option: The option that has the text, for messages.
@@ -81,7 +81,7 @@ def numbers(option: str, text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
-        raise ConfigError(f"{option} {text!r} is no list of numbers; write numbers with commas, like 1,0.25") from error
+        raise ConfigError(f"{option} must be numbers separated by commas, like 1,0.25, got {text!r}") from error
 
 
 def seconds(option: str, text: str) -> float:
@@ -103,9 +103,7 @@ def seconds(option: str, text: str) -> float:
     try:
         return float(number) * unit
     except ValueError as error:
-        raise ConfigError(
-            f"{option} {text!r} is no time; write seconds, minutes or hours, like 120s, 10m, 2h"
-        ) from error
+        raise ConfigError(f"{option} must be seconds, minutes or hours, like 120s, 10m or 2h, got {text!r}") from error
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -130,9 +128,9 @@ def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> insp
     if choices:
         text += f" One of: {', '.join(choices)}."
     if name == "time_budget":
-        text += " As 120s, 10m or 2h."
+        text += " For example 120s, 10m or 2h."
     if get_origin(members[0]) is Sequence:
-        text += " With commas, like 1,0.25." if get_args(members[0])[0] is float else " With commas: a,b,c."
+        text += f" Separated by commas, like {'1,0.25' if get_args(members[0])[0] is float else 'a,b,c'}."
     if default is not None and default is not False:
         text += f" Default: {','.join(f'{part:g}' for part in default) if isinstance(default, tuple) else default}."
     optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)

@@ -1,4 +1,4 @@
-"""Output that the commands share: answers, notes, progress bars and errors."""
+"""Output that the commands share: results, notes, progress bars and errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import tomli_w
@@ -66,7 +65,7 @@ def notes(sentences: Iterable[str]) -> None:
 
 
 def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
-    """Print one answer: values as JSON for a machine, or a table for a person."""
+    """Print a result: values as JSON for a machine, or a table for a person."""
     if json_:
         typer.echo(json.dumps(values))
     else:
@@ -93,20 +92,6 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
         table.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row.values()))
     out.print(repr(data), table, Text(tomli_w.dumps(settings)), sep="\n")
     notes(data.notes)
-
-
-def refuse_folder(path: Path | None, example: str) -> None:
-    """Refuse a folder as the file to write, before anything is computed.
-
-    Args:
-        path: The file to write, if there is one.
-        example: The name of a file, for the message.
-
-    Raises:
-        ConfigError: If the path is a folder.
-    """
-    if path is not None and path.is_dir():
-        raise ConfigError(f"-o {path} is a folder; name a file to write, such as {path / example}")
 
 
 def device(name: str) -> torch.device:

@@ -1,4 +1,4 @@
-"""Checks, before anything is trained, whether the data meets what a method assumes.
+"""Checks of what methods assume about the data, before anything is trained.
 
 ::
 

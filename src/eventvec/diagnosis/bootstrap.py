@@ -15,7 +15,7 @@ AT_ONCE = 50
 """Number of bootstrap samples that are held in memory at once."""
 
 MET = 0.55
-"""An assumption about how well two things can be told apart (0.5 is guessing) is met if the lower end of the interval
+"""An assumption about how well two kinds can be distinguished (0.5 is chance) is met if the lower end of the interval
 lies above this threshold. It was chosen before any data set was looked at."""
 
 

@@ -37,7 +37,7 @@ def diagnose(
     """Return which assumptions of CoLES and of the order-contrastive methods a data set meets.
 
     `power_law`, `theorem1`, `slice_lengths`, `repeatability` and `irreversibility` describe the checks and their
-    criteria. All thresholds were chosen before any data set was looked at. If the data does not allow a check, such as
+    criteria. All thresholds were chosen before any data set was looked at. If the data do not allow a check, such as
     repeatability without a categorical column, the verdict gives the reason. Nothing is trained: a diagnosis takes
     seconds, and memory for the events of the sampled entities.
 
@@ -103,7 +103,7 @@ def diagnose(
 
 
 def _result_or_reason(check: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the result of a check, or the reason why the data does not allow it."""
+    """Return the result of a check, or the reason why the data do not allow it."""
     try:
         return check(), ""
     except DataError as error:

@@ -15,7 +15,7 @@ from eventvec.schema import FIRST, Categorical
 from eventvec.sequences import Sequences
 
 FEWEST = 30
-"""Smallest number of changes from which a column is judged."""
+"""Smallest number of changes from which a column can count as a clock."""
 
 ONE_WAY = 0.99
 """Smallest share of a clock's changes that have the same sign."""
@@ -24,7 +24,7 @@ OFTEN = 0.5
 """A column that goes one way is a clock if it changes at this share of the steps in time."""
 
 PACE = 0.9
-"""It is a clock, too, if time or the event number explains this share of its variance within entities."""
+"""Such a column is a clock, too, if time or the event number explains this share of its variance within entities."""
 
 
 def clock(x: Sequences, values: Tensor) -> str:
@@ -56,9 +56,9 @@ def clock(x: Sequences, values: Tensor) -> str:
     up, down = int((change > 0).sum()), int((change < 0).sum())
     if up + down < FEWEST or max(up, down) < ONE_WAY * (up + down):
         return ""
-    direction, often = "rises" if up > down else "falls", (up + down) / len(change)
-    if often >= OFTEN:
-        return f"it {direction} at {100 * often:.0f} % of the steps in time"
+    direction, share_changed = "rises" if up > down else "falls", (up + down) / len(change)
+    if share_changed >= OFTEN:
+        return f"it {direction} at {100 * share_changed:.0f} % of the steps in time"
     for name, predictor in (("time", time), ("the event number", number)):
         if (share := _explained(row, predictor, values, len(x))) >= PACE:
             return f"it only {direction}, and {name} explains {100 * share:.0f} % of its variance within entities"

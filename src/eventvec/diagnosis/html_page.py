@@ -45,7 +45,7 @@ def page(diagnosis: Diagnosis, title: str = "Which methods suit these events") -
         "page.html",
         Path(__file__).parent,
         title=title,
-        lead="Each method assumes something about the events. This page shows which assumptions the data meets.",
+        lead="Each method assumes something about the events. This page shows which assumptions the data meet.",
         facts=_facts(diagnosis),
         verdicts=[(v, answer(v.met)) for v in diagnosis.verdicts],
         sections=charts,

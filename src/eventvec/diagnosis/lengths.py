@@ -212,11 +212,11 @@ def _log_normal(k: int, value: Array, count: Array) -> Array:
     return log_chance(best.x)
 
 
-def _compare(log_chance: Array, other: Array, count: Array) -> Alternative:
+def _compare(log_chance: Array, alternative: Array, count: Array) -> Alternative:
     """Return Vuong's test of the power law's log-probabilities against those of another distribution."""
     from scipy.special import ndtr
 
-    ratio, n = log_chance - other, count.sum()
+    ratio, n = log_chance - alternative, count.sum()
     mean = float(count @ ratio / n)
     std = float(np.sqrt(count @ (ratio - mean) ** 2 / n))
     return Alternative(mean, float(2 * ndtr(-abs(mean) * np.sqrt(n) / max(std, 1e-12))))

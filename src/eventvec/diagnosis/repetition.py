@@ -22,13 +22,13 @@ from eventvec.views.draws import at_least, integers
 from eventvec.views.sizes import slice_bounds
 
 FEWEST = 20
-"""Smallest number of entities with two slices from which events are judged to repeat or not."""
+"""Smallest number of entities with two slices from which a result is returned."""
 
 SMOOTHING = 1e-2
 """Added to the count of each event type, so that a type missing from a slice does not make the divergence infinite."""
 
 CONSTANT = 0.95
-"""A field with one value only in this share of the entities identifies them, and says nothing about events."""
+"""A field with one value only in this share of the entities identifies them and does not show that events repeat."""
 
 CELLS = 1 << 22
 """Approximate number of counts that are held in memory at once."""

@@ -139,9 +139,9 @@ def slice_lengths(lengths: Any, shortest: int) -> SliceLengths:
     return SliceLengths(m, _total_variation(binned[1], binned[0]), _total_variation(binned[2], binned[0]))
 
 
-def _total_variation(one: Array, other: Array) -> float:
+def _total_variation(p: Array, q: Array) -> float:
     """Return the total variation distance of two distributions; beyond the arrays, their difference keeps its sign."""
-    return float(0.5 * np.abs(one - other).sum() + 0.5 * abs(one.sum() - other.sum()))
+    return float(0.5 * np.abs(p - q).sum() + 0.5 * abs(p.sum() - q.sum()))
 
 
 def _suffix_sums(values: Array) -> Array:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the data meets an assumption of a method.
+    """Whether the data meet an assumption of a method.
 
     Args:
         method: Name of the method, with its option.
@@ -42,7 +42,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Which assumptions the data meets; returned by `diagnose`.
+    """Which assumptions the data meet; returned by `diagnose`.
 
     Args:
         entities: Number of rows.

@@ -41,8 +41,8 @@ class Aggregates(nn.Module):
     result is bounded. Apple's accelerator has no float64, so rows on it are computed on the CPU.
 
     Args:
-        schema: the meaning of the columns.
-        values: how many values of each categorical column get features, the most frequent first; the paper's public
+        schema: The meaning of the columns.
+        values: How many values of each categorical column get features, the most frequent first; the paper's public
             code takes up to 250. Each value takes `1 + 2 * numeric columns` features.
 
     Raises:
@@ -85,7 +85,7 @@ class Aggregates(nn.Module):
         """Return the aggregates of each row, `(n, dim)` float32.
 
         Args:
-            x: rows with the schema's columns: int32 codes, and raw numbers that are NaN where missing.
+            x: Rows with the schema's columns: int32 codes, and raw numbers that are NaN where missing.
         """
         device = x.device
         if device.type == "mps":

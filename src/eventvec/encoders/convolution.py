@@ -25,11 +25,11 @@ class TemporalConvolution(nn.Module):
     steps at once.
 
     Args:
-        events: the event encoder, `(total, events.dim)`.
-        dim: size of the embedding.
-        layers: number of blocks; each doubles the dilation.
-        width: channels of each block.
-        kernel: number of events that a convolution reads, an odd number.
+        events: The event encoder, `(total, events.dim)`.
+        dim: Size of the embedding.
+        layers: Number of blocks; each doubles the dilation.
+        width: Channels of each block.
+        kernel: Number of events that a convolution reads, an odd number.
 
     Raises:
         ConfigError: If a number is below 1 or the kernel is even.

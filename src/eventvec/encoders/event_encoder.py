@@ -25,12 +25,12 @@ class EventEncoder(nn.Module):
     scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero.
 
     Args:
-        schema: the columns and their scales.
-        time: any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday`
+        schema: The columns and their scales.
+        time: Any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday`
             (sine and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
-        width: maximum size of a categorical column's embedding; a column of c codes gets
+        width: Maximum size of a categorical column's embedding; a column of c codes gets
             ``min(width, ⌈1.6·c^0.56⌉)``.
-        batch_norm: whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
+        batch_norm: Whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
             statistics in evaluation mode.
 
     Raises:

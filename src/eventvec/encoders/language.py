@@ -48,16 +48,16 @@ class LanguageEncoder(nn.Module):
         backbone: a folder in the layout of Hugging Face, with `config.json`, the tokenizer and safetensors; the name
             of one in the folder that EVENTVEC_MODELS names; or an installed package that contains one. The path of a
             folder is stored as an absolute path, so that a run can be loaded from anywhere.
-        schema: contains the texts, which are the vocabulary of the categorical column `text`.
-        text: name of that column.
-        unit: unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
+        schema: Contains the texts, which are the vocabulary of the categorical column `text`.
+        text: Name of that column.
+        unit: Unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
             unit.
-        pooling: how hidden states are pooled: `mean`, `max` or `last`.
-        hidden: which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
+        pooling: How hidden states are pooled: `mean`, `max` or `last`.
+        hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
-        lora: rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
+        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
             backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
-        longest: maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
+        longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
             description; the backbone's number of positions if not given.
 
     Raises:
@@ -189,7 +189,7 @@ class LanguageEncoder(nn.Module):
 
         Args:
             texts: `n` texts.
-            special: whether the tokenizer adds special tokens, such as a start token.
+            special: Whether the tokenizer adds special tokens, such as a start token.
         """
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
         ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
@@ -234,8 +234,8 @@ class TextTower(nn.Module):
     A row without a description gives zeros.
 
     Args:
-        language: the encoder whose weights are shared.
-        column: static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
+        language: The encoder whose weights are shared.
+        column: Static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
     """
 
     def __init__(self, language: LanguageEncoder, column: str) -> None:
@@ -251,9 +251,7 @@ class TextTower(nn.Module):
         """
         texts = static_values(x, self.column)
         if not isinstance(texts, Sequences):
-            raise DataError(
-                f"static column {self.column!r} of the data does not hold texts; name a column of descriptions"
-            )
+            raise DataError(f"static column {self.column!r} does not hold texts; name a column of descriptions")
         ids, counts = self.language.encode(strings(texts))
         ids, counts = ids.to(x.device), counts.to(x.device)
         columns = {

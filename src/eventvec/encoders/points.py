@@ -33,8 +33,8 @@ class Numbers(nn.Module):
     """A covariate or observation network for numbers: the identity, or a network with one hidden layer.
 
     Args:
-        size: how many numbers a value consists of. They must be finite and of order one, because they are not scaled.
-        width: size of the hidden layer and of the result; the identity if not given.
+        size: How many numbers a value consists of. They must be finite and of order one, because they are not scaled.
+        width: Size of the hidden layer and of the result; the identity if not given.
 
     Raises:
         ConfigError: If `size` or `width` is below 1.
@@ -73,10 +73,10 @@ class Images(nn.Module):
     It replaces the ResNet18 of Mathieu et al. 2021, Section 5.3, so that training is possible on a CPU.
 
     Args:
-        size: height and width in pixels.
-        channels: number of colours.
-        width: channels of the first convolution; each of the others doubles them.
-        dim: size of the result.
+        size: Height and width in pixels.
+        channels: Number of colours.
+        width: Channels of the first convolution; each of the others doubles them.
+        dim: Size of the result.
 
     Raises:
         ConfigError: If a number is below 1.
@@ -128,8 +128,8 @@ class PointEncoder(nn.Module):
     Relations: `EventEncoder` reads the columns of an event table instead.
 
     Args:
-        observation: the network g_obs; the identity on one number if not given.
-        covariate: the network g_cov; the identity on one number if not given, as in all experiments of the paper's
+        observation: The network g_obs; the identity on one number if not given.
+        covariate: The network g_cov; the identity on one number if not given, as in all experiments of the paper's
             code.
 
     Example:

@@ -24,10 +24,10 @@ class Recurrent(nn.Module):
     state.
 
     Args:
-        events: the event encoder, `(total, events.dim)`.
+        events: The event encoder, `(total, events.dim)`.
         cell: `gru` or `lstm`.
-        dim: size of the embedding and of each layer's state.
-        layers: number of layers.
+        dim: Size of the embedding and of each layer's state.
+        layers: Number of layers.
 
     Raises:
         ConfigError: If the cell is unknown or a number is below 1.
@@ -70,7 +70,7 @@ class Recurrent(nn.Module):
         """Return `(n, layers·parts·dim)` the state after each row's last event.
 
         Args:
-            x: the rows.
+            x: The rows.
             initial: `(n, layers·parts·dim)` states before the first events; the learned state if not given.
         """
         pack = Pack.of(x.lengths)
@@ -82,7 +82,7 @@ class Recurrent(nn.Module):
         """Return `(total, dim)` the last layer's state after each event, in row order.
 
         Args:
-            x: the rows.
+            x: The rows.
             events: `(total, events.dim)` events in row order that are already encoded; encoded here if not given.
         """
         pack = Pack.of(x.lengths)

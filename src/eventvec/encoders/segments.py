@@ -17,7 +17,7 @@ class Segmented(nn.Module):
     Relations: wraps an event encoder such as `EventEncoder`; `CrossOrder` needs it.
 
     Args:
-        events: the event encoder, `(total, events.dim)`.
+        events: The event encoder, `(total, events.dim)`.
 
     Example:
         >>> from eventvec.encoders import EventEncoder

@@ -27,11 +27,11 @@ class SetEncoder(nn.Module):
     Relations: `Transformer` has positions and reads a start token. With 0 layers, this is the encoder of FCLR.
 
     Args:
-        events: the event encoder, `(total, events.dim)`: `PointEncoder` for a process, `EventEncoder` for a table.
-        dim: size of the embedding and of each layer, a multiple of `heads` if there are layers.
-        layers: blocks of self-attention, 2 in the paper's code; 0 for no attention.
-        heads: attention heads per block.
-        pair: the network on each event: `mlp` with three hidden layers, or `gated`, a batch norm followed by a gated
+        events: The event encoder, `(total, events.dim)`: `PointEncoder` for a process, `EventEncoder` for a table.
+        dim: Size of the embedding and of each layer, a multiple of `heads` if there are layers.
+        layers: Blocks of self-attention, 2 in the paper's code; 0 for no attention.
+        heads: Attention heads per block.
+        pair: The network on each event: `mlp` with three hidden layers, or `gated`, a batch norm followed by a gated
             linear layer.
 
     Raises:
@@ -79,7 +79,7 @@ class SetEncoder(nn.Module):
         """Return `(total, dim)` the terms of the mean, in row order.
 
         Args:
-            x: the rows.
+            x: The rows.
             events: `(total, events.dim)` events in row order that are already encoded; encoded here if not given.
         """
         values: Tensor = self.each(self.events(x) if events is None else events)

@@ -34,10 +34,10 @@ class TextEncoder(nn.Module):
     trains this encoder on pairs of windows, `MaskedLanguage` on masked tokens.
 
     Args:
-        backbone: as in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
+        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
             package that contains a model. Its tokenizer must add special tokens as BERT's does.
-        text: column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
-        longest: maximum number of tokens, including special ones; the number of positions if not given.
+        text: Column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
+        longest: Maximum number of tokens, including special ones; the number of positions if not given.
 
     Raises:
         ConfigError: If there is no such backbone, it does not read pairs of texts, or `longest` is out of range.

@@ -24,12 +24,12 @@ class Transformer(nn.Module):
     continued; this encoder has none.
 
     Args:
-        events: the event encoder, `(total, events.dim)`.
-        dim: size of the embedding and of each layer, a multiple of `2 * heads`.
-        layers: number of attention layers.
-        heads: attention heads per layer.
-        dropout: probability that an activation is dropped in training, in [0, 1).
-        longest: maximum number of events that are read, the latest ones.
+        events: The event encoder, `(total, events.dim)`.
+        dim: Size of the embedding and of each layer, a multiple of `2 * heads`.
+        layers: Number of attention layers.
+        heads: Attention heads per layer.
+        dropout: Probability that an activation is dropped in training, in [0, 1).
+        longest: Maximum number of events that are read, the latest ones.
 
     Raises:
         ConfigError: If an option is out of range.
@@ -98,13 +98,13 @@ class PaperTransformer(nn.Module):
     Relations: `Transformer` has positions, and its pre-norm layers train without a warm-up.
 
     Args:
-        events: the event encoder, `(total, events.dim)`.
-        dim: size of the embedding and of each layer, a multiple of `heads`.
-        layers: number of attention layers.
-        heads: attention heads per layer.
-        width: size of the hidden layer after each attention.
-        dropout: probability that an activation is dropped in training, in [0, 1).
-        longest: maximum number of events that are read, the latest ones.
+        events: The event encoder, `(total, events.dim)`.
+        dim: Size of the embedding and of each layer, a multiple of `heads`.
+        layers: Number of attention layers.
+        heads: Attention heads per layer.
+        width: Size of the hidden layer after each attention.
+        dropout: Probability that an activation is dropped in training, in [0, 1).
+        longest: Maximum number of events that are read, the latest ones.
 
     Raises:
         ConfigError: If an option is out of range.

@@ -22,8 +22,9 @@ from __future__ import annotations
 from eventvec.evaluation.labels import Joined, join_labels
 from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
-from eventvec.evaluation.on_labels import evaluate
+from eventvec.evaluation.on_labels import LabelOptions, evaluate
 from eventvec.evaluation.result import Evaluation, render
+from eventvec.evaluation.retrieval import Retrieval, score_retrieval
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.evaluation.task import target
 
@@ -33,11 +34,14 @@ __all__ = [
     "Evaluation",
     "EvaluationOptions",
     "Joined",
+    "LabelOptions",
+    "Retrieval",
     "evaluate",
     "half_width",
     "join_labels",
     "measure",
     "render",
     "score_features",
+    "score_retrieval",
     "target",
 ]

@@ -1,8 +1,8 @@
 """The training and test positions of each fold, the same for every model and every set of features.
 
-There are two protocols. Cross-validation predicts each fold with models trained on the other folds. Holdout (Babaev et
-al. 2022, "test") predicts all entities that the encoder never saw, once per fold, with models trained on the other
-entities without that fold.
+There are two protocols. Cross-validation predicts each fold with models trained on the other folds. The hold-out
+protocol (Babaev et al. 2022, "test") predicts all entities that the encoder never saw, once per fold, with models
+trained on the other entities without that fold.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def holdout_splits(target: Target, held_out: Array, folds: int, groups: Array | 
     test, seen = np.flatnonzero(held_out), np.flatnonzero(~held_out)
     if not len(test) or not len(seen):
         raise DataError(
-            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a holdout test needs entities that "
+            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs entities that "
             "were held out and entities that were not"
         )
     seen_target = Target(target.name, target.task, target.y[seen], seen, target.classes)

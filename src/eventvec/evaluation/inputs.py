@@ -20,13 +20,13 @@ def in_range(fractions: Sequence[float]) -> None:
     Example:
         >>> in_range([1.0, 2.0])
         Traceback (most recent call last):
-        eventvec.errors.ConfigError: fraction 2 is outside (0, 1]
+        eventvec.errors.ConfigError: fractions must be in (0, 1], got 2
     """
     outside = [fraction for fraction in fractions if not 0 < fraction <= 1]
     if outside:
-        raise ConfigError(f"fraction {outside[0]:g} is outside (0, 1]")
+        raise ConfigError(f"fractions must be in (0, 1], got {outside[0]:g}")
     if not fractions:
-        raise ConfigError("fractions is empty; give at least one number in (0, 1]")
+        raise ConfigError("fractions must hold at least one number in (0, 1], got none")
     if len(set(fractions)) < len(fractions):
         raise ConfigError(f"fractions must be distinct, got {', '.join(f'{fraction:g}' for fraction in fractions)}")
 
@@ -49,10 +49,10 @@ def matrix(values: Any, name: str, n: int) -> Array:
     features = np.asarray(values)
     if features.ndim != 2 or features.shape[1] == 0 or features.dtype.kind not in "fiub":
         raise DataError(
-            f"features {name!r} are {features.dtype} of shape {features.shape}; numbers of shape (n, d) are needed"
+            f"features {name!r} must be numbers of shape (n, d), got {features.dtype} of shape {features.shape}"
         )
     if len(features) != n:
-        raise DataError(f"features {name!r} have {len(features):,} rows for {n:,} labels; one row per label is needed")
+        raise DataError(f"features {name!r} must have one row per label, got {len(features):,} rows for {n:,} labels")
     invalid = ~np.isfinite(features).all(1)
     if invalid.any():
         raise DataError(
@@ -79,7 +79,7 @@ def column(values: Any, name: str, n: int) -> Array:
     """
     checked = np.asarray(values)
     if checked.shape != (n,):
-        raise DataError(f"{name} has shape {checked.shape} for {n:,} labels; one value per label is needed")
+        raise DataError(f"{name} must have one value per label, got shape {checked.shape} for {n:,} labels")
     if name == "holdout" and checked.dtype != bool:
-        raise DataError(f"holdout is of type {checked.dtype}; booleans are needed")
+        raise DataError(f"holdout must be booleans, got {checked.dtype}")
     return checked

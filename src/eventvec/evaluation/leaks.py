@@ -79,7 +79,8 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
         cutoffs: `(n,)` the time of each entity, from which on its events are left out.
 
     Raises:
-        DataError: If an entity is not in the data, or has another number of events there than were embedded.
+        DataError: If the data were read by another schema, or an entity is not in them, or has another number of events
+            there than were embedded.
 
     Example:
         >>> import numpy as np
@@ -88,6 +89,11 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
         >>> same_events(data, Embeddings.of(data, np.eye(2))[[1, 0]]).keys.to_pylist()
         [8, 7]
     """
+    if different := data.schema.difference(z.schema):
+        raise DataError(
+            f"the data were read by another schema than the embedded events; the two differ in {different}; read them "
+            "by the same: read(..., schema=z.schema)"
+        )
     if not data.keys.equals(z.keys):
         positions = align(data.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
         absent = int((positions < 0).sum())

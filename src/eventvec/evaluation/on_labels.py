@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eventvec.dataset import Dataset
@@ -13,24 +13,38 @@ from eventvec.evaluation.labels import join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.result import Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
-from eventvec.options import accepts
-from eventvec.tables import Embeddings, read_table, times
+from eventvec.options import accepts, gather
+from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
 from eventvec.tables.sources import Tabular
 
 
-@accepts(EvaluationOptions)
+@dataclass(frozen=True)
+class LabelOptions:
+    """How a table of labels is joined to embeddings, and which embeddings are tested.
+
+    Args:
+        key: The name of the key in the table of labels, if it differs.
+        group: A column of the table of labels. Entities of one group are never split, for example a household's.
+        label_time: A column of the table of labels with the time of each label. Only earlier events may be used.
+        until: A time for all labels. Only earlier events may be used.
+        holdout: Test on the entities that the encoder never saw, see `score_features`.
+    """
+
+    key: str | None = None
+    group: str | None = None
+    label_time: str | None = None
+    until: times.Instant | None = None
+    holdout: bool = False
+
+
+@accepts(LabelOptions, EvaluationOptions)
 def evaluate(
     z: Embeddings,
-    data: Dataset | None,
+    data: Dataset | Tabular | None,
     labels: Tabular,
     label: str,
     *,
-    key: str | None = None,
-    group: str | None = None,
-    label_time: str | None = None,
-    until: times.Instant | None = None,
-    holdout: bool = False,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Evaluation:
@@ -46,12 +60,6 @@ def evaluate(
         data: The events that were embedded, read by the same schema; without them, there are no aggregates.
         labels: A table with the key and the label, as `read` takes tables.
         label: The column to predict.
-        key: The name of the key in the table of labels, if it is another.
-        group: A column of the table of labels. Entities of one group, such as a household, are never split between
-            training and test.
-        label_time: A column of the table of labels with the time of each label; only earlier events may be used.
-        until: A time for all labels; only earlier events may be used.
-        holdout: Whether to test on the entities that the encoder never saw, see `score_features`.
         progress: Called with the number of models that are done and of all models.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
@@ -73,15 +81,23 @@ def evaluate(
         >>> result.frame()["features"].to_list()
         ['embedding', 'aggregates', 'both']
     """
+    chosen = gather(options, LabelOptions, EvaluationOptions)
     joined = join_labels(
-        z.keys, z.schema.key_out, read_table(labels), label, table_key=key, group=group, time=label_time
+        z.keys,
+        z.schema.key_out,
+        read_table(labels),
+        label,
+        table_key=chosen.key,
+        group=chosen.group,
+        time=chosen.label_time,
     )
     labelled = z[joined.positions]
     cutoffs = None if joined.times is None else label_times(z.schema, joined.times)
-    refuse_later_events(labelled, until, None if cutoffs is None else (str(label_time), cutoffs))
+    refuse_later_events(labelled, chosen.until, None if cutoffs is None else (str(chosen.label_time), cutoffs))
     features, notes = {"embedding": labelled.values}, tuple[str, ...]()
     if data is not None:
-        time = z.metadata.get("until") if until is None else until
+        data = data if isinstance(data, Dataset) else read(data, schema=z.schema)
+        time = z.metadata.get("until") if chosen.until is None else chosen.until
         if time is not None and data.origin.until != time:
             data = cut(data, time)
         if cutoffs is None and data.fingerprint != z.metadata.get("fingerprint"):
@@ -92,10 +108,10 @@ def evaluate(
         features,
         joined.labels,
         groups=joined.groups,
-        holdout=z.held_out[joined.positions] if holdout else None,
+        holdout=z.held_out[joined.positions] if chosen.holdout else None,
         label=label,
         learned_from=z.metadata.get("labels"),
         progress=progress,
-        **options,
+        **vars(gather(options, EvaluationOptions, LabelOptions)),
     )
     return replace(result, notes=(*joined.notes, *result.notes, *notes))

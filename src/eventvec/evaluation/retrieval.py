@@ -42,7 +42,7 @@ class Retrieval:
         return min(k / self.n, 1.0)
 
 
-def retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)) -> Retrieval:
+def score_retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)) -> Retrieval:
     """Return the mean reciprocal rank and the recall of a search by cosine, where key i is the answer to query i.
 
     Equal keys are not merged (Liu and Quan 2024, Section 5.2). Ties share their ranks, see `ranks`, so that embeddings
@@ -57,7 +57,7 @@ def retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)) -> R
         DataError: If there are no rows, the two shapes differ, or a value is not finite.
 
     Example:
-        >>> result = retrieval(torch.eye(3), torch.eye(3)[[0, 2, 1]])
+        >>> result = score_retrieval(torch.eye(3), torch.eye(3)[[0, 2, 1]])
         >>> round(result.mrr, 3), result.recall[1], round(result.chance_mrr, 3)  # the ranks are 1, 2.5, 2.5
         (0.6, 0.333..., 0.611)
     """

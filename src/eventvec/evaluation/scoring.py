@@ -193,12 +193,13 @@ def _protocol_note(held_out: Array | None, learned_from: Sequence[str] | None) -
     if held_out is None and learned_from:
         columns = f"column{'' if len(learned_from) == 1 else 's'} {', '.join(map(repr, learned_from))}"
         return (
-            f"The encoder saw the test entities' events and was trained on the static {columns} too; only a holdout "
-            "measures it on entities that it never saw."
+            f"The encoder saw the test entities' events and was trained on the static {columns} too; only a hold-out "
+            "test scores entities that it never saw."
         )
     if held_out is None:
         training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
-        return f"The encoder saw the test entities' events, {training}; a holdout measures entities that it never saw."
+        sentence = f"The encoder saw the test entities' events, {training}"
+        return f"{sentence}; only a hold-out test scores entities that it never saw."
     return (
         f"Tested on {int(held_out.sum()):,} entities that the encoder never saw; each score is over all of them, from "
         f"a model trained without one fold of the {int((~held_out).sum()):,} others."

@@ -1,6 +1,6 @@
 """Losses: pure functions of tensors, without model, sampler or state.
 
-A loss stands in one file, and below its function a dataclass with its options and their defaults; `LOSSES` names these
+Each loss has one function, followed by a dataclass with its options and their defaults; `LOSSES` names these
 dataclasses. `distances` has the losses on distances and similarities of views, `negatives` the choice of negatives,
 `softmax` the losses that find a partner among a batch, `redundancy` those without negatives, `similarity` those on
 graded similarities.

@@ -205,7 +205,9 @@ class DistanceWeightedNegatives:
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
         if not 0 < self.nearest < self.farthest <= 2:
-            raise ConfigError(f"0 < nearest < farthest <= 2 is needed, got {self.nearest} and {self.farthest}")
+            raise ConfigError(
+                f"nearest and farthest must satisfy 0 < nearest < farthest <= 2, got {self.nearest} and {self.farthest}"
+            )
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
         """Return `(m, count)` row numbers, possibly with repetitions."""

@@ -88,9 +88,9 @@ def fclr(
         0
     """
     if not isinstance(encoder, SetEncoder) or encoder.layers:
-        given = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
+        description = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
         raise ConfigError(
-            f"encoder of FCLR must be a set encoder without attention, got {given}; "
+            f"encoder of FCLR must be a set encoder without attention, got {description}; "
             'write [encoder] name = "set", layers = 0'
         )
     return CReSP(encoder, views, temperature, projection)

@@ -31,7 +31,7 @@ class Supervised(nn.Module):
         label: Name of a categorical or numeric static column. Rows whose label is missing, or a class that is not in
             the schema, are not usable; rows without events are.
         views: Random slices, at least one, that replace a row in training, each with the row's label; `Altered` leaves
-            out events too. The public code trains so. By default whole rows, as always in validation and prediction.
+            out events too. As in the public code. By default, rows are whole, as always in validation and prediction.
         batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning;
             the paper has only the linear layer.
 

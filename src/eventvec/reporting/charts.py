@@ -146,7 +146,7 @@ def training_figure(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a figure of the training loss by epoch, and of the validation loss if there is one.
 
     Args:
-        history: One record per epoch, as in `training.Result.history`.
+        history: One record per epoch, as in `Run.history`.
     """
     epochs = [record["epoch"] for record in history]
     curves = [("training", "loss"), ("held-out entities", "validation")]
@@ -177,7 +177,7 @@ def training_sentence(history: Sequence[Mapping[str, Any]]) -> str:
     """Return how far the loss falls and how long training takes, or an empty string without a history.
 
     Args:
-        history: One record per epoch, as in `training.Result.history`.
+        history: One record per epoch, as in `Run.history`.
     """
     if not history:
         return ""

@@ -60,7 +60,7 @@ def page(
         evaluations: Evaluations, shown with one chart and one table each.
         tables: Tables that are shown after the evaluations.
         points: The map of the entities.
-        history: One record per epoch, as in `training.Result.history`.
+        history: One record per epoch, as in `Run.history`.
 
     Raises:
         ConfigError: If plotly or jinja2 is not installed.

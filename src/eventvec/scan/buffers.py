@@ -48,7 +48,7 @@ class Buffers:
     Outside of `buffer_pool`, every buffer is newly allocated.
 
     Args:
-        saved: whether autograd saves some of the buffers. They then go back to the pool only if `saved` has been set
+        saved: Whether autograd saves some of the buffers. They then go back to the pool only if `saved` has been set
             to false after the backward pass, because recomputation (`torch.utils.checkpoint`) hands them to a graph
             that outlives this object.
 
@@ -66,8 +66,8 @@ class Buffers:
 
         Args:
             like: a tensor that gives the device, and the type if `dtype` is missing.
-            shape: of the buffer.
-            dtype: of the numbers.
+            shape: The shape of the buffer.
+            dtype: The type of the numbers.
         """
         size, dtype, pool = math.prod(shape), dtype or like.dtype, self.pool
         if pool is None or size < SMALLEST:

@@ -56,11 +56,11 @@ class GRU:
         """Run the steps of one chunk.
 
         Args:
-            products: computes a step's matrix product when it is advanced.
-            gates: the views of `split_gates`, of each step.
+            products: Computes a step's matrix product when it is advanced.
+            gates: The views of `split_gates`, of each step.
             input_parts: `(rows, d)` the input's part of n.
             states: `(rows, d)` each, changed in place.
-            traces: tensors that the states are copied to, none if only the last states are needed.
+            traces: Tensors that the states are copied to, none if only the last states are needed.
             minus_one: -1.
         """
         for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, input_parts, *states, traces, strict=True):

@@ -37,10 +37,10 @@ class Layer:
     """The forward pass of one layer: its weights, and the current states of some rows.
 
     Args:
-        weights: of the layer.
-        dtype: the type that matrix products are computed in.
-        rows: number of rows.
-        buffers: the buffers that the layer takes its memory from. They go back to the pool with the layer.
+        weights: The weights of the layer.
+        dtype: The type that matrix products are computed in.
+        rows: Number of rows.
+        buffers: The buffers that the layer takes its memory from. They go back to the pool with the layer.
     """
 
     def __init__(self, weights: Weights, dtype: torch.dtype, rows: int, buffers: Buffers) -> None:
@@ -81,9 +81,9 @@ class Layer:
 
         Args:
             inputs: `(events, m)` packed, of the chunk and after it.
-            sizes: number of rows of each step.
-            saved: where gates are written to, of the chunk and after it; the values after it may be overwritten.
-            traces: where the states after each event are written to, of the chunk and after it.
+            sizes: Number of rows of each step.
+            saved: Where gates are written to, of the chunk and after it; the values after it may be overwritten.
+            traces: Where the states after each event are written to, of the chunk and after it.
         """
         out, split = (saved[0], step_rows) if saved else (self.out, reused_rows)
         gates = [split(gate, sizes) for gate in self.cell.split_gates(out)]
@@ -141,7 +141,7 @@ class Gradients:
         """Add the gradients of one chunk.
 
         Args:
-            span: its packed events, and some after them.
+            span: Its packed events, and some after them.
             d_gates: `(events, 4d)` gradients, 0 for the events after the chunk.
             h: `(events, d)` the state h before each event.
         """
@@ -247,11 +247,11 @@ def run(
     Rows are scanned in blocks, and each chunk goes through all layers.
 
     Args:
-        stack: the layers.
-        pack: the layout.
-        dtype: the type that matrix products are computed in.
+        stack: The layers.
+        pack: The layout.
+        dtype: The type that matrix products are computed in.
         inputs: `(total, m)` packed events.
-        starts: for each layer, the states `(n, d)` before the first events.
+        starts: For each layer, the states `(n, d)` before the first events.
         out: `(total, d)` that the last layer's states are written to, if they are needed.
     """
     n, d = starts[0][0].shape

@@ -48,8 +48,8 @@ def row_rounding(dtype: torch.dtype, state_dtype: torch.dtype) -> tuple[Callable
     """Return a function that rounds up the rows of a matrix product, and whether it rounds at all.
 
     Args:
-        dtype: the type that matrix products are computed in.
-        state_dtype: the type of the states.
+        dtype: The type that matrix products are computed in.
+        state_dtype: The type of the states.
     """
     few_shapes = dtype != state_dtype or (dtype == torch.float32 and float32_precision() not in (None, "highest"))
     return (_round_up if few_shapes else int), few_shapes
@@ -68,9 +68,9 @@ def fastest_matmul(pack: Pack, d: int, smallest: float | None = None) -> Iterato
     the block.
 
     Args:
-        pack: the layout.
-        d: size of the state.
-        smallest: multiply-adds of a matrix product that is large enough for oneDNN; `SMALL` if not given.
+        pack: The layout.
+        d: Size of the state.
+        smallest: Multiply-adds of a matrix product that is large enough for oneDNN; `SMALL` if not given.
     """
     current = float32_precision()
     before = current if current not in (None, "highest") and is_small(pack, d, smallest) else None

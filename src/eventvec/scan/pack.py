@@ -38,7 +38,7 @@ class Pack:
         order: `(n,)` rows by length, longest first.
         ranks: `(n,)` position of each row in `order`, its inverse permutation.
         lengths: `(n,)` number of events of each row, in the order of `order`.
-        sizes: number of rows that have an event at each step, never increasing.
+        sizes: Number of rows that have an event at each step, never increasing.
 
     Example:
         >>> pack = Pack.of(torch.tensor([1, 3, 0]))
@@ -76,7 +76,7 @@ class Pack:
         Each rectangle joins neighbouring runs. Its cost is its area plus `worth`.
 
         Args:
-            worth: the amount of padding that costs as much as one more rectangle.
+            worth: The amount of padding that costs as much as one more rectangle.
 
         Example:
             >>> pack = Pack.of(torch.tensor([9, 8, 2, 2]))
@@ -115,9 +115,9 @@ class Pack:
         Padding repeats an event of the same step.
 
         Args:
-            first: the first step of the rectangle.
-            rows: of the rectangle, as many as its first step has.
-            steps: of the rectangle.
+            first: The first step of the rectangle.
+            rows: The number of rows, as many as the first step has.
+            steps: The number of steps.
         """
         last, offsets = self._steps[:, first : first + steps]
         row = torch.arange(rows)
@@ -166,7 +166,7 @@ class Pack:
         Args:
             trace: `(total, d)` the state after each packed event.
             start: `(n, d)` the state before the first events, in the order of the rows.
-            chunk: the steps.
+            chunk: The steps.
         """
         steps = range(chunk.first, chunk.first + len(chunk.sizes))
         offsets = [self.offsets[step - 1] for step in steps]
@@ -178,8 +178,8 @@ def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
     """Yield all steps in chunks of at most `most` events; a step with more events is a chunk by itself.
 
     Args:
-        sizes: number of rows of each step.
-        most: number of events.
+        sizes: Number of rows of each step.
+        most: Number of events.
 
     Example:
         >>> list(chunks([3, 2, 1], 4))

@@ -58,10 +58,10 @@ def states(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack:
     """Return the last layer's state after each event, `(total, d)` and packed, and the result of `ends`.
 
     Args:
-        stack: layers of one cell and one state size, the first at the bottom; one direction, without projection.
+        stack: Layers of one cell and one state size, the first at the bottom; one direction, without projection.
         inputs: `(total, input)` packed events, converted to the type of `starts`.
-        starts: for each layer, the states `(n, d)` before the first events, in the order of `pack`: h, or h and c.
-        pack: the layout.
+        starts: For each layer, the states `(n, d)` before the first events, in the order of `pack`: h, or h and c.
+        pack: The layout.
 
     Example:
         >>> pack, gru = Pack.of(torch.tensor([2, 1])), nn.GRU(3, 4)
@@ -96,9 +96,9 @@ def rectangles(cell: Cell, pack: Pack, learning: bool, precision: str) -> list[t
 
     Args:
         cell: a layer.
-        pack: the layout.
-        learning: whether there is a backward pass.
-        precision: of matrix products: `highest`, `medium` or `bfloat16`, which torch's kernel never uses.
+        pack: The layout.
+        learning: Whether there is a backward pass.
+        precision: The precision of matrix products: `highest`, `medium` or `bfloat16`, which torch's kernel never uses.
 
     Example:
         >>> few, many = Pack.of(torch.tensor([3])), Pack.of(torch.arange(25, 200).repeat(2))

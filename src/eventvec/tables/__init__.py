@@ -8,6 +8,7 @@
     request     which column plays which role                 sorting     the order of rows by key and time
     statics     `attach`: columns about the entity            cutoffs     cutting histories at a time
     embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
+    outputs     files to write, which replace nothing of others
 
 Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
@@ -16,6 +17,7 @@ from eventvec.tables.cutoffs import until
 from eventvec.tables.embeddings import Embeddings, read_embeddings, write
 from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
+from eventvec.tables.outputs import check_output
 from eventvec.tables.reading import read
 from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
@@ -27,6 +29,7 @@ __all__ = [
     "align",
     "attach",
     "attach_known",
+    "check_output",
     "describe",
     "holdout_mask",
     "read",

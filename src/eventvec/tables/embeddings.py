@@ -21,10 +21,8 @@ from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask
+from eventvec.tables.outputs import MARK, check_output
 from eventvec.tables.sources import parquet_schema
-
-MARK = b"eventvec"
-"""The entry in the metadata of a Parquet file that eventvec writes, as JSON."""
 
 NO_TIME = np.iinfo(np.int64).min
 """The last time of an entity without events where times are integers."""
@@ -162,16 +160,20 @@ class Embeddings:
         return pl.DataFrame(self.arrow(wide=wide))
 
 
-def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False) -> None:
+def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False, overwrite: bool = False) -> None:
     """Write embeddings or predictions to a Parquet file.
 
     The file has one row per entity, and its metadata has the origin of the rows. The file is written whole or not at
     all, and only its owner can read it. Missing folders above it are created.
 
     Args:
-        path: The file, which is replaced if it exists.
+        path: The file. A file that eventvec wrote is replaced.
         table: The result of `embed` or `predict`.
         wide: As for `Embeddings.arrow`; it does not apply to predictions.
+        overwrite: Whether another file may be replaced too.
+
+    Raises:
+        ConfigError: If the path is no place for a file, see `outputs.check_output`, or the table is of another type.
 
     Example:
         >>> import tempfile
@@ -183,8 +185,14 @@ def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False)
         >>> z.keys.to_pylist(), z.values.tolist(), z.last_time.tolist()
         ([7, 8], [[1.0, 0.0], [0.0, 1.0]], [1, 2])
     """
+    if not isinstance(table, Embeddings | pa.Table):
+        raise ConfigError(f"write takes a path and the result of embed or predict, got {type(table).__name__}")
+    check_output(path, overwrite=overwrite)
     arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"{path} lies below a file; name a file in a folder") from error
     with whole(path) as draft:
         pq.write_table(arrow, draft, compression="zstd", use_dictionary=key)
 
@@ -213,7 +221,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         return Embeddings(keys, _matrix(columns, len(keys)), events, last_time, schema, described)
     except (DataError, KeyError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
-            f"{file} is no embeddings file: it lacks columns or metadata that eventvec writes; "
+            f"{file} is not an embeddings file: it lacks columns or metadata that eventvec writes; "
             "give a file that `eventvec embed` or `eventvec.write` wrote"
         ) from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -150,6 +150,22 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
         _finite(name, pc.is_inf(column).fill_null(False).to_numpy())
     codes, values = factorize(column)
     return Coded(*_distinct(codes, _texts(values)))
+
+
+def from_numbers(values: Sequence[str]) -> bool:
+    """Return whether texts of categories are those that numbers or booleans have, so that they may come from such.
+
+    Example:
+        >>> from_numbers(["5", "1.5"]), from_numbers(["1.50"]), from_numbers(["true"])
+        (True, False, True)
+    """
+    if set(values) <= {"true", "false"}:
+        return True
+    try:
+        floats = pa.array([float(value) for value in values])
+    except ValueError:
+        return False
+    return bool(pc.all(pc.is_finite(floats)).as_py()) and _texts(floats).to_pylist() == list(values)
 
 
 def numbers(name: str, column: pa.ChunkedArray) -> Array:

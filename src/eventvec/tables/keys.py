@@ -121,12 +121,32 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"holdout must be above 0 and below 1, got {fraction}")
-    mixed = _fnv(texts(keys)) ^ np.uint64(seed % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64's finaliser
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
+    mixed = mix(key_hashes(keys) ^ np.uint64(seed % 2**64))
     held_out: Array = mixed < np.uint64(int(fraction * 2**64))
     return held_out
+
+
+def mix(values: Array) -> Array:
+    """Return `(n,)` uint64 numbers in which every bit depends on all bits of the given ones (splitmix64's finaliser).
+
+    Example:
+        >>> int(mix(np.array([1], np.uint64))[0])
+        6238072747940578789
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    mixed: Array = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+def key_hashes(keys: pa.Array) -> Array:
+    """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree.
+
+    Example:
+        >>> bool(key_hashes(pa.array([7])) == key_hashes(pa.array(["7"])))
+        True
+    """
+    return _fnv(texts(keys))
 
 
 def texts(keys: pa.Array) -> pl.Series:

@@ -94,7 +94,7 @@ class TableFormat:
 
 @dataclass(frozen=True)
 class HoldOut:
-    """The hold-out set of entities, which depends on the share, the seed and the keys, and on nothing else.
+    """The hold-out set of entities, which depends on the share, the seed and the keys, only.
 
     Args:
         holdout: The share of entities that training never sees, above 0 and below 1.
@@ -204,16 +204,21 @@ def today(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a `[data]` table with the present names of options, from one that may have earlier names.
 
     Raises:
-        ConfigError: If a static column is listed under two kinds.
+        ConfigError: If a static column is listed under two kinds, or an entry is no list or table of columns.
 
     Example:
         >>> today({"labels": "l.parquet", "static_numeric": ["age"]})
         {'cutoffs': 'l.parquet', 'static_columns': {'age': 'numeric'}}
     """
     table = {EARLIER.get(name, name): value for name, value in data.items()}
-    columns = dict(table.get("static_columns") or {})
+    if not isinstance(columns := table.get("static_columns") or {}, Mapping):
+        raise ConfigError(f"data.static_columns must be a table of columns and their kinds, got {columns!r}")
+    columns = dict(columns)
     for kind in get_args(StaticKind):
-        for name in table.pop(f"static_{kind}", None) or ():
+        names = table.pop(f"static_{kind}", None) or ()
+        if not isinstance(names, list | tuple):
+            raise ConfigError(f"data.static_{kind} must be a list of columns, got {names!r}")
+        for name in names:
             if columns.get(name, kind) != kind:
                 raise ConfigError(f"static column {name!r} is listed as {columns[name]} and as {kind}; list it once")
             columns[name] = kind

@@ -56,7 +56,11 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     chosen = ReadOptions.of(options)
     columns, table, cuts = chosen.columns, chosen.table, chosen.cuts
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
-    opened = open_source(source, text=[time_column] if time_column and table.time_format else [])
+    text = [time_column] if time_column and table.time_format else []
+    if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
+        text += [column.name for column in schema.categorical if not fields.from_numbers(column.values)]
+    key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
+    opened = open_source(source, text, key)
     roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:

@@ -82,13 +82,14 @@ class Source:
         return ", ".join(f"{name} ({kind})" for name, kind in self.types.items())
 
 
-def open_source(source: Tabular, text: Sequence[str] = ()) -> Source:
+def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = None) -> Source:
     """Return a source: a table's column types and a function that reads its columns.
 
     Args:
         source: A Parquet or CSV file (.csv, .csv.gz), a folder, a glob, a polars LazyFrame, or any object with
             `__arrow_c_stream__`. A folder is searched recursively for Parquet files, or for CSV files if it has none.
         text: Columns of a CSV file to read as text, whatever they hold.
+        key: The column of a CSV file that is read as whole numbers or as text, and as nothing else.
 
     Raises:
         DataError: If there is no such file, a file is not of the type of its name, or the files have different columns.
@@ -102,7 +103,7 @@ def open_source(source: Tabular, text: Sequence[str] = ()) -> Source:
     """
     if isinstance(source, str | os.PathLike):
         files = _files(os.fspath(source))
-        return _csv(files, text) if files[0].name.lower().endswith(CSV) else _parquet(files)
+        return _csv(files, text, key) if files[0].name.lower().endswith(CSV) else _parquet(files)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
@@ -253,9 +254,9 @@ def _metadata(file: Path) -> pq.FileMetaData:
         raise DataError(f"{file} is a damaged Parquet file; write it again") from error
 
 
-def _csv(files: list[Path], text: Sequence[str]) -> Source:
+def _csv(files: list[Path], text: Sequence[str], key: str | None) -> Source:
     """Return CSV files with equal columns as one source."""
-    types = _csv_types(files, text)
+    types = _csv_types(files, text, key)
 
     def load(names: Sequence[str]) -> pa.Table:
         return _collected(pl.scan_csv(files, schema=types).select(names), files).to_arrow()
@@ -263,7 +264,7 @@ def _csv(files: list[Path], text: Sequence[str]) -> Source:
     return Source({field.name: field.type for field in pl.DataFrame(schema=types).to_arrow().schema}, load)
 
 
-def _csv_types(files: list[Path], text: Sequence[str]) -> dict[str, pl.DataType]:
+def _csv_types(files: list[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
     """Return the narrowest type for all values of each column; digits after a leading zero stay text, as in 00501."""
     types: dict[str, pl.DataType] = {}
     for file in files:
@@ -276,6 +277,8 @@ def _csv_types(files: list[Path], text: Sequence[str]) -> dict[str, pl.DataType]
                 f"{file.name} has other columns than {files[0].name}; all files need the same columns in the same order"
             )
         types = {name: _wider(types.get(name, kind), kind) for name, kind in file_types.items()}
+    if key in types and not types[key].is_integer():
+        text = [*text, key]
     types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
     integers = [name for name, kind in types.items() if kind.is_integer()]
     if not integers:
@@ -331,3 +334,29 @@ def read_table(source: Tabular, columns: list[str] | None = None) -> pl.DataFram
     opened.need(columns or ())
     frame = pl.DataFrame(opened.load(list(opened.types) if columns is None else columns))
     return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+
+
+def events_table(events: Sequence[Mapping[str, Any]], key: str) -> pa.Table:
+    """Return a list of events as a table; if none of them has the key, all get the key 0.
+
+    Raises:
+        DataError: If the list is empty, or does not hold dictionaries of plain values.
+
+    Example:
+        >>> events_table([{"day": 1}, {"day": 2, "paid": 0.5}], "card").to_pylist()
+        [{'card': 0, 'day': 1, 'paid': None}, {'card': 0, 'day': 2, 'paid': 0.5}]
+    """
+    if not events:
+        raise DataError("the list of events is empty; at least one event is needed")
+    if not all(isinstance(event, Mapping) and all(isinstance(name, str) for name in event) for event in events):
+        raise DataError("a list of events must hold dictionaries with names of columns, one for each event")
+    columns: dict[str, pa.Array] = {}
+    for name in dict.fromkeys(name for event in events for name in event):
+        try:
+            columns[name] = pa.array([event.get(name) for event in events])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise DataError(
+                f"column {name!r} of the events mixes types, or has values that Arrow cannot hold; give numbers of at "
+                "most 64 bits, text, booleans, dates or times"
+            ) from error
+    return pa.table({key: pa.array([0] * len(events)), **columns})

@@ -90,6 +90,8 @@ def _with_label(data: Dataset, labels: Tabular, label: str) -> Dataset:
     for name in (key, label):
         if name not in table.columns:
             raise DataError(f"the labels have no column {name!r}; {nearest(name, table.columns)}")
+    if label == key:
+        raise ConfigError(f"the label {label!r} is the key; name the column to predict")
     labelled = attach(data, table.select(key, label))
     if label not in labelled.sequences.static:
         raise ConfigError(f"{labelled.notes[-1]}; a label must hold classes or numbers, at least 2 different ones")
@@ -102,7 +104,7 @@ def _without_held_out(run: Run, data: Dataset) -> Dataset:
     Raises:
         DataError: If all of them were held out.
     """
-    pairs = [(float(each["fraction"]), int(each["seed"])) for each in run.info["holdouts"] if each["fraction"]]
+    pairs = [(float(record["fraction"]), int(record["seed"])) for record in run.info["holdouts"] if record["fraction"]]
     holdouts = [pair for pair in dict.fromkeys(pairs) if pair != data.origin.holdout]  # `read` has left these out
     if not holdouts:
         return data

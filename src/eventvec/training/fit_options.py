@@ -29,7 +29,7 @@ class FitOptions:
         step_epochs: With `step`, the number of epochs after which the learning rate falls.
         step_factor: With `step`, the factor by which it falls, in (0, 1]; the CoLES paper's runs use .9025 or .8.
         clip: The largest norm of the gradient; longer gradients are scaled to it.
-        validation: The share of usable entities held out for validation, in [0, 0.5]; with fewer than 2 of them, none.
+        validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2.
         patience: The number of epochs without improvement after which training stops.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.

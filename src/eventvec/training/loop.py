@@ -289,6 +289,8 @@ def _start(method: Method, data: Dataset, options: FitOptions, path: Path | None
     """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
     config = _describe(method, data, options, required=path is not None)
     if path is not None:
+        if path.exists() and not path.is_dir():
+            raise CheckpointError(f"{path} is a file; choose a new folder")
         sweep(path)
     if path is None or not (path / "run.json").exists():
         files = path.iterdir() if path is not None and path.exists() else ()
@@ -307,7 +309,9 @@ def _start(method: Method, data: Dataset, options: FitOptions, path: Path | None
         began_from = {name: value for name, value in before.get("encoder", {}).items() if name == "from"}
         config["encoder"] = {**{k: v for k, v in config["encoder"].items() if k != "from"}, **began_from}
     same_fit = gather(before.get("fit", {}), FitOptions) == options
-    before, now = ({**complete(each), "data": {}, "fit": {}} for each in (before, config))  # the fingerprint is equal
+    before, now = (
+        {**complete(tables), "data": {}, "fit": {}} for tables in (before, config)
+    )  # the fingerprint is equal
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)] + ([] if same_fit else ["fit"])
     if changed:
         raise CheckpointError(f"{path} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")

@@ -69,7 +69,7 @@ def validate(method: Method, x: Sequences, held_out: Tensor, options: FitOptions
     Args:
         method: The method, which is put into evaluation mode.
         x: The rows.
-        held_out: `(m,)` The positions of the rows that are held out.
+        held_out: `(m,)` the positions of the rows that are held out.
         options: `batch_size`, `seed` and `precision` are used.
 
     Example:

@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 
-from eventvec.checkpoint import Run, events_table
+from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.options import accepts, gather
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
-from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables.sources import Tabular, events_table, open_source
+from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_state import RecentEvents, RecurrentStates, choose_state
 from eventvec.updating.late_events import Late, Plan, plan, refusal
 from eventvec.updating.store import ROWS, Batch, Facts, Store, opened
@@ -38,10 +40,10 @@ class UpdateOptions:
 
     Args:
         late: What becomes of events older than the last one that their entity's state has seen: `refuse` raises an
-            error, `drop` leaves them out, `recompute` reads the whole histories of these entities. Events at that very
-            time are not late: they follow those that the state has seen.
-        history: For `recompute`, all events of the entities with late ones that the store was ever given, and no
-            others; of the batch's events, it has all or none. Counts and times are checked.
+            error, `drop` leaves them out, `recompute` reads the whole histories of these entities. Events at exactly
+            that time are not late: they follow those that the state has seen.
+        history: For `recompute`, a table with all events that the store was ever given of the entities with late
+            events, and no others; it may also contain the whole batch. Counts and times are checked.
         batch_id: The name of the batch, which then identifies it; without a name, its content does.
         recent: The number of latest events to embed, for encoders that cannot continue from a stored state.
         keep: The number of last batches that can be given again; all by default.
@@ -81,7 +83,8 @@ class Updated:
     Args:
         embeddings: Their embeddings, with the number of events and the last time of each whole history.
         data: These entities with the batch's events.
-        applied: Whether the batch was applied now; if not, it was applied before, and the embeddings are those of then.
+        applied: Whether the batch was applied now; if not, it was applied before, and the embeddings are those
+            returned then.
         new: The number of entities that were new to the store.
         late: The number of events that were older than the last one that their entity's state had seen.
         notes: Sentences about what was counted or left out.
@@ -111,9 +114,9 @@ def update(
     on the disk. If the process is killed earlier, either nothing or all of the batch is in the store; given again, the
     batch is then applied, or its rows are returned. Processes that share a store wait for one another.
 
-    A batch is identified by the fingerprint of what the model reads of it: keys, times and the schema's columns. Given
-    again, it changes nothing, and the rows that it returned first are returned. Where two different batches can be
-    equal in all of these, as single events without a time of day can, name each by a `batch_id`.
+    A batch is identified by its events as the model reads them (keys, times and the schema's columns), in any order.
+    Given again, it changes nothing, and the rows that it returned first are returned. Where two different batches can
+    be equal in all of these, as single events without a time of day can, name each by a `batch_id`.
 
     Args:
         run: The finished run; GRU and LSTM encoders continue exactly, others need `recent`.
@@ -148,23 +151,27 @@ def update(
     chosen = gather(options, UpdateOptions, TableFormat)
     table_format = gather(options, TableFormat, UpdateOptions)
     if isinstance(events, list | tuple):
-        events = events_table(events, run.schema)
+        events = events_table(events, run.schema.key)
     elif not isinstance(events, Dataset | str | os.PathLike):
         source = open_source(events)
         events = source.load(list(source.types))  # a stream can be read only once
     data = run.read(events) if isinstance(events, Dataset) else run.read(events, **vars(table_format))
     if isinstance(events, Dataset) and table_format.key_as:
         data = replace(data, schema=replace(data.schema, key_as=table_format.key_as))
-    data = _with_events(data).to("cpu")
-    names = keys.texts(data.keys).to_list()
+    read = _with_events(data).to("cpu")
+    names = keys.texts(read.keys).to_list()
     if len(set(names)) < len(names):
         raise DataError(f"each key must stand in one row, got {len(names) - len(set(names)):,} repeated keys")
+    order = sorted(range(len(names)), key=names.__getitem__)  # of canonical keys, in which the store keeps a batch
+    data, names = read[order], [names[place] for place in order]
+    identity = batch_identity(data)
     with _evaluation_mode(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
         with opened(state, run.id, states.kind) as store, store.writing():
-            batch = store.batch(chosen.batch_id, data.fingerprint)
+            batch = store.batch(chosen.batch_id, (identity, read.fingerprint))
             if batch:
-                return _applied_before(run, store, batch, data, states)
+                rows = read if batch.fingerprint == read.fingerprint else data  # an earlier version kept them as read
+                return _as_read(_applied_before(run, store, batch, rows, identity, states), read)
             before = store.facts(names, _time_type(data))
             history = partial(_history, run, chosen.history, table_format.time_format)
             error = partial(refusal, events, data, before, table_format.time_format)
@@ -172,11 +179,21 @@ def update(
             first = store.next_version()
             vectors = _apply(store, first, names, before, planned, states)
             new = int((before.version < 0).sum())
-            batch = store.finish(chosen.batch_id, data.fingerprint, first, len(data), new, planned.late)
+            batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
             if chosen.keep is not None:
                 store.prune(batch, chosen.keep)
     embeddings = _embeddings(run, data, vectors, planned.now.events, planned.now.last_time)
-    return Updated(embeddings, data, True, new, planned.late, (*data.notes, *planned.notes))
+    notes = (*data.notes, *planned.notes)
+    return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
+
+
+def _as_read(updated: Updated, read: Dataset) -> Updated:
+    """Return the entities in the order in which they were read."""
+    places = keys.align(updated.embeddings.keys, pl.DataFrame({"key": keys.key_series(read.keys)}), "key")
+    places = places[places >= 0]  # entities that were forgotten have no row
+    data, embeddings = updated.data[places], updated.embeddings[places]
+    metadata = {**embeddings.metadata, "fingerprint": data.fingerprint}
+    return replace(updated, embeddings=replace(embeddings, metadata=metadata), data=data)
 
 
 def _apply(
@@ -234,10 +251,10 @@ def _evaluation_mode(encoder: Encoder) -> Iterator[None]:
 
 
 def _applied_before(
-    run: Run, store: Store, batch: Batch, data: Dataset, states: RecurrentStates | RecentEvents
+    run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: RecurrentStates | RecentEvents
 ) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
-    if batch.fingerprint != data.fingerprint:
+    if batch.fingerprint not in (identity, data.fingerprint):
         raise DataError(
             f"a batch of this id was applied at {batch.applied} UTC with other events; give these another batch_id"
         )

@@ -94,8 +94,8 @@ class RecurrentStates:
 
         Args:
             x: The new events.
-            known: `(n,)` Which rows continue from a stored state; the others begin at the start state.
-            stored: The stored state of each of the former.
+            known: `(n,)` bool, true for rows that continue from a stored state; the others begin at the start state.
+            stored: The stored state of each of these rows.
         """
         if known.all():
             initial = self._tensor(stored)
@@ -139,8 +139,8 @@ class RecentEvents:
 
         Args:
             x: The new events.
-            known: `(n,)` Which rows follow stored events.
-            stored: The stored events of each of them.
+            known: `(n,)` bool, true for rows that follow stored events.
+            stored: The stored events of each of these rows.
         """
         old = np.frombuffer(b"".join(state[self.prefix :] for state in stored), self.record)
         lengths = torch.zeros(len(x), dtype=torch.int64)

@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
     Args:
         x: The events to read.
-        version: `(n,)` The stored version to continue from; -1 to begin at the start state.
+        version: `(n,)` the stored version to continue from; -1 to begin at the start state.
         now: The facts about each entity afterwards.
         late: The number of late events.
         notes: Sentences about what was dropped or recomputed.
@@ -115,7 +115,7 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
     entities = len(np.unique(data.sequences.rows().numpy()[late]))
     if not isinstance(events, Dataset):
         schema = data.schema
-        source = open_source(events, text=[schema.time] if time_format else [])
+        source = open_source(events, [schema.time] if time_format else [], schema.key)
         table = source.load([schema.key, schema.time])
         rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(table.column(schema.key))}), schema.key)
         parsed = times.parse_times(schema.time, table.column(schema.time), time_format)

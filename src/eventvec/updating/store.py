@@ -127,13 +127,13 @@ class Store:
                 self.db.execute("ROLLBACK")
             raise
 
-    def batch(self, name: str | None, fingerprint: str) -> Batch | None:
-        """Return the batch of a name, or without a name the latest batch of a content; None if there is none."""
-        column, value = ("fingerprint", fingerprint) if name is None else ("name", name)
+    def batch(self, name: str | None, contents: Sequence[str]) -> Batch | None:
+        """Return the batch of a name, or without a name the latest batch with one of these contents, or None."""
+        column, values = ("fingerprint", contents) if name is None else ("name", [name])
         row = self.db.execute(
             "SELECT number, fingerprint, applied, first, rows, new, late, kept FROM batches "
-            f"WHERE {column} = ? ORDER BY number DESC LIMIT 1",
-            (value,),
+            f"WHERE {column} IN ({', '.join('?' * len(values))}) ORDER BY number DESC LIMIT 1",
+            tuple(values),
         ).fetchone()
         return None if row is None else Batch(*row)
 
@@ -240,7 +240,7 @@ class Store:
         return self.db.execute(query).fetchall()
 
     def _checked(self, states: Sequence[bytes], digests: Sequence[int], count: int) -> list[bytes]:
-        """Return states whose number and checksums are right."""
+        """Return the states after a check of their number and checksums."""
         if len(states) != count or list(map(zlib.crc32, states)) != list(digests):
             raise CheckpointError(f"{self.path} is damaged: states are absent or not what was written; {RESTORE}")
         return list(states)
@@ -270,7 +270,7 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
     if kind is not None and not path.exists():
         _create(path, run, kind)
     if not path.is_file():
-        raise CheckpointError(f"{path} is no state store: there is no such file")
+        raise CheckpointError(f"{path} is not a state store: there is no such file")
     try:
         with closing(_connect(path)) as db:
             store = Store(path, db)
@@ -309,11 +309,13 @@ def _create(path: Path, run: str, kind: str) -> None:
 
 
 def _check(store: Store, run: str, kind: str | None) -> None:
-    """Raise an error if a file is no store of the run and the kind."""
+    """Raise an error if a file is not a store of the run and the kind."""
     path, db = store.path, store.db
     mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if mark != MARK:
-        raise CheckpointError(f"{path} is no state store; accepted: a file that `eventvec update` wrote, or a new name")
+        raise CheckpointError(
+            f"{path} is not a state store; accepted: a file that `eventvec update` wrote, or a new name"
+        )
     if version > FORMAT:
         raise CheckpointError(f"{path} has format {version}; this eventvec reads up to {FORMAT}: upgrade eventvec")
     meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
@@ -338,7 +340,7 @@ def _sentence(path: Path, error: sqlite3.Error) -> str:
         return f"another process has been writing to {path} for {WAIT:.0f} seconds; run again when it is done"
     if code in OUTSIDE:
         return f"{path} cannot be used: {error}; nothing was changed"
-    return f"{path} is damaged, or no state store ({error}); {RESTORE}"
+    return f"{path} is damaged, or not a state store ({error}); {RESTORE}"
 
 
 def forget(state: Path | str, key: str, run: str) -> None:
@@ -357,7 +359,7 @@ def forget(state: Path | str, key: str, run: str) -> None:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     forget(f"{folder}/state.db", "card 7", "3f2a")
         Traceback (most recent call last):
-        eventvec.errors.CheckpointError: ...state.db is no state store: there is no such file
+        eventvec.errors.CheckpointError: ...state.db is not a state store: there is no such file
     """
     with opened(state, run, None) as store:
         if not store.forget(key):

@@ -46,7 +46,7 @@ def hold_out(x: Sequences) -> Sequences:
     """
     if not {"x", "y"} <= set(x.columns):
         columns = ", ".join(sorted(x.columns)) or "no column"
-        raise DataError(f"a target needs the columns x and y, found {columns}; processes.draw draws events with both")
+        raise DataError(f"a target needs the columns x and y, got {columns}; processes.draw draws events with both")
     context = x.slice(torch.arange(len(x), device=x.device), torch.ones_like(x.lengths), x.lengths - 1)
     target = {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
     return replace(context, static={**x.static, **target})

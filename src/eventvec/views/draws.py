@@ -45,17 +45,17 @@ def at_least(name: str, value: int, least: int) -> None:
     """Check that an option is not below its minimum.
 
     Raises:
-        ConfigError: If it is.
+        ConfigError: If the option is below its minimum.
     """
     if value < least:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
 
 
 def check_bounds(shortest: int, longest: int) -> None:
-    """Check that there is a length between the two, and that it is at least 1.
+    """Check that the shortest length is at least 1 and not above the longest.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If `shortest` is below 1 or above `longest`.
     """
     at_least("shortest", shortest, 1)
     if longest < shortest:

@@ -65,7 +65,7 @@ class OrderPairs(_Windows):
 
     Raises:
         ConfigError: If `length` or `count` is below 1, or `skip` below 0.
-        DataError: On a call, if there is no column `within` or it holds no codes.
+        DataError: If the events of a call have no column `within`, or it holds no codes.
 
     Example:
         >>> x = Sequences({"code": torch.arange(6)}, torch.tensor([0]), torch.tensor([6]))
@@ -93,8 +93,8 @@ class BiasedOrderPairs(_Windows):
 
     OCP-biased (Agrawal et al. 2022, Section 3.2).
 
-    Relations: learns the same features as `OrderPairs` but needs more pairs; the difference is what clean negatives are
-    worth.
+    Relations: learns the same features as `OrderPairs` but needs more pairs; the difference shows the value
+    of clean negatives.
 
     Args:
         length: Distinct times in a window, as in `OrderPairs`, like the other options.
@@ -148,9 +148,10 @@ class PermutationPairs(_Windows):
         groups, times = _draw_groups(batch, self, rng)
         label = coins(len(groups), rng)
         window, n_windows = integers(_count_pairs(times, self), rng), times.lengths // self.length
-        one, other = integers(n_windows, rng), integers(n_windows - 1, rng)
-        other = other + (other >= one)  # uniform over the windows that are not `one`
-        first, second = torch.where(label, window, one), torch.where(label, window + 1 + self.skip, other)
+        negative_first, negative_second = integers(n_windows, rng), integers(n_windows - 1, rng)
+        negative_second = negative_second + (negative_second >= negative_first)  # uniform over the other windows
+        first = torch.where(label, window, negative_first)
+        second = torch.where(label, window + 1 + self.skip, negative_second)
         return _pair_views(groups, times, first, second, self.length, rng), label.float()
 
 

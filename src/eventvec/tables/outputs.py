@@ -1,0 +1,77 @@
+"""Files to write: none replaces what is read, a run, a store, or a file that eventvec did not write."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eventvec.errors import ConfigError, DataError
+from eventvec.tables.sources import parquet_schema
+
+MARK = b"eventvec"
+"""The entry of a Parquet file's metadata that eventvec writes, as JSON."""
+GENERATOR = b'<meta name="generator" content="eventvec">'
+"""The line of an HTML page that eventvec writes."""
+
+
+def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: bool = False) -> None:
+    """Refuse a file to write that would destroy something, before anything is computed.
+
+    Args:
+        path: The file to write.
+        inputs: What is read: paths, folders, globs, state stores. Other objects are passed over.
+        overwrite: Whether an existing file that eventvec did not write may be replaced.
+
+    Raises:
+        ConfigError: If the path is a folder, a link, a pipe or a device; if it is an input, lies in the folder of one,
+            or lies in a run folder; or if it is a file that eventvec did not write, without `overwrite`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "mine.txt").write_text("dear diary")
+        ...     check_output(Path(folder) / "mine.txt")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: ...mine.txt exists and was not written by eventvec; name another file, or ...
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file to write")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise ConfigError(f"{path} is a link, a pipe or a device; name a regular file to write")
+    place = path.resolve()
+    for each in inputs:
+        if not isinstance(each, str | os.PathLike):
+            continue
+        for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):
+            if place == source or place in (source.with_name(f"{source.name}{end}") for end in ("-wal", "-shm")):
+                raise ConfigError(f"{path} is an input; name another file to write")
+            if source.is_dir() and source in place.parents:
+                raise ConfigError(f"{path} lies in the folder {each}, which is an input; name a file elsewhere")
+    for parent in place.parents:
+        if (parent / "run.json").is_file():
+            raise ConfigError(f"{path} lies in the run folder {parent}; name a file elsewhere")
+    if path.exists() and not overwrite and not _ours(path):
+        raise ConfigError(
+            f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
+            "(--overwrite)"
+        )
+
+
+def _ours(path: Path) -> bool:
+    """Return whether eventvec wrote a file."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start:
+        return True  # an empty file holds nothing that could be lost
+    if GENERATOR in start:
+        return True
+    try:
+        return MARK in (parquet_schema(path).metadata or {})
+    except (DataError, OSError, pa.ArrowException):
+        return False

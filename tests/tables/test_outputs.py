@@ -1,0 +1,96 @@
+"""A file to write never replaces an input, a run, a store, or a file that eventvec did not write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import eventvec as ev
+from eventvec.cli import app
+from eventvec.errors import ConfigError
+from eventvec.tables.outputs import check_output
+
+EVENTS = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with events in a file and in a folder, a run, and a store."""
+    path = tmp_path_factory.mktemp("outputs")
+    EVENTS.write_parquet(path / "e.parquet")
+    (path / "drops").mkdir()
+    EVENTS.write_parquet(path / "drops" / "1.parquet")
+    run = ev.fit("ocp", ev.read(EVENTS, key="id", time="t", numeric=["v"]), epochs=1, out=path / "run")
+    ev.update(run, EVENTS, path / "s.db")
+    (path / "diary.txt").write_text("mine")
+    (path / "link.parquet").symlink_to(path / "elsewhere.parquet")
+    os.mkfifo(path / "pipe")
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("update", "run", "e.parquet", "--state", "s.db", "-o", "s.db"), "is an input"),
+        (("update", "run", "e.parquet", "--state", "s.db", "-o", "s.db-wal"), "is an input"),
+        (("update", "run", "e.parquet", "--state", "s.db", "-o", "run/fresh.parquet"), "is an input"),
+        (("embed", "run", "e.parquet", "-o", "e.parquet"), "is an input"),
+        (("embed", "run", "drops/*.parquet", "-o", "drops/1.parquet"), "is an input"),
+        (("embed", "run", "drops", "-o", "drops/z.parquet"), "lies in the folder drops, which is an input"),
+        (("embed", "run", "e.parquet", "-o", "run/model.safetensors"), "lies in the folder run"),
+        (("embed", "run", "e.parquet", "-o", "./run/../e.parquet"), "is an input"),
+        (("embed", "run", "drops", "-o", "e.parquet"), "was not written by eventvec"),
+        (("embed", "run", "e.parquet", "-o", "diary.txt"), "was not written by eventvec"),
+        (("embed", "run", "e.parquet", "-o", "s.db"), "was not written by eventvec"),
+        (("embed", "run", "e.parquet", "-o", "link.parquet"), "is a link, a pipe or a device"),
+        (("embed", "run", "e.parquet", "-o", "pipe"), "is a link, a pipe or a device"),
+        (("embed", "run", "e.parquet", "-o", "/dev/null"), "is a link, a pipe or a device"),
+        (("embed", "run", "e.parquet", "-o", "drops"), "is a folder"),
+        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "e.parquet"), "is an input"),
+        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "run/x.html"), "lies in the run folder"),
+        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "diary.txt"), "was not written by eventvec"),
+    ],
+)
+def test_an_output_that_would_destroy_something_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(folder)
+    before = contents(folder)
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2, result.output
+    assert message in " ".join(result.output.split())
+    assert contents(folder) == before
+
+
+def test_what_eventvec_wrote_is_replaced_and_the_rest_when_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for extra, name in ((), "z.parquet"), ((), "z.parquet"), (("--overwrite",), "other.txt"), ((), "other.txt"):
+        Path("other.txt").touch()
+        if name == "other.txt" and extra:
+            Path(name).write_text("not mine")
+        result = CliRunner().invoke(app, ["embed", "run", "e.parquet", "-o", name, *extra])
+        assert result.exit_code == 0, result.output
+        assert len(ev.read_embeddings(name)) == 2
+
+
+def test_write_refuses_a_file_of_others_too(tmp_path: Path) -> None:
+    run = ev.fit("ocp", ev.read(EVENTS, key="id", time="t", numeric=["v"]), epochs=1)
+    z = run.embed(EVENTS)
+    EVENTS.write_parquet(tmp_path / "e.parquet")
+    with pytest.raises(ConfigError, match="was not written by eventvec"):
+        ev.write(tmp_path / "e.parquet", z)
+    assert pl.read_parquet(tmp_path / "e.parquet").equals(EVENTS)
+    ev.write(tmp_path / "e.parquet", z, overwrite=True)
+    ev.write(tmp_path / "e.parquet", z)
+
+
+def test_objects_in_memory_are_no_places(tmp_path: Path) -> None:
+    check_output(tmp_path / "z.parquet", [EVENTS, None, 3])
