@@ -98,3 +98,18 @@ def test_fit_shows_the_options_of_fit_options() -> None:
     shown = {name: (parameter.annotation, parameter.default) for name, parameter in parameters.items()}
     assert fields(eventvec.FitOptions).items() <= shown.items()
     assert "config" not in parameters
+
+
+def test_a_table_or_a_path_in_the_place_of_an_object_is_refused_with_the_call_to_make() -> None:
+    table = {"id": [1, 1], "t": [1, 2]}
+    encoder = eventvec.encoders.GRU(eventvec.encoders.EventEncoder(eventvec.Schema("id", "t", "integer")), dim=2)
+    for call in (
+        lambda: eventvec.fit("coles", table),
+        lambda: eventvec.diagnose(table),
+        lambda: eventvec.embed(encoder, table),
+    ):
+        with pytest.raises(eventvec.ConfigError, match=r"must be a Dataset, got dict; .*ev.read"):
+            call()
+    for call in (lambda: eventvec.predict("run", table), lambda: eventvec.fine_tune("run", table, table, "churn")):
+        with pytest.raises(eventvec.ConfigError, match=r"must be a Run, got str; .*ev.load"):
+            call()

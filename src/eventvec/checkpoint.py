@@ -207,6 +207,16 @@ class Run:
             )
 
 
+def check_run(run: Any) -> None:
+    """Raise an error for the path of a run, or an encoder, where a run is needed.
+
+    Raises:
+        ConfigError: If it is not a `Run`.
+    """
+    if not isinstance(run, Run):
+        raise ConfigError(f"the run must be a Run, got {type(run).__name__}; load it first: run = ev.load(path)")
+
+
 def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
     """Return the schema and the `run.json` of a run before its first step; write them if the run has a folder.
 

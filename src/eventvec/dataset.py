@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from eventvec.errors import DataError
+from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Rows, Sequences, Values
 
@@ -178,3 +178,16 @@ def _chunks(x: Sequences, column: Tensor, events: int = 2**20) -> Iterator[Tenso
     for rows in torch.split(torch.arange(len(x)), torch.unique_consecutive(block, return_counts=True)[1].tolist()):
         part = x[rows]
         yield column[part.flat()]
+
+
+def check_dataset(data: Any) -> None:
+    """Raise an error for a table or a path where a data set is needed: it has no schema yet.
+
+    Raises:
+        ConfigError: If it is not a `Dataset`.
+    """
+    if not isinstance(data, Dataset):
+        raise ConfigError(
+            f"the data must be a Dataset, got {type(data).__name__}; read the events first: "
+            "data = ev.read(events, key=..., time=...)"
+        )

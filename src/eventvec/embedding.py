@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.lineage import lineage_of
@@ -41,7 +41,7 @@ def embed(
         progress: As for `encode`.
 
     Raises:
-        ConfigError: If `events_per_batch` is below 1, or the precision is not known.
+        ConfigError: If `events_per_batch` is below 1, the precision is not known, or the data are not a `Dataset`.
         DataError: If an embedding is not finite.
 
     Example:
@@ -53,6 +53,7 @@ def embed(
         >>> z.keys.to_pylist(), z.values.shape, z.events.tolist()
         ([1, 2], (2, 4), [2, 1])
     """
+    check_dataset(data)
     vectors = encode(encoder, data.sequences, events_per_batch=events_per_batch, precision=precision, progress=progress)
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=1)

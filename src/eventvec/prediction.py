@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from torch import Tensor
 
-from eventvec.checkpoint import Run
+from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder
@@ -36,7 +36,7 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
         The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
 
     Raises:
-        ConfigError: If the method predicts no label, or the key has the name of a column of the result.
+        ConfigError: If it is no run, its method predicts no label, or the key has the name of a column of the result.
         DataError: If the events cannot be read.
 
     Example:
@@ -50,6 +50,7 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
         >>> ev.predict(run, events).column_names
         ['id', 'prediction']
     """
+    check_run(run)
     target = getattr(run.method, "target", None)
     if target is None:
         raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")

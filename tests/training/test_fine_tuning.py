@@ -42,6 +42,8 @@ def test_the_run_stays_as_it_was_and_its_encoder_is_the_start(run: ev.Run, every
     assert not same(weights(moved.encoder), weights(run.encoder))
     assert (tuned.config["method"]["name"], tuned.config["method"]["label"]) == ("supervised", "churn")
     assert ev.predict(tuned, table()).column_names == ["id", "prediction", "p_yes", "p_no"]
+    from_table = ev.fine_tune(run, table(), labels(), "churn", epochs=1)
+    assert same(weights(from_table.method), weights(moved.method))
 
 
 def test_entities_that_were_held_out_stay_held_out(run: ev.Run, everyone: ev.Dataset) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, check_dataset
 from eventvec.diagnosis.bootstrap import MET
 from eventvec.diagnosis.lengths import PowerLaw, power_law
 from eventvec.diagnosis.repetition import Repeatability, repeatability
@@ -49,7 +49,7 @@ def diagnose(
         progress: Function called with the number of checks done, the number of all checks and the next one's name.
 
     Raises:
-        ConfigError: If `entities` is below 1.
+        ConfigError: If `entities` is below 1, or the data are not a `Dataset`.
         DataError: If no entity has two events.
 
     Example:
@@ -61,6 +61,7 @@ def diagnose(
         coles with rejection_slices    False
         ocp, ocp_biased, pcl           False
     """
+    check_dataset(data)
     at_least("entities", entities, 1)
     x = data.sequences
     if x.longest < 2:

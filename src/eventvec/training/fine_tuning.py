@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec.checkpoint import Run
+from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.options import accepts, gather
@@ -23,7 +23,7 @@ from eventvec.training.setup import build, settings
 @accepts(FitOptions)
 def fine_tune(
     run: Run,
-    data: Dataset,
+    data: Dataset | Tabular,
     labels: Tabular,
     label: str,
     *,
@@ -42,7 +42,7 @@ def fine_tune(
 
     Args:
         run: The run to start from; it stays as it is.
-        data: The entities, read by the run's schema (`Run.read`).
+        data: The events, as `Run.read` takes them.
         labels: A table with the key and the label. Entities without a label are left out of the training.
         label: The column of the label. Text, booleans and few distinct whole numbers become classes; other numbers are
             predicted as numbers.
@@ -55,7 +55,8 @@ def fine_tune(
     Raises:
         ConfigError: If an option is out of range, the column can be no label, or the run's encoder has no name in
             configurations.
-        DataError: If the data were read by another schema, the run held out all entities, or the labels cannot be used.
+        DataError: If the events cannot be used or were read by another schema, the run held out all entities, or the
+            labels cannot be used.
 
     Example:
         >>> import polars as pl
@@ -68,8 +69,9 @@ def fine_tune(
         >>> tuned.info["labels"], ev.predict(tuned, events).column_names
         (['churn'], ['id', 'prediction', 'p_no', 'p_yes'])
     """
+    check_run(run)
     gather(options, FitOptions)  # a wrong option is refused before anything is built
-    run.check_schema(data.schema)
+    data = run.read(data)
     rows = _with_label(_without_held_out(run, data), labels, label)
     tables = settings(rows.sequences, {"method": {"name": "supervised", "label": label}, "fit": options}, run)
     method = build(tables, rows.schema, gather(tables["fit"], FitOptions).seed, run)

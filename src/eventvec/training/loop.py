@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from eventvec import checkpoint
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import sweep
@@ -70,7 +70,7 @@ def fit(
         options: The fields of `FitOptions`.
 
     Raises:
-        ConfigError: If an option is out of range or contradicts another.
+        ConfigError: If an option is out of range or contradicts another, or the data are not a `Dataset`.
         DataError: If fewer than two entities are usable, or the loss is not finite.
         CheckpointError: If `out` holds a run already, or one that cannot be resumed with these options and data.
 
@@ -85,6 +85,7 @@ def fit(
         >>> run.steps, run.stopped
         (3, 'epochs')
     """
+    check_dataset(data)
     if isinstance(method, str | Mapping):
         tables = typed({"method": {"name": method}} if isinstance(method, str) else method)
         tables["fit"] = {**tables.get("fit", {}), **options}
