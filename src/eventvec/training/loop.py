@@ -85,16 +85,17 @@ def fit(
         >>> run.steps, run.stopped
         (3, 'epochs')
     """
-    check_dataset(data)
     if isinstance(method, str | Mapping):
         tables = typed({"method": {"name": method}} if isinstance(method, str) else method)
         tables["fit"] = {**tables.get("fit", {}), **options}
         gather(tables["fit"], FitOptions)  # a wrong option is refused before anything is built
+        check_dataset(data)
         parent = parent_run(tables)
         tables = settings(data.sequences, tables, parent)
         options = tables["fit"]
         method = build(tables, data.schema, gather(options, FitOptions).seed, parent)
     chosen = gather(options, FitOptions).bounded
+    check_dataset(data)
     return _fit(method, data, chosen, out=out, resume=resume, device=device, progress=progress)
 
 
