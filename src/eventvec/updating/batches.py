@@ -159,11 +159,11 @@ def update(
     if isinstance(events, Dataset) and table_format.key_as:
         data = replace(data, schema=replace(data.schema, key_as=table_format.key_as))
     read = _with_events(data).to("cpu")
-    names = keys.texts(read.keys).to_list()
-    if len(set(names)) < len(names):
-        raise DataError(f"each key must stand in one row, got {len(names) - len(set(names)):,} repeated keys")
-    order = sorted(range(len(names)), key=names.__getitem__)  # of canonical keys, in which the store keeps a batch
-    data, names = read[order], [names[place] for place in order]
+    texts = keys.texts(read.keys)
+    if repeated := len(texts) - texts.n_unique():
+        raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
+    order = texts.arg_sort()  # the store keeps a batch in the order of its canonical keys
+    data, names = read[order.cast(pl.Int64).to_numpy()], texts.gather(order).to_list()
     identity = batch_identity(data)
     with _evaluation_mode(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
