@@ -7,6 +7,7 @@ follow from the dataclasses. `gather` builds them from the options of a call, an
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import types
@@ -19,6 +20,9 @@ from eventvec.errors import ConfigError, nearest
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+_type_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+"""The annotations of a class, evaluated once: that takes a third of the time in which one entity is updated."""
 
 
 def accepts(*kinds: type[Any]) -> Callable[[F], F]:
@@ -109,7 +113,7 @@ def fields(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
         >>> fields(Speed)
         {'steps': (<class 'int'>, 3)}
     """
-    hints = get_type_hints(kind)
+    hints = _type_hints(kind)
     defaults = {
         field.name: inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
         for field in dataclasses.fields(kind)

@@ -163,7 +163,8 @@ def update(
     if repeated := len(texts) - texts.n_unique():
         raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
     order = texts.arg_sort()  # the store keeps a batch in the order of its canonical keys
-    data, names = read[order.cast(pl.Int64).to_numpy()], texts.gather(order).to_list()
+    data = read if order.is_sorted() else read[order.cast(pl.Int64).to_numpy()]
+    names = texts.gather(order).to_list()
     identity = batch_identity(data)
     with _evaluation_mode(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
@@ -189,6 +190,8 @@ def update(
 
 def _as_read(updated: Updated, read: Dataset) -> Updated:
     """Return the entities in the order in which they were read."""
+    if updated.data is read:
+        return updated
     places = keys.align(updated.embeddings.keys, pl.DataFrame({"key": keys.key_series(read.keys)}), "key")
     places = places[places >= 0]  # entities that were forgotten have no row
     data, embeddings = updated.data[places], updated.embeddings[places]
