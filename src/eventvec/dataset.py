@@ -103,8 +103,8 @@ class Dataset:
         return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)])
 
     def __repr__(self) -> str:
-        fields = len(self.schema.categorical) + len(self.schema.numeric)
-        return f"Dataset({len(self):,} entities, {self.sequences.total:,} events, {fields} fields)"
+        n_fields = len(self.schema.fields)
+        return f"Dataset({len(self):,} entities, {self.sequences.total:,} events, {n_fields} fields)"
 
     def to(self, device: torch.device | str) -> Dataset:
         """Return the same rows with their events on a device."""

@@ -22,6 +22,7 @@ RESERVED = ("time", "gap", "segment")
 """Column names that have a fixed meaning in `Sequences`."""
 
 TimeKind = Literal["timestamp", "date", "integer", "float"]
+Ties = Literal["file", "canonical"]
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,9 @@ class Schema:
         key_as: Name of the key column in files that eventvec writes, if not `key`.
         static: The columns of a table with one row per entity: labels, expert features, descriptions. Data may lack
             them; a method declares those that it needs.
+        order: The column that orders an entity's events at one time, if there is one.
+        ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
+            `canonical`, by the values of the schema's columns.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -160,6 +164,8 @@ class Schema:
     gap: Numeric = Numeric("gap")
     key_as: str | None = None
     static: tuple[Static, ...] = ()
+    order: str | None = None
+    ties: Ties = "file"
 
     @property
     def clock(self) -> bool:
@@ -170,6 +176,11 @@ class Schema:
     def key_out(self) -> str:
         """Name of the key column in files that eventvec writes."""
         return self.key_as or self.key
+
+    @property
+    def fields(self) -> tuple[Categorical | Numeric, ...]:
+        """The columns of the events: those of codes, then those of numbers."""
+        return (*self.categorical, *self.numeric)
 
     def difference(self, other: Schema) -> str | None:
         """Return the first part by which events are coded in another way than by another schema; None if there is none.

@@ -32,56 +32,11 @@ import make
 import processes
 from eventvec.cli import app
 from eventvec.errors import DataError
-from eventvec.schema import Schema
 from eventvec.updating import store
 from eventvec.updating.batch_identity import batch_identity
+from updates import content, same, table, untrained, whole, with_late_events
 
 ROOT = Path(__file__).parents[2]
-
-
-class Method(torch.nn.Module):
-    """A method that only holds an encoder."""
-
-    def __init__(self, encoder: torch.nn.Module) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-
-def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, **events: Any) -> ev.Run:
-    """Return a run that was never trained; its weights depend on its arguments only."""
-    info = {"id": "3f2a", "labels": [], "holdouts": []}
-    return ev.Run(Method(make.encoder(name, layers=layers, **events)), schema or make.schema(), {}, info)
-
-
-def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
-    """Return events in order of time, with ties, missing numbers, and values that the schema does not have."""
-    rng = np.random.default_rng(seed)
-    times = np.sort(rng.integers(0, 40 * events, events) // 7 * 7) * 3_600_000_001
-    amount = [None if rng.random() < 0.2 else float(v) for v in rng.normal(0, 20, events)]
-    code = [("v0", "v1", "v2", "other", None)[i] for i in rng.integers(0, 5, events)]
-    columns = {"id": 1000 + rng.integers(0, n, events), "at": times, "code": code, "amount": amount}
-    return pl.DataFrame(columns, schema_overrides={"at": pl.Datetime("us"), "code": pl.String, "amount": pl.Float32})
-
-
-def whole(run: ev.Run, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
-    """Return each entity's embedding by the slow way: its whole history, read at once."""
-    data = ev.read(events, schema=run.schema)
-    return dict(zip(data.keys.to_pylist(), ev.encode(run.encoder, data.sequences), strict=True))
-
-
-def same(updated: ev.Updated, expected: dict[Any, torch.Tensor], tolerance: float = 1e-5) -> bool:
-    """Return whether the embeddings of the updated entities are the expected ones."""
-    rows = torch.stack([expected[key] for key in updated.embeddings.keys.to_pylist()])
-    return bool((torch.from_numpy(updated.embeddings.values) - rows).abs().max() <= tolerance)
-
-
-def content(state: Path) -> list[tuple[Any, ...]]:
-    """Return what a store holds for each entity."""
-    with sqlite3.connect(state) as db:
-        return db.execute(
-            "SELECT key, e.events, dropped, e.last_time, state FROM entities e JOIN versions USING (version) "
-            "ORDER BY key"
-        ).fetchall()
 
 
 # Equality with the whole history
@@ -252,91 +207,6 @@ def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: 
 
 
 # Late events
-
-
-def with_late_events(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return two batches; the second has three events of two entities that are older than the first's last."""
-    early = events.filter(pl.col("id") < 1006)
-    late = pl.concat([early.filter(id=1001)[:2], early.filter(id=1004)[:1]])
-    columns = ["id", "at", "code", "amount"]
-    first = early.join(late, on=columns, how="anti", nulls_equal=True, maintain_order="left")
-    return first, pl.concat([events.filter(pl.col("id") >= 1006)[:5], late])
-
-
-def test_late_events_are_refused_with_count_and_row_and_change_nothing(tmp_path: Path) -> None:
-    run, state = untrained(), tmp_path / "state"
-    first, second = with_late_events(table())
-    ev.update(run, first, state)
-    before = content(state)
-    with pytest.raises(ev.DataError, match=r"3 events \(first at row 5\) of 2 entities") as error:
-        ev.update(run, second, state)
-    assert "100" not in str(error.value)  # no key
-    with pytest.raises(ev.DataError, match=r"3 events .* of 2 entities"):
-        ev.update(run, ev.read(second, schema=run.schema), state)
-    second.write_csv(tmp_path / "second.csv", datetime_format="%d/%m/%Y %H:%M:%S%.6f")
-    with pytest.raises(ev.DataError, match=r"3 events \(first at row 5\)"):
-        ev.update(run, tmp_path / "second.csv", state, time_format="%d/%m/%Y %H:%M:%S%.f")
-    assert content(state) == before
-
-
-def test_late_events_are_dropped_and_counted(tmp_path: Path) -> None:
-    run, state = untrained(), tmp_path / "state"
-    first, second = with_late_events(table())
-    ev.update(run, first, state)
-    updated = ev.update(run, second, state, late="drop")
-    assert updated.late == 3
-    assert "3 of 8 events are older than the state of their entity and were dropped" in updated.notes
-    assert {1001, 1004} < set(updated.embeddings.keys.to_pylist())  # all of their events were dropped
-    assert same(updated, whole(run, pl.concat([first, second[:5]])))
-    later = second.with_columns(pl.col("at") + pl.duration(days=9999))
-    assert same(ev.update(run, later, state), whole(run, pl.concat([first, second[:5], later])))
-
-
-@pytest.mark.parametrize("contains_batch", [True, False])
-def test_entities_with_late_events_are_recomputed_from_their_history(tmp_path: Path, contains_batch: bool) -> None:
-    run, state = untrained("lstm", 2), tmp_path / "state"
-    first, second = with_late_events(table())
-    ev.update(run, first, state)
-    history = pl.concat([second, first]) if contains_batch else first
-    updated = ev.update(run, second, state, late="recompute", history=history)
-    assert updated.late == 3
-    assert any("2 entities were recomputed" in note for note in updated.notes)
-    events = pl.concat([first, second])
-    assert same(updated, whole(run, events))
-    later = second.with_columns(pl.col("at") + pl.duration(days=9999))
-    assert same(ev.update(run, later, state), whole(run, pl.concat([events, later])))
-
-
-def test_a_recomputation_brings_back_events_that_were_dropped_before(tmp_path: Path) -> None:
-    run, state = untrained(), tmp_path / "state"
-    first, second = with_late_events(table())
-    ev.update(run, first, state)
-    ev.update(run, second[:6], state, late="drop")
-    updated = ev.update(run, second[6:], state, late="recompute", history=pl.concat([first, second]))
-    assert same(updated, whole(run, pl.concat([first, second])))
-    assert [row[2] for row in content(state)].count(0) == len(content(state))
-
-
-def test_a_history_that_the_store_was_not_given_is_refused(tmp_path: Path) -> None:
-    run, state = untrained(), tmp_path / "state"
-    first, second = with_late_events(table())
-    ev.update(run, first, state)
-    before = content(state)
-    shifted = first.with_columns(at=pl.when(id=1001).then(pl.col("at") + pl.duration(days=1)).otherwise("at"))
-    for history, wrong in ((first[1:].filter(pl.col("id") != 1004), 2), (shifted, 1), (first.filter(id=1002), 2)):
-        with pytest.raises(ev.DataError, match=f"history of {wrong} of 2 entities|history of 1 of 2 entities"):
-            ev.update(run, second, state, late="recompute", history=history)
-    assert content(state) == before
-
-
-def test_an_event_at_the_last_time_is_not_late(tmp_path: Path) -> None:
-    run, state = untrained(), tmp_path / "state"
-    events = table(n=1)[:5]
-    simultaneous = events[-1:].with_columns(code=pl.lit("v2"))
-    ev.update(run, events, state)
-    updated = ev.update(run, simultaneous, state)
-    assert updated.late == 0
-    assert same(updated, whole(run, pl.concat([events, simultaneous])))
 
 
 @pytest.mark.parametrize(

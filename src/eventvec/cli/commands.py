@@ -246,7 +246,11 @@ def evaluate(
 
 
 @command
-@takes((Columns, ("key", "time", "categorical", "numeric")), (TableFormat, ("time_format",)), (Cuts, ("until",)))
+@takes(
+    (Columns, ("key", "time", "categorical", "numeric")),
+    (TableFormat, ("time_format", "order", "ties")),
+    (Cuts, ("until",)),
+)
 def diagnose(
     events: Events,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")] = None,

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, nearest
 from eventvec.options import as_table, gather
+from eventvec.schema import Ties
 from eventvec.tables.fields import Fitting
 from eventvec.tables.sources import Tabular, name_of
 from eventvec.tables.statics import StaticKind
@@ -77,11 +78,19 @@ class Cuts:
 
 @dataclass(frozen=True)
 class TableFormat:
-    """The format of the times in a table, and the name of its key in files.
+    """The format of the times in a table, the order of events at one time, and the name of the key in files.
 
     Args:
         time_format: The strptime format of times in text or digits, such as '%d/%m/%Y %H:%M'.
+        order: The column that orders the events of an entity at one time, such as a line number: numbers, times or
+            text. By default the schema's, if it has one.
+        ties: The order of events of an entity at one time, where no column decides: that of the table (file), or that
+            of their values (canonical), after which nothing depends on the order of rows. By default the schema's, or
+            else file.
         key_as: The name of the key in files that eventvec writes.
+
+    Raises:
+        ConfigError: If there is no such rule for ties.
 
     Example:
         >>> TableFormat(key_as="customer").time_format is None
@@ -89,7 +98,13 @@ class TableFormat:
     """
 
     time_format: str | None = None
+    order: str | None = None
+    ties: Ties | None = None
     key_as: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.ties is not None and self.ties not in get_args(Ties):
+            raise ConfigError(f"ties {self.ties!r} is not known; {nearest(str(self.ties), get_args(Ties))}")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
-from eventvec.tables.sorting import by_key_and_time
+from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.tables.statics import attach, attach_known
 
@@ -28,16 +28,18 @@ from eventvec.tables.statics import attach, attach_known
 def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Dataset:
     """Return a table of events as a data set with one row per entity, in ascending order of keys.
 
-    The events of an entity are in order of time; events at the same time keep the order of the table, whose rows may be
-    in any order. Without a schema, one is fitted to the table. With one, as at scoring, the values are coded by it.
+    The events of an entity are in order of time, and the rows of the table may be in any order. Events at the same time
+    are in order of the column `order`, or of their values with `ties="canonical"`, or else they keep the order of the
+    table. Without a schema, one is fitted to the table. With one, as at scoring, the values are coded by it.
 
     Args:
         source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
             pandas, pyarrow, DuckDB).
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            meds, fitting), `TableFormat` (time_format, key_as), `Cuts` (until, cutoffs, cutoff_column), `HoldOut`
-            (holdout, holdout_seed) and `StaticColumns` (static, static_columns). `Dataset.origin` records them.
+            meds, fitting), `TableFormat` (time_format, order, ties, key_as), `Cuts` (until, cutoffs, cutoff_column),
+            `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns). `Dataset.origin` records
+            them.
 
     Raises:
         ConfigError: If options contradict each other, or name a column that cannot have the role.
@@ -71,11 +73,14 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     else:
         requested = request.by_name(opened, columns.key, columns.time, columns.categorical, columns.numeric)
     key_as = table.key_as or (schema.key_as if schema else None)
-    request.check(opened, requested, key_as or requested.key)
-    names, notes = request.candidates(opened, requested) if requested.inferred else (list(requested.listed), [])
+    order = table.order if table.order is not None or schema is None else schema.order
+    ties = table.ties or (schema.ties if schema else "file")
+    request.check(opened, requested, key_as or requested.key, order)
+    names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
+    tie_ranks = None if order is None else ranks_of(order, next(opened.stream([order])))
     stream = opened.stream([requested.key, requested.time, *names])  # loads one column after the other
-    frame, rows, distinct = _rows(stream, requested, schema, chosen, notes)
-    frame = replace(frame, key_as=key_as)
+    frame, rows, distinct = _rows(stream, tie_ranks, requested, schema, chosen, notes)
+    frame = replace(frame, key_as=key_as, order=order, ties=ties)
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
     if chosen.holdout.holdout is not None:
         mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
@@ -90,7 +95,11 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     reader = _ColumnReader(names, stream, rows, notes)
     fitted = reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame)
     lengths = torch.from_numpy(rows.lengths)
-    tensors = {name: torch.from_numpy(values) for name, values in reader.values.items()}
+    values = reader.values
+    if ties == "canonical":
+        at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
+        values = order_ties(values, at, rows.heads, [name for name in names if name in values])
+    tensors = {name: torch.from_numpy(column) for name, column in values.items()}
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
     data = Dataset(entities, x, fitted, tuple(notes), origin)
     static = chosen.static
@@ -111,6 +120,7 @@ class _Rows:
         gaps: `(events,)` float32, the time since the previous event of the entity.
         ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
         lengths: `(n,)` int64, the number of events of each entity.
+        tie_ranks: `(events,)` the rank of each event among those at its time; None if no column orders them.
     """
 
     order: Array | None
@@ -118,6 +128,7 @@ class _Rows:
     gaps: Array
     ranks: Array
     lengths: Array
+    tie_ranks: Array | None
 
     def keep(self, entities: Array) -> _Rows:
         """Return the rows of the entities at ascending positions."""
@@ -134,11 +145,13 @@ class _Rows:
     def only(self, events: Array, ranks: Array, lengths: Array) -> _Rows:
         """Return the events of a mask, in rows of the given lengths."""
         order = np.flatnonzero(events) if self.order is None else self.order[events]
-        return _Rows(order, self.times[events], self.gaps[events], ranks, lengths)
+        tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
+        return _Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
 def _rows(
     columns: Iterator[pa.ChunkedArray],
+    tie_ranks: Array | None,
     requested: request.Request,
     schema: Schema | None,
     options: ReadOptions,
@@ -148,6 +161,7 @@ def _rows(
 
     Args:
         columns: Yields the column of the key, then that of the time.
+        tie_ranks: `(rows,)` the rank of each row in the order of events at one time; None for the order of the table.
         requested: The names of the columns.
         schema: A fitted schema, whose kind of time the times must have.
         options: The options of `read`.
@@ -165,28 +179,28 @@ def _rows(
     if schema is not None:
         parsed = times.same_kind(requested.time, parsed, schema)
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
-    rows = _arrange(ranks, parsed, frame.clock, notes)
+    rows = _arrange(ranks, parsed, tie_ranks, frame.clock, notes)
     return frame, rows, distinct
 
 
-def _arrange(ranks: Array, parsed: times.Times, clock: bool, notes: list[str]) -> _Rows:
-    """Return the rows in order of rank and time, without rows that have no time, which are counted in the notes."""
+def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool, notes: list[str]) -> _Rows:
+    """Return the rows in order of rank, time and rank in ties, without rows that have no time, which are counted."""
     order, values = None, parsed.values
+    ties = [] if tie_ranks is None else [tie_ranks]
     if parsed.missing.any():
         order = np.flatnonzero(~parsed.missing)
         notes.append(f"{int(parsed.missing.sum()):,} of {len(values):,} rows have no time and are left out")
         if not len(order):
             raise DataError("no row of the table has a time; at least one event is needed")
-        ranks, values = ranks[order], values[order]
-    same = ranks[1:] == ranks[:-1]
-    if not ((ranks[1:] > ranks[:-1]) | (same & (values[1:] >= values[:-1]))).all():
-        by_time = by_key_and_time(ranks, values)
+        ranks, values, ties = ranks[order], values[order], [each[order] for each in ties]
+    if not in_order([ranks, values, *ties]):
+        by_time = order_of([ranks, values, *ties])
         order = by_time if order is None else order[by_time]
-        ranks, values = ranks[by_time], values[by_time]
-        same = ranks[1:] == ranks[:-1]
-    heads = np.flatnonzero(np.append(True, ~same))
+        ranks, values, ties = ranks[by_time], values[by_time], [each[by_time] for each in ties]
+    heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1]))
     gaps = times.intervals(values, heads, clock)
-    return _Rows(order, pick(values, None), gaps, ranks[heads], np.diff(np.append(heads, len(values))))
+    lengths = np.diff(np.append(heads, len(values)))
+    return _Rows(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)
 
 
 def _cut(rows: _Rows, ends: Array, when: str, notes: list[str]) -> _Rows:
@@ -250,8 +264,8 @@ class _ColumnReader:
     def apply(self, schema: Schema, frame: Schema) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
 
-        The result has the name of the key in files from this table, and timestamps where the schema was fitted to dates
-        and the table has timestamps.
+        The result has the name of the key in files from this table, the order of events at one time there, and
+        timestamps where the schema was fitted to dates and the table has timestamps.
         """
         known = {category.name: category for category in schema.categorical}
         for name, column in zip(self.names, self.arrow, strict=True):
@@ -262,7 +276,7 @@ class _ColumnReader:
             self.notes.extend(fields.unknown_note(name, codes, "events"))
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
-        return replace(schema, key_as=frame.key_as)
+        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties)
 
     def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
         codes = self._coded(name, column)

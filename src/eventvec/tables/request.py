@@ -80,15 +80,21 @@ def by_meds(source: Source, options: Mapping[str, object]) -> Request:
     return Request(MEDS["key"], MEDS["time"], (MEDS["code"],), numeric)
 
 
-def check(source: Source, request: Request, key_out: str) -> None:
+def check(source: Source, request: Request, key_out: str, order: str | None) -> None:
     """Refuse columns that are absent or cannot have their role.
+
+    Args:
+        source: The table.
+        request: The columns and their roles.
+        key_out: The name of the key in files.
+        order: The column that orders events at one time, if there is one.
 
     Raises:
         DataError: If a column is absent.
         ConfigError: If a column has two roles or a reserved name.
     """
     listed = request.listed
-    source.need([request.key, request.time, *listed])
+    source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
         raise ConfigError(f"column {request.key!r} is named as the key and as the time; name two columns")
     for place, name in enumerate(listed):
@@ -122,11 +128,14 @@ def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] 
         raise ConfigError("static= is given, but the schema has no static columns; leave it out")
 
 
-def candidates(source: Source, request: Request) -> tuple[list[str], list[str]]:
-    """Return the columns whose kind can be inferred, and a note about each that is left out without being read."""
+def candidates(source: Source, request: Request, order: str | None) -> tuple[list[str], list[str]]:
+    """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
+
+    The key, the time and the column `order`, which orders events at one time, are no candidates.
+    """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in (request.key, request.time):
+        if name in (request.key, request.time, order):
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
         if reason:

@@ -1,39 +1,119 @@
-"""The order of a table's rows by key, then by time, then by their place in the table: a radix sort of 16-bit digits.
+"""The order of a table's rows by key, then by time, and the order of events of one key and time.
 
-Unsorted rows are the slowest case of reading. `numpy.lexsort` compares values; a radix sort counts digits instead, with
-one pass per digit in the ranges of keys and times.
+Unsorted rows are the slowest case of reading. `numpy.lexsort` compares values; a radix sort of 16-bit digits counts
+them instead, with one pass per digit in the ranges of keys and times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
-from eventvec.tables.fields import Array, blocks
+from eventvec.errors import DataError
+from eventvec.tables.fields import Array, blocks, count_and_first, kind_of
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
 SIGN = np.uint64(1 << 63)
 
 
-def by_key_and_time(ranks: Array, times: Array) -> Array:
-    """Return `(rows,)` int64 the places of the rows in order of rank, then of time; ties keep their order.
-
-    Args:
-        ranks: `(rows,)` ranks of the keys, integers of any width.
-        times: `(rows,)` times, int64, or float64 without NaN.
+def in_order(keys: Sequence[Array]) -> bool:
+    """Return whether rows are in order of the first of some columns, then of the second, and so on.
 
     Example:
-        >>> by_key_and_time(np.array([2, 1, 2, 1]), np.array([5, 3, 4, 3])).tolist()
+        >>> in_order([np.array([1, 1, 2]), np.array([3, 3, 1])]), in_order([np.array([1, 1]), np.array([3, 2])])
+        (True, False)
+    """
+    ordered = np.ones(max(len(keys[0]) - 1, 0), bool)
+    for values in reversed(keys):
+        ordered = (values[1:] > values[:-1]) | ((values[1:] == values[:-1]) & ordered)
+    return bool(ordered.all())
+
+
+def order_of(keys: Sequence[Array]) -> Array:
+    """Return `(rows,)` int64 the places of the rows in order of the first of some columns, then of the second, …
+
+    Rows that are equal in all of them keep their order.
+
+    Args:
+        keys: `(rows,)` each: integers of any width, or float64 without NaN.
+
+    Example:
+        >>> order_of([np.array([2, 1, 2, 1]), np.array([5, 3, 4, 3])]).tolist()
         [1, 3, 2, 0]
     """
-    order: Array = np.arange(len(ranks))
-    for values in (times, ranks):  # least significant digits first: each pass keeps the order of the previous one
-        for place, digit in enumerate(_digits(values)):
-            first = values is times and place == 0
-            positions = np.argsort(digit if first else digit[order], kind="stable")
-            order = positions if first else order[positions]
-    return order
+    order: Array | None = None
+    for values in reversed(keys):  # least significant digits first: each pass keeps the order of the previous one
+        for digit in _digits(values):
+            positions = np.argsort(digit if order is None else digit[order], kind="stable")
+            order = positions if order is None else order[positions]
+    return np.arange(len(keys[0])) if order is None else order
+
+
+def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
+    """Return `(rows,)` the rank of each value of a column by which events are ordered.
+
+    Args:
+        name: The column, for messages.
+        column: Numbers, times or text.
+
+    Raises:
+        DataError: If a value is missing, or values of the column's type have no order.
+
+    Example:
+        >>> ranks_of("line", pa.chunked_array([["b", "a", "b"]])).tolist()
+        [2, 1, 2]
+    """
+    if kind_of(column.type) not in ("text", "integer", "float", "time"):
+        raise DataError(f"column {name!r} cannot order events: it holds {column.type}; accepted: numbers, times, text")
+    values = pl.Series(column)
+    values = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
+    missing = (values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()).to_numpy()
+    if missing.any():
+        raise DataError(f"column {name!r} has {count_and_first(missing, 'missing value')}; it must order every event")
+    ranks: Array = values.rank("dense").to_numpy()
+    return ranks
+
+
+def order_ties(
+    columns: Mapping[str, Array], times: Sequence[Array], heads: Array, names: Sequence[str]
+) -> dict[str, Array]:
+    """Return columns in which events of one entity and one time are in order of their values.
+
+    The result does not depend on the order that these events had. Values are compared column by column, in order of the
+    columns' names, as the model reads them: codes, and numbers with missing ones last.
+
+    Args:
+        columns: `(events,)` each, in order of entity and time.
+        times: `(events,)` the time of each event, and further columns by which they are in order within a time.
+        heads: The position of the first event of each entity.
+        names: The columns to compare and to reorder.
+
+    Example:
+        >>> order_ties({"v": np.array([3, 2, 1])}, [np.array([0, 5, 5])], np.array([0]), ["v"])["v"].tolist()
+        [3, 1, 2]
+    """
+    starts = np.zeros(len(times[0]), bool)  # of each group of events with one entity and one time
+    starts[heads] = True
+    for values in times:
+        starts[1:] |= values[1:] != values[:-1]
+    tied = ~starts | ~np.append(starts[1:], True)
+    places = np.flatnonzero(tied)
+    if not len(places) or not names:
+        return dict(columns)
+    keys = [starts.cumsum()[places]]
+    for values in (columns[name][places] for name in sorted(names)):
+        keys.append(values)
+        if values.dtype == np.float32:
+            keys.append(values.view(np.int32))  # puts 0.0 before -0.0, which compare as equal
+    order = places[np.lexsort(keys[::-1])]
+    reordered = dict(columns)
+    for name in names:
+        reordered[name] = columns[name].copy()
+        reordered[name][places] = columns[name][order]
+    return reordered
 
 
 def _digits(values: Array) -> Iterator[Array]:

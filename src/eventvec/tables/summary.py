@@ -28,8 +28,7 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     """
     x, schema = data.sequences, data.schema
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
-    fields: tuple[Static, ...] = (*schema.categorical, *schema.numeric)
-    rows += [_row(field.name, *_summarise(field, x.values(field.name))) for field in fields]
+    rows += [_row(field.name, *_summarise(field, x.values(field.name))) for field in schema.fields]
     for field in schema.static:
         if field.name in x.static:
             kind, entries = _summarise(field, x.static[field.name])

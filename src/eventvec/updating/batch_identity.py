@@ -8,7 +8,6 @@ import numpy as np
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.schema import Categorical, Numeric
 from eventvec.tables.fields import Array
 from eventvec.tables.keys import key_hashes, mix
 
@@ -38,8 +37,7 @@ def batch_identity(data: Dataset) -> str:
     """
     x = data.sequences.to("cpu")
     index, rows = x.flat(), x.rows().numpy()
-    fields: tuple[Categorical | Numeric, ...] = (*data.schema.categorical, *data.schema.numeric)
-    names = ["time", *sorted(field.name for field in fields)]
+    names = ["time", *sorted(field.name for field in data.schema.fields)]
     hashes = [mix(key_hashes(data.keys) ^ np.uint64(seed))[rows] for seed in SEEDS]
     for place, name in enumerate(names, 1):
         column = x.columns[name]

@@ -123,7 +123,7 @@ def update(
         events: The new events, as `Run.read` takes them.
         state: The store, which is created if it is missing; the first batch may be the whole history.
         options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep) and of
-            `tables.read_options.TableFormat` (time_format, key_as).
+            `tables.read_options.TableFormat` (time_format, order, ties, key_as).
 
     Raises:
         ConfigError: If options contradict one another, or the encoder cannot continue exactly and `recent` is not
@@ -155,9 +155,12 @@ def update(
     elif not isinstance(events, Dataset | str | os.PathLike):
         source = open_source(events)
         events = source.load(list(source.types))  # a stream can be read only once
-    data = run.read(events) if isinstance(events, Dataset) else run.read(events, **vars(table_format))
-    if isinstance(events, Dataset) and table_format.key_as:
-        data = replace(data, schema=replace(data.schema, key_as=table_format.key_as))
+    if isinstance(events, Dataset):
+        data = run.read(events, **{name: value for name, value in vars(table_format).items() if name != "key_as"})
+        if table_format.key_as:
+            data = replace(data, schema=replace(data.schema, key_as=table_format.key_as))
+    else:
+        data = run.read(events, **vars(table_format))
     read = _with_events(data).to("cpu")
     texts = keys.texts(read.keys)
     if repeated := len(texts) - texts.n_unique():
@@ -174,7 +177,7 @@ def update(
                 rows = read if batch.fingerprint == read.fingerprint else data  # an earlier version kept them as read
                 return _as_read(_applied_before(run, store, batch, rows, identity, states), read)
             before = store.facts(names, _time_type(data))
-            history = partial(_history, run, chosen.history, table_format.time_format)
+            history = partial(_history, run, chosen.history, table_format)
             error = partial(refusal, events, data, before, table_format.time_format)
             planned = plan(data, before, chosen.late, history, error)
             first = store.next_version()
@@ -219,8 +222,8 @@ def _embeddings(run: Run, data: Dataset, vectors: Tensor, events: Any, last_time
     return replace(embeddings, events=events, last_time=last_time)
 
 
-def _history(run: Run, history: Tabular | None, time_format: str | None) -> Dataset:
-    return run.read(history) if isinstance(history, Dataset) else run.read(history, time_format=time_format)
+def _history(run: Run, history: Tabular | None, table_format: TableFormat) -> Dataset:
+    return run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
 
 
 def _with_events(data: Dataset) -> Dataset:

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.updating.store import Facts
 
@@ -60,6 +62,7 @@ def plan(
     rows, time = x.rows().numpy(), x.values("time").numpy()
     late = (before.version >= 0)[rows] & (time < before.last_time[rows])
     n_late = np.bincount(rows[late], minlength=len(x))
+    spanning = (before.version >= 0)[rows] & (time == before.last_time[rows])
     version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
     if late.any():
         count = f"{int(late.sum()):,} of {len(late):,} events are older than the state of their entity"
@@ -76,6 +79,9 @@ def plan(
                 np.where(recomputed, start, value) for start, value in ((-1, version), (0, events), (0, dropped))
             )
             notes = (f"{count}: {int(recomputed.sum()):,} entities were recomputed from their histories",)
+    if (spanning := spanning & (version >= 0)[rows]).any():
+        count = f"{int(spanning.sum()):,} of {len(time):,} events"
+        notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, data.schema.clock)
     last = np.where(x.lengths.numpy() > 0, _last(x), before.last_time)
     return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(late.sum()), notes)
@@ -141,7 +147,7 @@ def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, histo
     n_seen, n_past = before.events[rows] + before.dropped[rows], past.lengths.numpy()
     contains_batch = n_past == n_seen + new.lengths.numpy()
     missing = replace(new, lengths=new.lengths * torch.from_numpy(~contains_batch))
-    whole = _in_time_order(join(past, missing), data.schema.clock)
+    whole = _in_time_order(join(past, missing), data.schema)
     wrong = ~contains_batch & (n_past != n_seen)
     wrong |= _last(whole) != np.maximum(before.last_time[rows], _last(new))
     if wrong.any():
@@ -155,11 +161,17 @@ def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, histo
     return mixed[torch.cat([others, late]).argsort()]
 
 
-def _in_time_order(x: Sequences, clock: bool) -> Sequences:
-    """Return rows in order of time, with `gap` to match; events at the same time keep their order."""
+def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
+    """Return rows in order of time, with `gap` to match; events at the same time are in the order of the schema."""
     time, rows = x.values("time").numpy(), x.rows().numpy()
     order = np.lexsort((time, rows))
     x = x.take(x.flat()[torch.from_numpy(order)], x.lengths)
     heads = x.starts[x.lengths > 0].numpy()
-    gaps = times.intervals(time[order], heads, clock)
-    return replace(x, columns={**x.columns, "gap": torch.from_numpy(gaps)})
+    gap = torch.from_numpy(times.intervals(time[order], heads, schema.clock))
+    x = replace(x, columns={**x.columns, "gap": gap})
+    if schema.ties == "file":
+        return x
+    names = [field.name for field in schema.fields]
+    columns = {name: x.values(name).numpy() for name in x.columns}
+    ordered = order_ties(columns, [time[order]], heads, names)
+    return replace(x, columns={name: torch.from_numpy(values) for name, values in ordered.items()})

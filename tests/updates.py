@@ -1,0 +1,69 @@
+"""Shared by tests of updates: untrained runs, tables of events, and what a store holds."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+import eventvec as ev
+import make
+from eventvec.schema import Schema
+
+
+class Method(torch.nn.Module):
+    """A method that only holds an encoder."""
+
+    def __init__(self, encoder: torch.nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+
+def untrained(name: str = "gru", layers: int = 1, schema: Schema | None = None, **events: Any) -> ev.Run:
+    """Return a run that was never trained; its weights depend on its arguments only."""
+    info = {"id": "3f2a", "labels": [], "holdouts": []}
+    return ev.Run(Method(make.encoder(name, layers=layers, **events)), schema or make.schema(), {}, info)
+
+
+def table(n: int = 12, events: int = 90, seed: int = 0) -> pl.DataFrame:
+    """Return events in order of time, with ties, missing numbers, and values that the schema does not have."""
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.integers(0, 40 * events, events) // 7 * 7) * 3_600_000_001
+    amount = [None if rng.random() < 0.2 else float(v) for v in rng.normal(0, 20, events)]
+    code = [("v0", "v1", "v2", "other", None)[i] for i in rng.integers(0, 5, events)]
+    columns = {"id": 1000 + rng.integers(0, n, events), "at": times, "code": code, "amount": amount}
+    return pl.DataFrame(columns, schema_overrides={"at": pl.Datetime("us"), "code": pl.String, "amount": pl.Float32})
+
+
+def whole(run: ev.Run, events: pl.DataFrame) -> dict[Any, torch.Tensor]:
+    """Return each entity's embedding by the slow way: its whole history, read at once."""
+    data = ev.read(events, schema=run.schema)
+    return dict(zip(data.keys.to_pylist(), ev.encode(run.encoder, data.sequences), strict=True))
+
+
+def same(updated: ev.Updated, expected: dict[Any, torch.Tensor], tolerance: float = 1e-5) -> bool:
+    """Return whether the embeddings of the updated entities are the expected ones."""
+    rows = torch.stack([expected[key] for key in updated.embeddings.keys.to_pylist()])
+    return bool((torch.from_numpy(updated.embeddings.values) - rows).abs().max() <= tolerance)
+
+
+def content(state: Path) -> list[tuple[Any, ...]]:
+    """Return what a store holds for each entity."""
+    with sqlite3.connect(state) as db:
+        return db.execute(
+            "SELECT key, e.events, dropped, e.last_time, state FROM entities e JOIN versions USING (version) "
+            "ORDER BY key"
+        ).fetchall()
+
+
+def with_late_events(events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return two batches; the second has three events of two entities that are older than the first's last."""
+    early = events.filter(pl.col("id") < 1006)
+    late = pl.concat([early.filter(id=1001)[:2], early.filter(id=1004)[:1]])
+    columns = ["id", "at", "code", "amount"]
+    first = early.join(late, on=columns, how="anti", nulls_equal=True, maintain_order="left")
+    return first, pl.concat([events.filter(pl.col("id") >= 1006)[:5], late])
