@@ -1,4 +1,4 @@
-"""Atomic writes, the tree of errors, and the names that messages suggest."""
+"""Atomic writes, locks, the tree of errors, and the names that messages suggest."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import os
 import re
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from eventvec import errors
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, nearest, need
-from eventvec.files import whole
+from eventvec.files import locked, sweep, whole
 
 # Files
 
@@ -84,23 +85,114 @@ def test_a_deleted_draft_is_an_error_and_an_unwritten_one_is_an_empty_file(tmp_p
     assert os.listdir(tmp_path) == ["empty"]
 
 
-def test_a_killed_writer_leaves_the_old_file(tmp_path):
+@contextmanager
+def process(code: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process that runs code, after its first line of output; it is killed at the end."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline()
+            yield child
+        finally:
+            child.kill()
+
+
+WRITER = """
+import sys
+from eventvec.files import whole
+with whole(sys.argv[1]) as draft:
+    draft.write_text("half")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    draft.write_text("whole")
+"""
+
+
+def test_a_killed_writer_leaves_the_old_file_and_the_next_one_deletes_its_draft(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    code = (
-        "import sys, time; from eventvec.files import whole\n"
-        "with whole(sys.argv[1]) as draft:\n"
-        "    draft.write_text('half'); time.sleep(3600)"
-    )
-    writer = subprocess.Popen([sys.executable, "-c", code, str(path)])
-    try:
-        while not any(file.read_text() == "half" for file in tmp_path.iterdir()):
-            assert writer.poll() is None
-            time.sleep(0.02)
-    finally:
-        writer.kill()
-        writer.wait()
+    with process(WRITER, path):
+        pass
     assert path.read_text() == "old"
+    assert len(os.listdir(tmp_path)) == 2
+    with whole(tmp_path / "b.txt") as draft:
+        draft.write_text("another file")
+    assert len(os.listdir(tmp_path)) == 3
+    with whole(path) as draft:
+        assert len(os.listdir(tmp_path)) == 3
+        draft.write_text("new")
+    assert sorted(os.listdir(tmp_path)) == ["a.txt", "b.txt"]
+
+
+def test_the_draft_of_a_living_process_is_not_deleted(tmp_path):
+    path = tmp_path / "a.txt"
+    with process(WRITER, path) as writer:
+        sweep(tmp_path)
+        with whole(path) as draft:
+            draft.write_text("faster")
+        assert path.read_text() == "faster"
+        writer.communicate("\n")
+        assert writer.returncode == 0
+    assert path.read_text() == "whole"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_file_that_exists_stays_where_it_is_not_replaced(tmp_path):
+    path = tmp_path / "a.txt"
+    for text in ("first", "second"):
+        with whole(path, replace=False) as draft:
+            draft.write_text(text)
+    assert path.read_text() == "first"
+    assert mode(path) == "0o600"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path):
+    for name in ("a" * 255, "é" * 127):
+        with whole(tmp_path / name) as draft:
+            draft.write_text("here")
+        assert (tmp_path / name).read_text() == "here"
+
+
+def test_a_file_that_cannot_be_written_is_named_in_the_message(tmp_path):
+    with (
+        pytest.raises(
+            FileNotFoundError, match=r"missing/a.txt cannot be written and is as it was before: No such file"
+        ),
+        whole(tmp_path / "missing" / "a.txt"),
+    ):
+        pass
+
+
+LOCKER = """
+import sys
+from pathlib import Path
+from eventvec.files import locked
+with locked(Path(sys.argv[1])) as free:
+    print(free, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_lock_ends_with_its_process_and_a_refused_process_leaves_it(tmp_path):
+    folder = tmp_path / "run"
+    with process(LOCKER, folder):
+        with locked(folder) as free:
+            assert not free
+        assert os.listdir(folder) == [".lock"]
+    with locked(folder) as free:
+        assert free
+    assert os.listdir(folder) == []
+
+
+def test_a_folder_that_was_made_for_a_lock_is_deleted_if_it_stays_empty(tmp_path):
+    with locked(tmp_path / "new"):
+        assert (tmp_path / "new").is_dir()
+    assert not (tmp_path / "new").exists()
+    with locked(tmp_path / "new"):
+        (tmp_path / "new" / "file").touch()
+    assert os.listdir(tmp_path / "new") == ["file"]
 
 
 # Errors

@@ -43,7 +43,7 @@ from eventvec.tables.sources import Tabular, events_table
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
 
-FIRST_FILES = ("config.toml", "schema.json")
+FIRST_FILES = ("config.toml", "schema.json", ".lock", ".*.draft")
 """The files of a folder that is not yet a run: a run that was killed at that point may be started again."""
 
 Record = dict[str, float | int | None]
@@ -217,6 +217,16 @@ def check_run(run: Any) -> None:
         raise ConfigError(f"the run must be a Run, got {type(run).__name__}; load it first: run = ev.load(path)")
 
 
+def may_begin(path: Path) -> bool:
+    """Return whether a run may begin in a folder: it is absent or empty, or has only the first files of a run.
+
+    Example:
+        >>> may_begin(Path("absent")), may_begin(Path(__file__).parent)
+        (True, False)
+    """
+    return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
+
+
 def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
     """Return the schema and the `run.json` of a run before its first step; write them if the run has a folder.
 
@@ -353,7 +363,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     """Write named tensors and texts as one safetensors file."""
     copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with whole(path) as draft:
-        save_file(copies, draft, metadata=dict(metadata))
+        try:
+            save_file(copies, draft, metadata=dict(metadata))
+        except SafetensorError as error:  # a full disk, among others
+            raise OSError(str(error)) from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

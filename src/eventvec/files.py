@@ -1,20 +1,34 @@
-"""Atomic writes: a file appears whole or not at all, and only its owner can read it."""
+"""Atomic writes and locks: a file appears whole or not at all, and one process at a time writes a folder.
+
+A lock belongs to a process and ends with it, however it ends. Where files cannot be locked, as on Windows and on some
+network file systems, writers are not kept apart, and drafts of killed processes stay.
+"""
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
 @contextmanager
-def whole(path: Path | str) -> Iterator[Path]:
-    """Yield a path to write to; the written file replaces `path` at the end and is deleted on an error.
+def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
+    """Yield a path to write to; the written file appears at `path` at the end and is deleted on an error.
 
     While it is written, the file is in the folder of `path`. It has mode 0600 and is flushed to disk before it is
-    moved.
+    moved. Drafts of the same file that a killed process left are deleted first.
+
+    Args:
+        path: The file to write.
+        replace: Whether a file that exists at the end is replaced; otherwise it stays, and the written one is deleted.
+
+    Raises:
+        OSError: If the file cannot be written. The message names `path`, which is as it was before.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -24,21 +38,37 @@ def whole(path: Path | str) -> Iterator[Path]:
         ('done', 1)
     """
     path = Path(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")  # has mode 0600
-    os.close(handle)
-    draft = Path(name)
+    name = path.name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
     try:
-        yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.chmod(0o600)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+        sweep(path.parent, name)
+        handle, draft = _draft(path.parent, name)
+        try:
+            yield draft
+            with draft.open("rb") as written:
+                os.fsync(written.fileno())
+            draft.chmod(0o600)
+            if replace:
+                draft.replace(path)
+            else:
+                with suppress(FileExistsError):
+                    os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+            if handle is not None:
+                os.close(handle)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        named = type(error)(f"{path} cannot be written and is as it was before: {reason}")
+        named.errno = error.errno
+        raise named from error
 
 
-def sweep(folder: Path | str) -> None:
-    """Delete the drafts that a killed process left in a folder, if the folder exists.
+def sweep(folder: Path | str, name: str | None = None) -> None:
+    """Delete the drafts that killed processes left in a folder, if the folder exists; drafts in work stay.
+
+    Args:
+        folder: The folder.
+        name: The file whose drafts are deleted; all by default.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -47,5 +77,77 @@ def sweep(folder: Path | str) -> None:
         ...     os.listdir(folder)
         []
     """
-    for draft in Path(folder).glob(".*.draft"):
-        draft.unlink(missing_ok=True)
+    for draft in Path(folder).glob(f".{'*' if name is None else glob.escape(name)}.*.draft"):
+        with suppress(OSError):  # such as a file of another user
+            handle = os.open(draft, os.O_RDWR)
+            try:
+                if _lock(handle):
+                    draft.unlink()
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Yield whether this process has the lock of a folder, which it keeps until the block ends or the process dies.
+
+    The folder is created if it does not exist, and deleted at the end if it is empty then. Its file `.lock` is deleted.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with locked(Path(folder)) as first, locked(Path(folder)) as second:
+        ...         first, second
+        (True, False)
+    """
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / ".lock"
+    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        free = _lock(handle) is not False and _is(handle, file)  # the file that another process deleted has no use
+        try:
+            yield free
+        finally:
+            if free:
+                file.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+        if is_new:
+            with suppress(OSError):  # it is not empty, as a rule
+                folder.rmdir()
+
+
+def _draft(folder: Path, name: str) -> tuple[int | None, Path]:
+    """Return the handle of a new file that this process has locked, so that no other one deletes it, and its path.
+
+    Where files cannot be locked, the handle is None.
+    """
+    while True:
+        handle, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".draft")  # has mode 0600
+        has_lock = _lock(handle)
+        if has_lock and _is(handle, Path(path)):
+            return handle, Path(path)
+        os.close(handle)
+        if has_lock is None:
+            return None, Path(path)
+
+
+def _lock(handle: int) -> bool | None:
+    """Return whether this process now has the lock of an open file; None where files cannot be locked."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
+
+
+def _is(handle: int, path: Path) -> bool:
+    """Return whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from typer.testing import CliRunner
 
 import eventvec as ev
-import processes
 from eventvec.checkpoint import Record
-from eventvec.cli import app
-from eventvec.training import loop
 from fits import Interrupted, coles, dataset, interrupt_after, rtd, same, table, weights
 
 
@@ -150,60 +143,6 @@ def test_a_run_of_a_version_without_some_options_is_resumed(data: ev.Dataset, tm
     resumed = coles(data)
     ev.fit(resumed, data, out=tmp_path / "run", resume=True, **settings)
     assert same(weights(whole), weights(resumed))
-
-
-def kill_at(function: Callable[..., Any], call: int, before: Callable[..., None] = lambda *_, **__: None) -> Any:
-    """Return a function that kills the process in a certain call of another one, and else does the same."""
-    calls = 0
-
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == call:
-            before(*arguments, **options)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-
-    return wrapped
-
-
-def half_of_a_file(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
-    path.write_bytes(b"half of a checkpoint")
-
-
-def command(arguments: list[str], killed: str, call: int) -> None:
-    """Run a command, and kill it in a call of `step`, or of `save` with half of the checkpoint on the disk."""
-    torch.set_num_threads(1)
-    if killed == "step":
-        loop._Training.step = kill_at(loop._Training.step, call)  # type: ignore[method-assign]
-    if killed == "save":
-        loop.checkpoint.save_file = kill_at(loop.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
-    raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
-
-
-def test_a_run_killed_by_the_system_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    table(60, 20).write_parquet(tmp_path / "events.parquet")
-    arguments = [
-        "fit", "--events", str(tmp_path / "events.parquet"), "--key", "id", "--time", "t", "--categorical", "code",
-        "--numeric", "amount", "--epochs", "3", "--seed", "5", "--set", "fit.checkpoint_every=3", "--set",
-        "fit.batch_size=8", "--set", "encoder.dim=16", "--out",
-    ]  # fmt: skip
-    assert processes.exit_code(command, [*arguments, str(tmp_path / "whole")], "", 0) == 0
-    arguments.append(str(tmp_path / "cut"))
-    resume = [*arguments, "--resume"]
-    # 7 steps an epoch, a checkpoint after each third: in step 2 before the first checkpoint; in the second checkpoint,
-    # after step 6; and from the first checkpoint, after step 3, in the 13th step of the session, in the third epoch.
-    for line, killed, call in ((arguments, "step", 2), (resume, "save", 2), (resume, "step", 13)):
-        assert processes.exit_code(command, line, killed, call) == -signal.SIGKILL
-        with pytest.raises(ev.CheckpointError, match="has not finished"):
-            ev.load(tmp_path / "cut")
-    assert processes.exit_code(command, resume, "", 0) == 0
-    whole, cut = ev.load(tmp_path / "whole"), ev.load(tmp_path / "cut")
-    assert (cut.info["entities"], cut.steps) == (60, 21)
-    assert same(weights(whole.method), weights(cut.method))
-    assert {path.name for path in (tmp_path / "cut").iterdir()} == {
-        path.name for path in (tmp_path / "whole").iterdir()
-    }
 
 
 class Clock:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.files import sweep
+from eventvec.files import locked, sweep
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method
 from eventvec.options import accepts, as_table, gather
@@ -117,12 +118,31 @@ def _fit(
     place = next(method.parameters()).device
     x = data.sequences.to(place)
     training, held_out, notes = split(method, x, options)
-    run = _start(method, data, options, path, resume)
+    config = _describe(method, data, options, required=path is not None)
+    with _writer(path):
+        run = replace(_start(method, data, config, options, path, resume), notes=notes)
+        return _train(run, x, training, held_out, options, progress)
+
+
+def _train(
+    run: Run, x: Sequences, training: Tensor, held_out: Tensor, options: FitOptions, progress: Progress | None
+) -> Run:
+    """Return a run that has been started, after its training.
+
+    Args:
+        run: The run before its first step, or a run that was killed.
+        x: The rows, where the method's weights are.
+        training: The rows to train on.
+        held_out: The rows held out for validation.
+        options: How the method is trained.
+        progress: See `fit`.
+    """
+    method, path, place = run.method, run.path, x.device
     if run.info["finished"] and path is not None:
         finished = checkpoint.load(path)
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
-        return replace(run, info=finished.info, notes=(*notes, "the run had finished; nothing was trained"))
+        return replace(run, info=finished.info, notes=(*run.notes, "the run had finished; nothing was trained"))
     state = _Training(method, adam(method, options.lr, options.encoder_lr), generator(place, options.seed), options)
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool():
@@ -143,7 +163,7 @@ def _fit(
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
         "usable": len(training) + len(held_out),
     }  # fmt: skip
-    return checkpoint.finish(replace(run, info={**run.info, **results}, notes=notes))
+    return checkpoint.finish(replace(run, info={**run.info, **results}))
 
 
 def _train_epochs(
@@ -287,17 +307,32 @@ class _Training:
             self.stopped = "early stopping"
 
 
-def _start(method: Method, data: Dataset, options: FitOptions, path: Path | None, resume: bool) -> Run:
-    """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
-    config = _describe(method, data, options, required=path is not None)
-    if path is not None:
-        if path.exists() and not path.is_dir():
-            raise CheckpointError(f"{path} is a file; choose a new folder")
+@contextmanager
+def _writer(path: Path | None) -> Iterator[None]:
+    """Keep other processes from the run folder while this one writes it.
+
+    Raises:
+        CheckpointError: If the folder has files and is no run, or another process writes it.
+    """
+    if path is None:
+        yield
+        return
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file; choose a new folder")
+    if not (path / "run.json").exists() and not checkpoint.may_begin(path):
+        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+    with locked(path) as free:
+        if not free:
+            raise CheckpointError(
+                f"another process writes the run in {path}; wait until it ends, or choose a new folder"
+            )
         sweep(path)
+        yield
+
+
+def _start(method: Method, data: Dataset, config: Table, options: FitOptions, path: Path | None, resume: bool) -> Run:
+    """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
     if path is None or not (path / "run.json").exists():
-        files = path.iterdir() if path is not None and path.exists() else ()
-        if any(file.name not in checkpoint.FIRST_FILES for file in files):
-            raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
         schema, info = checkpoint.start(method, data, config, options.seed, path)
         return Run(method, schema, config, info, path)
     if not resume:

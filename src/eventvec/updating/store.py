@@ -7,12 +7,10 @@ What the bytes of a version mean is in `entity_state`.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -20,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from eventvec.errors import CheckpointError, DataError
+from eventvec.files import whole
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,7 +35,7 @@ WAIT = 600.0
 """The seconds that a process waits for another one that is writing."""
 
 TABLES = """
-    PRAGMA page_size = 8192; PRAGMA journal_mode = WAL;
+    PRAGMA page_size = 8192;
     BEGIN;
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE entities (
@@ -53,6 +52,9 @@ TABLES = """
     );
     CREATE INDEX contents ON batches (fingerprint);
 """
+WAL = slice(18, 20)
+"""The place of the two bytes of a database's header that are 2 for a write-ahead log, https://sqlite.org/fileformat.html.
+A database in memory has no such log."""
 OUTSIDE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
            sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM}  # fmt: skip
 """Errors whose cause is outside the file, such as a full disk."""
@@ -259,6 +261,7 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
         CheckpointError: If the file is of another run, kind or newer format, or damaged, or cannot be used now.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with opened(f"{folder}/state.db", "3f2a", "state") as store, store.writing():
         ...         store.add(0, ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
@@ -267,11 +270,11 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
         array([ 0, 99])
     """
     path = Path(path)
-    if kind is not None and not path.exists():
-        _create(path, run, kind)
-    if not path.is_file():
-        raise CheckpointError(f"{path} is not a state store: there is no such file")
     try:
+        if kind is not None and not path.exists():
+            _create(path, run, kind)
+        if not path.is_file():
+            raise CheckpointError(f"{path} is not a state store: there is no such file")
         with closing(_connect(path)) as db:
             store = Store(path, db)
             _check(store, run, kind)
@@ -294,18 +297,15 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _create(path: Path, run: str, kind: str) -> None:
-    """Create an empty store under a draft name and link it to its path, so that two processes create only one."""
+    """Create an empty store; of two processes that do so at the same time, only one creates it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")  # mode 0600, as -wal
-    os.close(handle)
-    try:
-        with closing(sqlite3.connect(name, isolation_level=None)) as db:
-            db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
-            db.executemany("INSERT INTO meta VALUES (?, ?)", [("run", run), ("kind", kind)])
-        with suppress(FileExistsError):
-            os.link(name, path)
-    finally:
-        Path(name).unlink()
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
+        db.executemany("INSERT INTO meta VALUES (?, ?)", [("run", run), ("kind", kind)])
+        content = bytearray(db.serialize())
+    content[WAL] = b"\x02\x02"
+    with whole(path, replace=False) as draft:  # mode 0600, as that of the log that sqlite creates beside it
+        draft.write_bytes(content)
 
 
 def _check(store: Store, run: str, kind: str | None) -> None:
@@ -356,6 +356,7 @@ def forget(state: Path | str, key: str, run: str) -> None:
         DataError: If the store does not have the entity.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     forget(f"{folder}/state.db", "card 7", "3f2a")
         Traceback (most recent call last):

@@ -1,0 +1,136 @@
+"""Trainings that are killed, or that share a folder: nothing is lost, and only one process writes a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import eventvec as ev
+import processes
+from eventvec.checkpoint import Record
+from eventvec.cli import app
+from eventvec.errors import CheckpointError
+from eventvec.training import loop
+from fits import coles, dataset, same, table, weights
+
+
+@pytest.fixture(scope="module")
+def data() -> ev.Dataset:
+    return dataset()
+
+
+def kill_at(function: Callable[..., Any], call: int, before: Callable[..., None] = lambda *_, **__: None) -> Any:
+    """Return a function that kills the process in a certain call of another one, and else does the same."""
+    calls = 0
+
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            before(*arguments, **options)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    return wrapped
+
+
+def half_of_a_file(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
+    path.write_bytes(b"half of a checkpoint")
+
+
+def command(arguments: list[str], killed: str, call: int) -> None:
+    """Run a command, and kill it in a call of `step`, or of `save` with half of the checkpoint on the disk."""
+    torch.set_num_threads(1)
+    if killed == "step":
+        loop._Training.step = kill_at(loop._Training.step, call)  # type: ignore[method-assign]
+    if killed == "save":
+        loop.checkpoint.save_file = kill_at(loop.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
+    raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
+
+
+def test_a_run_killed_by_the_system_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    table(60, 20).write_parquet(tmp_path / "events.parquet")
+    arguments = [
+        "fit", "--events", str(tmp_path / "events.parquet"), "--key", "id", "--time", "t", "--categorical", "code",
+        "--numeric", "amount", "--epochs", "3", "--seed", "5", "--set", "fit.checkpoint_every=3", "--set",
+        "fit.batch_size=8", "--set", "encoder.dim=16", "--out",
+    ]  # fmt: skip
+    assert processes.exit_code(command, [*arguments, str(tmp_path / "whole")], "", 0) == 0
+    arguments.append(str(tmp_path / "cut"))
+    resume = [*arguments, "--resume"]
+    # 7 steps an epoch, a checkpoint after each third: in step 2 before the first checkpoint; in the second checkpoint,
+    # after step 6; and from the first checkpoint, after step 3, in the 13th step of the session, in the third epoch.
+    for line, killed, call in ((arguments, "step", 2), (resume, "save", 2), (resume, "step", 13)):
+        assert processes.exit_code(command, line, killed, call) == -signal.SIGKILL
+        with pytest.raises(ev.CheckpointError, match="has not finished"):
+            ev.load(tmp_path / "cut")
+    assert processes.exit_code(command, resume, "", 0) == 0
+    whole, cut = ev.load(tmp_path / "whole"), ev.load(tmp_path / "cut")
+    assert (cut.info["entities"], cut.steps) == (60, 21)
+    assert same(weights(whole.method), weights(cut.method))
+    assert {path.name for path in (tmp_path / "cut").iterdir()} == {
+        path.name for path in (tmp_path / "whole").iterdir()
+    }
+
+
+def train_slowly(out: str, resume: bool) -> None:
+    """Train in a folder until a file `stop` is beside it; write a checkpoint after each step."""
+    data = dataset()
+
+    def progress(record: Record) -> None:
+        if record["step"] == 2:
+            Path(f"{out}.begun").touch()
+            while not Path(f"{out}.stop").exists():
+                time.sleep(0.01)
+
+    ev.fit(coles(data), data, out=out, resume=resume, epochs=2, batch_size=8, checkpoint_every=1, progress=progress)
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[ForkServerProcess]:
+    """Yield a process that trains in the folder `run` and has reached its second step; it is killed at the end."""
+    process = processes.start(train_slowly, str(tmp_path / "run"), False)
+    try:
+        while not (tmp_path / "run.begun").exists():
+            assert process.is_alive()
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_a_second_process_is_refused_and_harms_no_training_that_runs(
+    data: ev.Dataset, tmp_path: Path, training: ForkServerProcess
+) -> None:
+    out = tmp_path / "run"
+    (out / ".model.safetensors.k3j2h1.draft").touch()  # of the process that trains, for all that others can know
+    before = sorted(out.iterdir())
+    for resume in (False, True):
+        with pytest.raises(CheckpointError, match=r"another process writes the run in .*; wait until it ends"):
+            ev.fit(coles(data), data, out=out, resume=resume, epochs=2, batch_size=8)
+    assert sorted(out.iterdir()) == before
+    (tmp_path / "run.stop").touch()
+    training.join()
+    assert training.exitcode == 0
+    undisturbed = ev.fit(coles(data), data, epochs=2, batch_size=8)
+    assert same(weights(ev.load(out).encoder), weights(undisturbed.encoder))
+
+
+def test_the_lock_of_a_killed_training_is_free(data: ev.Dataset, tmp_path: Path, training: ForkServerProcess) -> None:
+    out = tmp_path / "run"
+    training.kill()
+    training.join()
+    (out / ".checkpoint.safetensors.k3j2h1.draft").touch()
+    run = ev.fit(coles(data), data, out=out, resume=True, epochs=2, batch_size=8)
+    assert same(weights(run.encoder), weights(ev.fit(coles(data), data, epochs=2, batch_size=8).encoder))
+    assert not list(out.glob(".*"))
