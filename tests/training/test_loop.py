@@ -160,16 +160,48 @@ def test_a_run_bounded_by_time_continues_with_the_seconds_that_are_left(
     data: ev.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventvec.training.loop.time", Clock())
-    settings: dict[str, Any] = {"time_budget": 1.5, "batch_size": 12, "checkpoint_every": 1}
+    settings: dict[str, Any] = {"time_budget": 2.25, "batch_size": 12, "checkpoint_every": 1}
     whole, resumed, records = coles(data), coles(data), list[Record]()
     run = ev.fit(whole, data, **settings)
-    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 1.5)  # 3 steps and a validation take 4 eighths
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 2.25)  # 3 steps and a validation read it 6 times
     with pytest.raises(Interrupted):
         ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(6), **settings)
     run = ev.fit(resumed, data, out=tmp_path / "run", resume=True, progress=records.append, **settings)
-    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 1.5)
-    assert (records[0]["step"], records[0]["seconds"]) == (6, 0.875)  # step 5 was in the checkpoint
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 2.25)
+    assert (records[0]["step"], records[0]["seconds"]) == (6, 1.125)  # step 5 was in the checkpoint
     assert same(weights(whole), weights(resumed))  # the learning rate follows the time
+
+
+class OneSecond(torch.nn.Module):
+    """A method that takes a second for each batch, by a clock that stands still otherwise."""
+
+    def __init__(self, method: torch.nn.Module) -> None:
+        super().__init__()
+        self.method, self.encoder = method, method.encoder
+        self.seconds, self.validated = 0.0, 0
+
+    def perf_counter(self) -> float:
+        return self.seconds
+
+    def forward(self, batch: ev.Sequences, rng: torch.Generator) -> torch.Tensor:
+        self.seconds += 1
+        self.validated += not self.training
+        return self.method(batch, rng)
+
+
+@pytest.mark.parametrize(("budget", "validated"), [(40, 3 * 4), (400, 0)])
+def test_a_time_budget_holds_training_and_validation(
+    data: ev.Dataset, monkeypatch: pytest.MonkeyPatch, budget: int, validated: int
+) -> None:
+    method = OneSecond(coles(data))
+    for module in ("loop", "validation"):
+        monkeypatch.setattr(f"eventvec.training.{module}.time", method)
+    run = ev.fit(method, data, time_budget=budget, batch_size=2, validation=0.5)
+    assert run.stopped == "time"
+    assert budget - 4 <= run.seconds <= budget
+    if validated:  # ten batches are held out; a tenth of the budget takes four, after 10, 10 and 8 steps
+        assert method.validated == validated
+        assert run.steps == budget - validated
 
 
 def test_early_stopping_keeps_the_weights_of_the_best_epoch(data: ev.Dataset) -> None:

@@ -15,7 +15,7 @@ from eventvec.errors import DataError
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 from eventvec.training import FitOptions
-from eventvec.training.validation import all_equal, split, validate
+from eventvec.training.validation import BATCHES, all_equal, split, validate, validation_batches
 
 OPTIONS = FitOptions(epochs=1, seed=3, validation=0.25, batch_size=4)
 
@@ -52,7 +52,7 @@ def test_one_row_is_too_few_for_validation(patience, notes):
     rows, held_out, sentences = split(Recording(), x, replace(OPTIONS, patience=patience))
     assert (len(rows), len(held_out), len(sentences)) == (7, 0, notes)
     assert all("training cannot stop early" in sentence for sentence in sentences)
-    assert validate(Recording(), x, held_out, OPTIONS) is None
+    assert validation_batches(held_out, OPTIONS) == ()
 
 
 def test_one_usable_row_is_too_few_for_training():
@@ -62,12 +62,21 @@ def test_one_usable_row_is_too_few_for_training():
 
 def test_the_validation_loss_is_the_same_each_time_and_the_last_partial_batch_is_left_out():
     x, method = make.sequences([3] * 12), Recording().train()
-    held_out = torch.arange(10)
-    first, again = (validate(method, x, held_out, OPTIONS) for _ in range(2))
+    batches = validation_batches(torch.arange(10), OPTIONS)
+    first, again = (validate(method, x, batches, OPTIONS) for _ in range(2))
     assert first == again
-    assert first is not None
-    assert first < 1  # in evaluation mode
+    assert len(first) == 2
+    assert max(first) < 1  # in evaluation mode
     assert method.batches == 2 * [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_the_cost_of_a_validation_is_bounded_in_batches_and_in_seconds():
+    batches = validation_batches(torch.arange(100_000), OPTIONS)
+    assert torch.cat(batches).tolist() == list(range(4 * BATCHES))
+    x = make.sequences([3] * 12)
+    batches = validation_batches(torch.arange(12), OPTIONS)
+    every = validate(Recording(), x, batches, OPTIONS)
+    assert validate(Recording(), x, batches, OPTIONS, seconds=0) == every[:1]  # the first batch is always computed
 
 
 def rows(**columns: Tensor | Sequences) -> Sequences:

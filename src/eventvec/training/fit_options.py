@@ -20,7 +20,7 @@ class FitOptions:
 
     Args:
         epochs: The number of passes over the data.
-        time_budget: The seconds of training.
+        time_budget: The seconds of training, validation included.
         batch_size: The number of entities per step, at least 2.
         lr: The highest learning rate.
         encoder_lr: The highest learning rate of the encoder's weights, a lower one in fine-tuning; `lr` by default.
@@ -29,7 +29,8 @@ class FitOptions:
         step_epochs: With `step`, the number of epochs after which the learning rate falls.
         step_factor: With `step`, the factor by which it falls, in (0, 1]; the CoLES paper's runs use .9025 or .8.
         clip: The largest norm of the gradient; longer gradients are scaled to it.
-        validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2.
+        validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2. The
+            validation loss is the mean over at most 50 batches of them, or as many as a tenth of the time budget takes.
         patience: The number of epochs without improvement after which training stops.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,10 +30,12 @@ from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
 from eventvec.training.setup import build, parent_run, settings, typed
-from eventvec.training.validation import generator, split, validate
+from eventvec.training.validation import generator, split, validate, validation_batches
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
+VALIDATION_SHARE = 0.1
+"""The largest share of a time budget that a validation takes."""
 
 
 @accepts(FitOptions)
@@ -151,9 +153,9 @@ def _train(
             state.restore(path / CHECKPOINT)
         if path is not None:
             checkpoint.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
-        state.begin(len(training))
+        state.begin(len(training), validation_batches(held_out, options))
         try:
-            _train_epochs(state, x, training, held_out, path, progress)
+            _train_epochs(state, x, training, path, progress)
         finally:
             if state.steps:  # an interrupted training has changed the weights too
                 attach_lineage(method.encoder, run.lineage)
@@ -167,7 +169,7 @@ def _train(
 
 
 def _train_epochs(
-    state: _Training, x: Sequences, training: Tensor, held_out: Tensor, path: Path | None, progress: Progress | None
+    state: _Training, x: Sequences, training: Tensor, path: Path | None, progress: Progress | None
 ) -> None:
     """Train until a bound is reached."""
     options = state.options
@@ -178,7 +180,7 @@ def _train_epochs(
                 progress(state.record(loss, None))
             if path is not None and state.steps % options.checkpoint_every == 0:
                 state.save(path / CHECKPOINT)
-        state.end_epoch(validate(state.method, x, held_out, options))
+        state.end_epoch(state.validation(x))
         if progress:
             progress(state.history[-1])
         if path is not None:
@@ -189,19 +191,29 @@ def _train_epochs(
 class _Training:
     """The state of a training: everything that the next step depends on, so that it can be stored and restored."""
 
-    COUNTS = ("steps", "epoch", "within", "seconds", "events", "total", "best", "waited", "history")
+    COUNTS = (
+        "steps", "epoch", "within", "seconds", "events", "total", "best", "waited", "history", "validated", "reserve"
+    )  # fmt: skip
 
     def __init__(self, method: Method, optimizer: torch.optim.Adam, rng: torch.Generator, options: FitOptions) -> None:
         self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
+        self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost
+        self.reserve = 0.0  # the seconds of a validation, which a time budget keeps for the last one
         self.best: float | None = None
         self.best_weights: dict[str, Tensor] = {}
         self.history: list[Record] = []
         self.stopped = ""
 
-    def begin(self, entities: int) -> None:
-        """Start the clock at the seconds that earlier sessions took."""
+    def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
+        """Start the clock at the seconds that earlier sessions took.
+
+        Args:
+            entities: The number of entities to train on.
+            held_out: The batches of rows for validation.
+        """
+        self.held_out = held_out
         self.per_epoch = max(entities // self.options.batch_size, 1)
         self.clock = time.perf_counter() - self.seconds
         self._stop()
@@ -234,8 +246,21 @@ class _Training:
         self.optimizer.zero_grad(set_to_none=True)
         self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
         self.events, self.seconds = self.events + batch.total, time.perf_counter() - self.clock
+        if self.validated is None:  # a step takes longer than a batch of the validation
+            self.reserve = min(self._longest_validation(), len(self.held_out) * self.seconds / self.steps)
         self._stop()
         return value
+
+    def validation(self, x: Sequences) -> float | None:
+        """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
+
+        Under a time budget, the first validation stops after a tenth of it, and later ones take as many batches.
+        """
+        begun = time.perf_counter()
+        longest = self._longest_validation() if self.validated is None else math.inf
+        losses = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
+        self.validated, self.reserve = len(losses), time.perf_counter() - begun
+        return sum(losses) / len(losses) if losses else None
 
     def learning_rate(self, top: float) -> float:
         """Return the learning rate of the next step for weights with a highest one of `top`."""
@@ -295,13 +320,18 @@ class _Training:
     def _share(self) -> float:
         """Return the share of the bound that is used up."""
         epochs, budget = self.options.epochs, self.options.time_budget
-        return max(self.steps / (epochs * self.per_epoch) if epochs else 0.0, self.seconds / budget if budget else 0.0)
+        by_time = self.seconds / (budget - min(self.reserve, budget / 2)) if budget else 0.0
+        return max(self.steps / (epochs * self.per_epoch) if epochs else 0.0, by_time)
+
+    def _longest_validation(self) -> float:
+        budget = self.options.time_budget
+        return math.inf if budget is None else VALIDATION_SHARE * budget
 
     def _stop(self) -> None:
         epochs, budget, patience = self.options.epochs, self.options.time_budget, self.options.patience
         if epochs is not None and self.epoch >= epochs:
             self.stopped = "epochs"
-        elif budget is not None and self.seconds >= budget:
+        elif budget is not None and self.seconds >= budget - self.reserve:
             self.stopped = "time"
         elif patience is not None and self.waited >= patience:
             self.stopped = "early stopping"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,6 +15,9 @@ from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.views import distinct_times
+
+BATCHES = 50
+"""The largest number of batches in a validation: more would hardly change the mean, and take long on large data."""
 
 
 def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Tensor, tuple[str, ...]]:
@@ -62,30 +69,50 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
     return rows[count:], rows[:count], tuple(notes)
 
 
+def validation_batches(held_out: Tensor, options: FitOptions) -> tuple[Tensor, ...]:
+    """Return the batches of held-out rows on which the validation loss is computed: all full ones, at most `BATCHES`.
+
+    Args:
+        held_out: `(m,)` the positions of the rows that are held out, in random order.
+        options: `batch_size` is used.
+
+    Example:
+        >>> [len(rows) for rows in validation_batches(torch.arange(10), FitOptions(batch_size=4))]
+        [4, 4]
+    """
+    if not len(held_out):
+        return ()
+    size = min(options.batch_size, len(held_out))
+    batches: tuple[Tensor, ...] = held_out[: len(held_out) // size * size].split(size)[:BATCHES]
+    return batches
+
+
 @torch.no_grad()
-def validate(method: Method, x: Sequences, held_out: Tensor, options: FitOptions) -> float | None:
-    """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
+def validate(
+    method: Method, x: Sequences, batches: Sequence[Tensor], options: FitOptions, seconds: float = math.inf
+) -> list[float]:
+    """Return the loss of each batch of held-out rows; the same losses each time, if the weights are the same.
 
     Args:
         method: The method, which is put into evaluation mode.
         x: The rows.
-        held_out: `(m,)` the positions of the rows that are held out.
-        options: `batch_size`, `seed` and `precision` are used.
+        batches: The positions of the rows of each batch.
+        options: `seed` and `precision` are used.
+        seconds: The time after which no further batch is begun; the first batch is always computed.
 
     Example:
-        >>> from eventvec.training.fit_options import FitOptions
         >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
-        >>> validate(torch.nn.Identity(), x, torch.tensor([]), FitOptions()) is None
-        True
+        >>> validate(torch.nn.Identity(), x, (), FitOptions())
+        []
     """
-    if not len(held_out):
-        return None
-    size = min(options.batch_size, len(held_out))
-    rng = generator(x.device, options.seed + 1)
+    rng, end, losses = generator(x.device, options.seed + 1), time.perf_counter() + seconds, list[float]()
     method.eval()
     with matmul_precision(options.precision, x.device):
-        losses = [method(x[rows], rng) for rows in held_out[: len(held_out) // size * size].split(size)]
-    return float(torch.stack(losses).float().mean())
+        for rows in batches:
+            losses.append(float(method(x[rows], rng)))
+            if time.perf_counter() >= end:
+                break
+    return losses
 
 
 def all_equal(x: Sequences) -> bool:
