@@ -160,15 +160,15 @@ def test_a_run_bounded_by_time_continues_with_the_seconds_that_are_left(
     data: ev.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventvec.training.loop.time", Clock())
-    settings: dict[str, Any] = {"time_budget": 2.25, "batch_size": 12, "checkpoint_every": 1}
+    settings: dict[str, Any] = {"time_budget": 3.375, "batch_size": 12, "checkpoint_every": 1}
     whole, resumed, records = coles(data), coles(data), list[Record]()
     run = ev.fit(whole, data, **settings)
-    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 2.25)  # 3 steps and a validation read it 6 times
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 3.375)  # 3 steps and a validation read it 9 times
     with pytest.raises(Interrupted):
         ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(6), **settings)
     run = ev.fit(resumed, data, out=tmp_path / "run", resume=True, progress=records.append, **settings)
-    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 2.25)
-    assert (records[0]["step"], records[0]["seconds"]) == (6, 1.125)  # step 5 was in the checkpoint
+    assert (run.stopped, run.steps, run.seconds) == ("time", 9, 3.375)
+    assert (records[0]["step"], records[0]["seconds"]) == (6, 1.875)  # step 5 was in the checkpoint
     assert same(weights(whole), weights(resumed))  # the learning rate follows the time
 
 

@@ -94,6 +94,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
     reader = _ColumnReader(names, stream, rows, notes)
     fitted = reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame)
+    pa.default_memory_pool().release_unused()
     lengths = torch.from_numpy(rows.lengths)
     values = reader.values
     if ties == "canonical":

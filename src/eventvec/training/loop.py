@@ -201,6 +201,7 @@ class _Training:
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
         self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost
         self.reserve = 0.0  # the seconds of a validation, which a time budget keeps for the last one
+        self.step_seconds: float | None = None  # of the last step of this session
         self.best: float | None = None
         self.best_weights: dict[str, Tensor] = {}
         self.history: list[Record] = []
@@ -230,6 +231,7 @@ class _Training:
 
     def step(self, batch: Sequences) -> float:
         """Take one optimizer step and return the loss."""
+        begun = time.perf_counter()
         self.method.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(group["top"])
@@ -245,9 +247,13 @@ class _Training:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
-        self.events, self.seconds = self.events + batch.total, time.perf_counter() - self.clock
-        if self.validated is None:  # a step takes longer than a batch of the validation
-            self.reserve = min(self._longest_validation(), len(self.held_out) * self.seconds / self.steps)
+        now = time.perf_counter()
+        self.events, self.seconds = self.events + batch.total, now - self.clock
+        is_first = self.step_seconds is None  # it allocates the buffers, and takes about twice as long as others
+        self.step_seconds = (now - begun) / (2 if is_first else 1)
+        if self.validated is None and self.held_out:  # a step takes longer than a batch of the validation
+            longest = max(self._longest_validation(), self.step_seconds)
+            self.reserve = min(longest, len(self.held_out) * self.step_seconds)
         self._stop()
         return value
 
@@ -331,7 +337,7 @@ class _Training:
         epochs, budget, patience = self.options.epochs, self.options.time_budget, self.options.patience
         if epochs is not None and self.epoch >= epochs:
             self.stopped = "epochs"
-        elif budget is not None and self.seconds >= budget - self.reserve:
+        elif budget is not None and self.seconds + (self.step_seconds or 0) > budget - self.reserve:
             self.stopped = "time"
         elif patience is not None and self.waited >= patience:
             self.stopped = "early stopping"

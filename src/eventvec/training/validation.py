@@ -98,19 +98,19 @@ def validate(
         x: The rows.
         batches: The positions of the rows of each batch.
         options: `seed` and `precision` are used.
-        seconds: The time after which no further batch is begun; the first batch is always computed.
+        seconds: The time that the batches take at most; the first batch is always computed.
 
     Example:
         >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
         >>> validate(torch.nn.Identity(), x, (), FitOptions())
         []
     """
-    rng, end, losses = generator(x.device, options.seed + 1), time.perf_counter() + seconds, list[float]()
+    rng, begun, losses = generator(x.device, options.seed + 1), time.perf_counter(), list[float]()
     method.eval()
     with matmul_precision(options.precision, x.device):
         for rows in batches:
             losses.append(float(method(x[rows], rng)))
-            if time.perf_counter() >= end:
+            if (time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more batch
                 break
     return losses
 
