@@ -7,19 +7,34 @@
     ├── ConfigError       an option, a name or a combination of them is not accepted
     └── CheckpointError   a run folder or an embeddings file cannot be used
 
-Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column.
+Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, or
+a character that a terminal would obey.
 """
 
 from __future__ import annotations
 
 import difflib
+import heapq
 import importlib
+import re
 from collections.abc import Iterable
 from types import ModuleType
 
+LENGTH = 40
+"""The largest number of characters of a name or value in a message."""
+NAMES = 20
+"""The largest number of names that a message lists."""
+COMPARED = 100
+"""The largest number of names that are compared with a wrong one, because a comparison is slow."""
+DATA = re.compile(r"\s*[-+]?\.?\d|[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$", re.IGNORECASE)
+"""What a name of a column begins with if the name looks like data: a number, a date or a UUID."""
+
 
 class EventvecError(Exception):
-    """Base class of the errors that eventvec raises."""
+    """Base class of the errors that eventvec raises; its text is one line, without control characters."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class DataError(EventvecError):
@@ -34,18 +49,101 @@ class CheckpointError(EventvecError):
     """A run folder or an embeddings file is absent, damaged or from another version."""
 
 
-def nearest(name: str, accepted: Iterable[str]) -> str:
+def printable(text: str) -> str:
+    r"""Return a text with escapes in place of characters that a terminal would obey: line ends, colours, directions.
+
+    Example:
+        >>> printable("a\n\x1b[31mb")
+        'a\\n\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def shown(value: object) -> str:
+    """Return a name or value for a message, in quotes if it is text, and shortened.
+
+    Example:
+        >>> shown("card"), shown(3), shown("x" * 100)
+        ("'card'", '3', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
+    """
+    if isinstance(value, str):
+        return repr(_short(value))
+    if isinstance(value, int) and abs(value) >= 10**LENGTH:
+        return f"a whole number of {value.bit_length():,} bits"
+    return _short(repr(value))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message: the first of them, shortened, and the number of all.
+
+    Example:
+        >>> listed(["card", "day"]), listed([])
+        ('card, day', 'none')
+    """
+    every = list(names)
+    more = f", … ({len(every):,} in all)" if len(every) > NAMES else ""
+    return ", ".join(map(_short, every[:NAMES])) + more or "none"
+
+
+def nearest(name: object, accepted: Iterable[str]) -> str:
     """Return the end of a message: the accepted names that are nearest to a wrong one, and the accepted names.
 
     Example:
         >>> nearest("colse", ["coles", "ocp"])
         "did you mean 'coles'? accepted: coles, ocp"
     """
-    names = sorted(accepted)
-    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    wrong, names = _short(str(name)), sorted(accepted)
+    candidates = [_short(other) for other in names]
+    if len(candidates) > COMPARED:
+        pairs = _pairs(wrong)
+        candidates = heapq.nlargest(COMPARED, candidates, key=lambda other: len(pairs & _pairs(other)))
+    close = difflib.get_close_matches(wrong, candidates, n=2, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
-    shown = ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
-    return f"{hint}accepted: {shown or 'none'}"
+    return f"{hint}accepted: {listed(names)}"
+
+
+def no_column(name: str, columns: Iterable[str], header: str = "the header", table: str | None = None) -> str:
+    """Return a message about a column that is absent, with the columns that there are, unless their names are data.
+
+    A table without a line of column names has its first row of data in place of them, and with it a key.
+
+    Args:
+        name: The absent column.
+        columns: The columns that there are.
+        header: Where the names of the columns are, for the message.
+        table: The name of the table, for the message.
+
+    Example:
+        >>> no_column("cart", ["card", "day"])
+        "there is no column 'cart'; did you mean 'card'? accepted: card, day"
+        >>> no_column("card", ["4000123412341234", "anna"], "the first line of a.csv")
+        "there is no column 'card'; the first line of a.csv looks like data, not like column names; ..."
+    """
+    names = list(columns)
+    remedy = looks_like_data(names, header) or nearest(name, names)
+    return f"{f'{table} has' if table else 'there is'} no column {shown(name)}; {remedy}"
+
+
+def looks_like_data(names: Iterable[str], header: str) -> str | None:
+    """Return a sentence about a header of which a name is a number, a date or a UUID, or begins with one; else None.
+
+    Args:
+        names: The names of the columns.
+        header: Where they are, for the sentence.
+
+    Example:
+        >>> looks_like_data(["card", "2020-01-31"], "the header")
+        'the header looks like data, not like column names; give the table a line of column names, none of which ...'
+        >>> looks_like_data(["card", "day"], "the header")
+    """
+    if not any(DATA.match(name) for name in names):
+        return None
+    return (
+        f"{header} looks like data, not like column names; give the table a line of column names, none of which begins "
+        "with a digit"
+    )
 
 
 def need(module: str, extra: str) -> ModuleType:
@@ -62,3 +160,12 @@ def need(module: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(f"needs {module.split('.')[0]}: pip install 'eventvec[{extra}]'") from error
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LENGTH else f"{text[:LENGTH]}…"
+
+
+def _pairs(name: str) -> set[str]:
+    """Return the pairs of adjacent characters of a name."""
+    return {name[place : place + 2] for place in range(len(name) - 1)}
