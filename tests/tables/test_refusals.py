@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -15,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.tables import Fitting, read, read_table, until
+from eventvec.tables import Fitting, attach, holdout_mask, read, read_table, until
 
 TABLE: dict[str, Any] = {"card": [1, 1, 2], "at": [3, 2, 1], "shop": ["a", "b", "a"], "amount": [1.0, 2.0, 3.0]}
 COLUMNS: dict[str, Any] = {"key": "card", "time": "at", "categorical": ["shop"], "numeric": ["amount"]}
@@ -129,11 +131,71 @@ def test_the_first_row_is_counted_in_the_order_of_the_table():
         ({"until": datetime(2020, 1, 1)}, "cannot be compared with column 'at'"),
         ({"until": True}, "True cannot be compared with column 'at'"),
         ({"until": math.nan}, "nan cannot be compared with column 'at'"),
+        ({"until": -math.inf}, "-inf cannot be compared with column 'at'"),
+        (
+            {"until": 10**400},
+            "a whole number of 1,329 bits cannot be compared with column 'at', which holds integer values; accepted: a "
+            "number from -4.61e+18 to 4.61e+18",
+        ),
+        ({"until": 10**5000}, "a whole number of 16,610 bits cannot be compared with column 'at'"),
+        ({"until": 2**62}, "4611686018427387904 cannot be compared with column 'at'"),
+        ({"until": "1" * 5000}, f"'{'1' * 40}…' cannot be compared with column 'at'"),
+        ({"until": "1e400"}, "'1e400' cannot be compared with column 'at'"),
+        ({"until": 1j}, "1j cannot be compared with column 'at'"),
+        ({"until": [1]}, "[1] cannot be compared with column 'at'"),
+        ({"until": b"1"}, "b'1' cannot be compared with column 'at'"),
+        ({"until": timedelta(1)}, "datetime.timedelta(days=1) cannot be compared with column 'at'"),
+        ({"until": Decimal(2)}, "Decimal('2') cannot be compared with column 'at'"),
+        ({"categorical": [1]}, "categorical must be a list of column names, which are text, got [1]"),
+        ({"numeric": 3}, "numeric must be a list of column names, which are text, got 3"),
+        ({"holdout": 0.5, "holdout_seed": 2**70}, "holdout_seed must be a whole number of at most 64 bits, got 11"),
+        ({"holdout": 0.5, "holdout_seed": -(2**70)}, "holdout_seed must be a whole number of at most 64 bits, got -11"),
         ({"holdout": 1.5}, "holdout must be above 0 and below 1, got 1.5"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], expected: str):
     assert expected in refusal(ConfigError, changed(), **options)
+
+
+def test_a_cut_takes_the_times_of_its_own_kind_only():
+    data = read(changed(), **COLUMNS)
+    with pytest.raises(ConfigError, match=r"datetime\.date\(2020, 1, 1\) cannot be compared with column 'at'"):
+        until(data, np.datetime64("2020-01-01"))
+    for beyond in (10**20, -(10**20)):
+        with pytest.raises(ConfigError, match=r"cannot be compared with column 'at'.*4\.61e"):
+            until(data, beyond)
+    assert until(data, np.int64(2)).sequences.total == 1
+    floats = read(changed(at=[1.0, 2.0, 3.0]), **COLUMNS)
+    assert until(floats, 10**20).sequences.total == 3
+    with pytest.raises(ConfigError, match="accepted: a number from -1e\\+38 to 1e\\+38"):
+        until(floats, 10**39)
+    clock = read(changed(at=[datetime(2020, 1, 1)] * 3), **COLUMNS)
+    cut = until(clock, np.datetime64("2020-01-02", "ns"))
+    assert (cut.sequences.total, cut.origin.until) == (3, datetime(2020, 1, 2))
+    for value in (pd.NaT, np.datetime64("NaT"), 10**400, math.inf):
+        with pytest.raises(ConfigError, match="accepted: an ISO time such as 2013-07-01 or 2013-07-01T12:00"):
+            until(clock, value)
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, 1.5, "1", None, True])
+def test_seeds_of_the_hold_out_set_have_64_bits(seed: Any):
+    with pytest.raises(ConfigError, match="holdout_seed must be a whole number of at most 64 bits, got"):
+        holdout_mask(pa.array([1, 2]), 0.5, seed)
+
+
+def test_seeds_of_the_hold_out_set_may_be_of_numpy_and_negative():
+    keys = pa.array(range(50))
+    assert holdout_mask(keys, 0.5, np.int64(3)).tolist() == holdout_mask(keys, 0.5, 3).tolist()
+    assert holdout_mask(keys, 0.5, -(2**63)).tolist() != holdout_mask(keys, 0.5, 2**64 - 1).tolist()
+
+
+@pytest.mark.parametrize("columns", [["age"], "age", 3])
+def test_static_columns_without_kinds_are_refused(columns: Any):
+    people = pa.table({"card": [1, 2], "age": [3.0, 4.0]})
+    with pytest.raises(ConfigError, match=r"static columns must be given with their kinds, such as .*, got"):
+        attach(read(changed(), **COLUMNS), people, columns)
+    with pytest.raises(ConfigError, match="static column 'age': kind 3 is not known; accepted: categorical"):
+        attach(read(changed(), **COLUMNS), people, {"age": 3})
 
 
 @pytest.mark.parametrize("name", ["embedding", "events", "last_time", "emb_000"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +16,7 @@ import torch
 
 from eventvec.errors import DataError
 from eventvec.schema import Numeric
-from eventvec.tables import Fitting, read, sources
+from eventvec.tables import Fitting, read, read_table, sources
 from eventvec.tables.fields import BLOCK, Coded, scaled
 from eventvec.tables.sources import TOGETHER, Source, open_source
 from eventvec.tables.times import intervals
@@ -122,3 +124,154 @@ def test_unsorted_rows_give_the_same_data_as_sorted_rows():
     for name, column in ordered.sequences.columns.items():
         assert isinstance(column, torch.Tensor)
         torch.testing.assert_close(shuffled.sequences.values(name), column, equal_nan=True, rtol=0, atol=0)
+
+
+def damage(content: bytes, start: int, stop: int, fill: int) -> bytes:
+    """Return the content of a file with other bytes at some places."""
+    places = range(len(content))[start:stop]
+    return bytes(fill if place in places else byte for place, byte in enumerate(content))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "fill"),
+    [(4, 60, 0), (4, 60, 255), (-300, -150, 0), (-8, -4, 0), (-8, -5, 255), (0, -1000, 0)],
+)
+@pytest.mark.parametrize("key", ["card", "name"])
+def test_one_damaged_parquet_file_among_several_is_refused(
+    tmp_path: Path, start: int, stop: int, fill: int, key: str
+) -> None:
+    for place in range(3):
+        table = pa.table({"card": range(500), "day": range(500), "name": [f"name {i}" for i in range(500)]})
+        pq.write_table(table, tmp_path / f"{place}.parquet", compression="none")
+    path = tmp_path / "1.parquet"
+    path.write_bytes(damage(path.read_bytes(), start, stop, fill))
+    with pytest.raises(DataError, match=r"1\.parquet (is|cannot be read)"):
+        list(open_source(tmp_path).stream([key, "day", "card", "name"]))
+
+
+def test_places_outside_the_dictionary_of_a_parquet_file_are_refused(tmp_path: Path) -> None:
+    keys = pa.array(["a", "b"] * 500).dictionary_encode()
+    pq.write_table(pa.table({"card": keys, "day": range(1000)}), tmp_path / "e.parquet", compression="none")
+    content = (tmp_path / "e.parquet").read_bytes()
+    refused = 0
+    for place in range(4, 250):
+        (tmp_path / "e.parquet").write_bytes(damage(content, place, place + 1, 255))
+        try:
+            read(tmp_path / "e.parquet", key="card", time="day", numeric=[])
+        except DataError as error:
+            refused += "is damaged: it holds" in str(error)
+    assert refused
+
+
+def test_names_of_columns_that_are_no_text_are_a_damaged_file(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"card": [1], "qqqq": [2]}), tmp_path / "e.parquet", store_schema=False)
+    content = (tmp_path / "e.parquet").read_bytes()
+    for count in (1, 2):  # in the schema, and in the row group
+        (tmp_path / "e.parquet").write_bytes(content[::-1].replace(b"qqqq", b"\xff\xfe\xfd\xfc", count)[::-1])
+        with pytest.raises(DataError, match=r"e\.parquet is a damaged Parquet file"):
+            list(open_source(tmp_path / "e.parquet").stream(["card"]))
+
+
+FRAME = pd.DataFrame({"card": [1, 2], "day": [3, 4], "shop": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "kind"),
+    [
+        ("card", pd.Series(["secret-7", 1], dtype=object), "object"),
+        ("card", pd.Series([2**70, 1], dtype=object), "object"),
+        ("shop", pd.Series(["a", 1], dtype=object), "object"),
+        ("shop", pd.Series([object()] * 2, dtype=object), "object"),
+        ("shop", pd.Categorical(["a", 1]), "category"),
+        ("x", pd.arrays.SparseArray([1.0, 0.0]), "Sparse"),
+        ("x", np.array([1j, 2]), "complex128"),
+    ],
+)
+def test_columns_of_pandas_that_arrow_cannot_hold_are_refused_by_name(name: str, column: Any, kind: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read(FRAME.assign(**{name: column}), key="card", time="day")
+    message = str(caught.value)
+    assert message.startswith(f"column '{name}' mixes types, or has values that Arrow cannot hold ({kind}")
+    assert message.endswith("cast it, or leave it out of the table")
+    assert "secret" not in message
+
+
+def test_columns_of_pandas_that_are_not_used_are_not_converted() -> None:
+    frame = FRAME.assign(x=np.array([1j, 2]))
+    assert read_table(frame, ["shop"])["shop"].to_list() == ["a", "b"]
+    indexed = read_table(FRAME.set_index("shop"), ["card", "shop"])
+    assert indexed.rows() == [(1, "a"), (2, "b")]
+    with pytest.raises(DataError, match="no column 'shap'; did you mean 'shop'"):
+        read_table(FRAME, ["shap"])
+
+
+@pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type")
+def test_names_of_columns_that_are_no_text_are_read_as_text() -> None:
+    table = FRAME.rename(columns={"card": 0, "day": ("a", "b"), "shop": None})
+    data = read(table, key="0", time="('a', 'b')", categorical=["None"])
+    assert (data.schema.key, data.schema.time, len(data)) == ("0", "('a', 'b')", 2)
+    with pytest.raises(DataError, match="the table has more than one column '0'; rename"):
+        read(FRAME.rename(columns={"card": 0, "day": "0"}), key="0", time="shop")
+
+
+def test_integers_of_polars_that_arrow_lacks_are_text() -> None:
+    frame = pl.DataFrame({"card": [1, 2], "day": [1, 2]})
+    kinds = [kind for kind in (pl.Int128, getattr(pl, "UInt128", None)) if kind is not None]
+    for kind in kinds:
+        assert read(frame.with_columns(pl.col("card").cast(kind)), key="card", time="day").keys.to_pylist() == [
+            "1",
+            "2",
+        ]
+    nested = frame.with_columns(x=pl.concat_list(pl.col("card").cast(pl.Int128)))
+    with pytest.raises(DataError, match=r"column 'x' mixes types, or has values that Arrow cannot hold \(List"):
+        read(nested, key="card", time="day")
+
+
+def fails(*_: Any) -> Any:
+    raise ValueError("secret-7")
+
+
+def batches() -> Iterator[pa.RecordBatch]:
+    yield TABLE.to_batches()[0]
+    fails()
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        (lambda folder: pl.LazyFrame({"card": [1]}).select("absent"), "the LazyFrame .*: it raises ColumnNotFound"),
+        (lambda folder: pl.LazyFrame({"card": ["secret-7"]}).cast(pl.Int64), "the LazyFrame .*: it raises Invalid"),
+        (lambda folder: pl.LazyFrame({"card": [1]}).map_batches(fails), "the LazyFrame cannot be read as a table"),
+        (lambda folder: pl.scan_csv(folder / "absent.csv"), "the LazyFrame .*: it raises FileNotFoundError"),
+        (lambda folder: pa.RecordBatchReader.from_batches(TABLE.schema, batches()), "type RecordBatchReader cannot"),
+        (lambda folder: pd.Series([1]), "an object of type Series cannot be read as a table"),
+        (lambda folder: pl.Series([1]), "an object of type Series cannot be read as a table"),
+        (lambda folder: pa.chunked_array([[1]]), "an object of type ChunkedArray cannot be read as a table"),
+    ],
+)
+def test_objects_that_fail_when_they_are_read_are_refused(
+    tmp_path: Path, source: Callable[[Path], Any], what: str
+) -> None:
+    with pytest.raises(DataError, match=what) as caught:
+        open_source(source(tmp_path))
+    assert "secret" not in str(caught.value)
+    assert str(caught.value).endswith("(polars, pandas, pyarrow, DuckDB)")
+
+
+def test_values_of_a_batch_are_not_taken_for_names() -> None:
+    batch = pa.record_batch({"card": ["secret-7"] * 2, "alias": ["secret-7"] * 2, "day": [1, 2]})
+    assert read(batch, key="card", time="day", numeric=[]).sequences.total == 2
+
+
+def test_repeated_names_are_counted_once_and_listed_in_part() -> None:
+    table = pa.table([pa.array([1])] * 3000, names=[f"c{place // 2}" for place in range(3000)])
+    with pytest.raises(DataError, match=r"more than one column 'c0', 'c1', .*, … \(1,500 in all\); rename"):
+        open_source(table)
+
+
+@pytest.mark.parametrize("table", [pa.table({}), pl.DataFrame(), pd.DataFrame()])
+def test_tables_without_columns_are_refused(table: Any) -> None:
+    with pytest.raises(DataError, match="there is no column 'card'; accepted: none"):
+        read(table, key="card", time="day")
+    with pytest.raises(DataError, match="the table of labels has no column 'card'; accepted: none"):
+        read_table(table, ["card"], "the table of labels")

@@ -4,6 +4,8 @@
 
     reading     `read`: checks, order, columns                read_options  the options of `read`
     sources     Parquet, CSV, Arrow: columns on demand        times       time columns and intervals
+    csv_files   names, types and values of CSV files          paths       the files of a path; whether they changed
+    layouts     Arrow layouts; checks of damaged columns
     fields      codes, numbers, vocabularies, scales          keys        types of keys, joins by key, hashes of keys
     request     which column plays which role                 sorting     the order of rows by key and time
     statics     `attach`: columns about the entity            cutoffs     cutting histories at a time

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.errors import DataError
+from eventvec.errors import DataError, printable, shown
 from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array, count_and_first
@@ -45,7 +45,7 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
     note = cut_note(f"before {time}", x.total, data.sequences.total, x.lengths)
     origin = data.origin
     if earlier is None or cutoff < times.instant(data.schema, earlier):
-        origin = origin.including(until=time.item() if isinstance(time, np.generic) else time)
+        origin = origin.including(until=times.without_numpy(time))
     return replace(data, sequences=x, notes=(*data.notes, note), origin=origin)
 
 
@@ -73,25 +73,29 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     parsed = times.same_kind(column, times.parse_times(column, loaded.column(column)), schema)
     if parsed.missing.any():
         raise DataError(
-            f"column {column!r} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
+            f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
         )
-    positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key))}), key)
+    positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
     entities, first = np.unique(positions, return_index=True)
     repeated = positions >= 0
     repeated[first] = False
     if repeated.any():
-        raise DataError(f"column {key!r} has {count_and_first(repeated, 'repeated key')}; every entity has one time")
+        raise DataError(
+            f"column {shown(key)} has {count_and_first(repeated, 'repeated key')}; every entity has one time"
+        )
     return entities[entities >= 0], parsed.values[first[entities >= 0]]
 
 
 def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, ...]:
     """Return a sentence about entities without a cutoff, if there are any."""
     without = entities - with_cutoff
-    return (f"{without:,} of {entities:,} entities have no time in {column!r} and are left out",) if without else ()
+    return (
+        (f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out",) if without else ()
+    )
 
 
 def cut_note(when: str, remaining: int, events: int, lengths: Tensor) -> str:
     """Return a sentence about the events that remain after a cut, and the entities without any."""
     empty = int((lengths == 0).sum())
     note = f"{remaining:,} of {events:,} events lie {when}"
-    return note + (f"; {empty:,} of {len(lengths):,} entities have none and are empty rows" if empty else "")
+    return printable(note) + (f"; {empty:,} of {len(lengths):,} entities have none and are empty rows" if empty else "")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -123,13 +123,23 @@ def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
         >>> codes.tolist(), values.to_pylist()
         ([0, -1, 1, 0], ['b', 'a'])
     """
-    if pa.types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
     if not isinstance(column.type, pa.DictionaryType):
         column = pc.dictionary_encode(column)
     array = column.unify_dictionaries().combine_chunks()
     codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     return _distinct(codes, array.dictionary)
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with its values in place of a dictionary and places in it.
+
+    Example:
+        >>> decoded(pa.chunked_array([pa.array(["a", None, "a"]).dictionary_encode()])).to_pylist()
+        ['a', None, 'a']
+    """
+    if not isinstance(column.type, pa.DictionaryType):
+        return column
+    return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)
 
 
 def coded(name: str, column: pa.ChunkedArray) -> Coded:
@@ -138,11 +148,13 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
     Raises:
         DataError: If the type cannot be categorical or a number is infinite.
     """
-    kind = kind_of(column.type)
-    if kind in ("time", "other"):
+    if kind_of(column.type) in ("time", "other"):
         raise DataError(
-            f"column {name!r} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
+            f"column {shown(name)} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
         )
+    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
+        column = decoded(column)
+    kind = kind_of(column.type)
     if kind == "empty":
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))
     if pa.types.is_floating(column.type):
@@ -174,11 +186,11 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
     Raises:
         DataError: If the type cannot be numeric, a text is not a number, or a number is infinite.
     """
-    if isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) != "text":
-        column = column.cast(column.type.value_type)
+    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
+        column = decoded(column)
     kind = kind_of(column.type)
     if kind in ("time", "other"):
-        raise DataError(f"column {name!r} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")
+        raise DataError(f"column {shown(name)} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")
     if kind == "empty":
         return np.full(len(column), np.nan, np.float32)
     if kind == "text":
@@ -263,7 +275,7 @@ def unknown_note(name: str, codes: Array, what: str) -> tuple[str, ...]:
     unknown = int((codes == UNKNOWN).sum())
     share = f"{100 * unknown / max(len(codes), 1):.1f} %"
     counted = f"{unknown:,} of {len(codes):,} {what} ({share})"
-    return (f"column {name!r}: {counted} hold values outside the schema's vocabulary",) if unknown else ()
+    return (f"column {shown(name)}: {counted} hold values outside the schema's vocabulary",) if unknown else ()
 
 
 def rare_note(field: Categorical, fitting: Fitting) -> tuple[str, ...]:
@@ -273,7 +285,7 @@ def rare_note(field: Categorical, fitting: Fitting) -> tuple[str, ...]:
         >>> rare_note(Categorical("shop", ()), Fitting(min_count=3))
         ("column 'shop': no value occurs 3 times (min_count), so all are unknown",)
     """
-    note = f"column {field.name!r}: no value occurs {fitting.min_count} times (min_count), so all are unknown"
+    note = f"column {shown(field.name)}: no value occurs {fitting.min_count} times (min_count), so all are unknown"
     return () if field.values else (note,)
 
 
@@ -340,7 +352,7 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
     wrong = np.append(parsed.is_null().to_numpy(), False)[codes]
     if wrong.any():
         raise DataError(
-            f"column {name!r} is numeric but has {count_and_first(wrong, 'text')}; "
+            f"column {shown(name)} is numeric but has {count_and_first(wrong, 'text')}; "
             "list it as categorical, or leave cells without a number empty"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]
@@ -349,6 +361,6 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
 def _finite(name: str, infinite: Array) -> None:
     if infinite.any():
         raise DataError(
-            f"column {name!r} has {count_and_first(infinite, 'infinite number')}; "
+            f"column {shown(name)} has {count_and_first(infinite, 'infinite number')}; "
             "accepted: finite numbers within float32's range (3.4e38), empty where missing"
         )

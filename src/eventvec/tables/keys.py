@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.tables.fields import Array, count_and_first, factorize, is_text, nulls
 
 UUID_BYTES = 16
@@ -27,15 +27,13 @@ def key_type(name: str, kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         return key_type(name, kind.value_type)
-    if types.is_string_view(kind):
-        return pa.large_string()
     if _is_bytes(kind):
         return pa.binary(UUID_BYTES)
     uuid = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
     if uuid or is_text(kind) or types.is_integer(kind) or kind == pa.binary(UUID_BYTES):
         return kind
     raise DataError(
-        f"column {name!r} cannot be the key: it holds {kind}; accepted: whole numbers, text, UUIDs; cast it first"
+        f"column {shown(name)} cannot be the key: it holds {kind}; accepted: whole numbers, text, UUIDs; cast it first"
     )
 
 
@@ -68,13 +66,22 @@ def keys_of(ranks: Array, values: pa.Array | None, kind: pa.DataType) -> pa.Arra
     return pa.ExtensionArray.from_storage(kind, keys) if isinstance(kind, pa.BaseExtensionType) else keys.cast(kind)
 
 
-def key_series(keys: pa.Array | pa.ChunkedArray) -> pl.Series:
+def key_series(keys: pa.Array | pa.ChunkedArray, name: str = "key") -> pl.Series:
     """Return keys as a polars series; UUIDs become their 16 bytes.
+
+    Args:
+        keys: The keys.
+        name: Their column, for messages.
+
+    Raises:
+        DataError: If their type cannot hold keys.
 
     Example:
         >>> key_series(pa.array([7, 42])).to_list()
         [7, 42]
     """
+    if not pa.types.is_null(keys.type):
+        key_type(name, keys.type)
     return pl.Series(keys.cast(keys.type.storage_type) if isinstance(keys.type, pa.BaseExtensionType) else keys)
 
 
@@ -97,7 +104,7 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
         [2, 0, -1]
     """
     if key not in table.columns:
-        raise DataError(f"there is no column {key!r}; {nearest(key, table.columns)}")
+        raise DataError(no_column(key, table.columns))
     left, right = _comparable(_plain(key, table[key]), _plain(key, key_series(keys)))
     rows = left.rename("key").to_frame()
     known = right.rename("key").to_frame().with_row_index("position")
@@ -112,8 +119,13 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
     A key is hashed by FNV-1a over its canonical text, then by splitmix64 with the seed. The choice does not depend on
     the row, the other keys, the width of an integer, or the version of any library.
 
+    Args:
+        keys: `n` keys.
+        fraction: The share to hold out, above 0 and below 1.
+        seed: The seed of the choice, a whole number of at most 64 bits.
+
     Raises:
-        ConfigError: If the fraction is not between 0 and 1.
+        ConfigError: If the fraction or the seed is out of range.
 
     Example:
         >>> holdout_mask(pa.array(range(8)), 0.5, seed=0).tolist()
@@ -121,7 +133,9 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"holdout must be above 0 and below 1, got {fraction}")
-    mixed = mix(key_hashes(keys) ^ np.uint64(seed % 2**64))
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not -(2**63) <= seed < 2**64:
+        raise ConfigError(f"holdout_seed must be a whole number of at most 64 bits, got {shown(seed)}")
+    mixed = mix(key_hashes(keys) ^ np.uint64(int(seed) % 2**64))
     held_out: Array = mixed < np.uint64(int(fraction * 2**64))
     return held_out
 
@@ -179,7 +193,9 @@ def _plain(name: str, keys: pl.Series) -> pl.Series:
         return keys
     if keys.dtype == pl.Null:
         return keys.cast(pl.String)
-    raise DataError(f"column {name!r} cannot be the key: it holds {keys.dtype}; accepted: whole numbers, text, UUIDs")
+    raise DataError(
+        f"column {shown(name)} cannot be the key: it holds {keys.dtype}; accepted: whole numbers, text, UUIDs"
+    )
 
 
 def _comparable(left: pl.Series, right: pl.Series) -> tuple[pl.Series, pl.Series]:
@@ -219,7 +235,9 @@ def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         lengths = pc.binary_length(column.cast(pa.large_binary()))
         invalid = pc.not_equal(lengths, UUID_BYTES).fill_null(False).to_numpy()
         if invalid.any():
-            raise DataError(f"column {name!r} has {count_and_first(invalid, 'key')} that are not UUIDs of 16 bytes")
+            raise DataError(
+                f"column {shown(name)} has {count_and_first(invalid, 'key')} that are not UUIDs of 16 bytes"
+            )
         return column.cast(pa.binary(UUID_BYTES))
     return column
 
@@ -230,4 +248,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _refuse_missing(name: str, missing: Array) -> None:
     if missing.any():
-        raise DataError(f"column {name!r} has {count_and_first(missing, 'missing value')}; every event needs a key")
+        raise DataError(
+            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; every event needs a key"
+        )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, shown
 from eventvec.schema import RESERVED, Schema
 from eventvec.tables.fields import unusable
 from eventvec.tables.sources import Source
@@ -57,10 +57,12 @@ def by_name(
     """
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
-        raise ConfigError(f"{missing} must name a column of the table, which has {source.describe()}")
+        raise ConfigError(f"{missing} must name a column of the table{source.described()}")
     for option, value in (("categorical", categorical), ("numeric", numeric)):
         if isinstance(value, str):
-            raise ConfigError(f"{option} must be a list of column names, got the text {value!r}")
+            raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
+        if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
+            raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
     inferred = categorical is None and numeric is None
     return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred)
 
@@ -96,16 +98,16 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
     listed = request.listed
     source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
-        raise ConfigError(f"column {request.key!r} is named as the key and as the time; name two columns")
+        raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
     for place, name in enumerate(listed):
         if name in listed[:place]:
-            raise ConfigError(f"column {name!r} is listed twice; list it once, as categorical or as numeric")
+            raise ConfigError(f"column {shown(name)} is listed twice; list it once, as categorical or as numeric")
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
-            raise ConfigError(f"column {name!r} is the {role}; remove it from the list")
+            raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
         if name in RESERVED:
             raise ConfigError(
-                f"column {name!r} has a reserved name; reserved are {', '.join(RESERVED)}; rename it in the table"
+                f"column {shown(name)} has a reserved name; reserved are {', '.join(RESERVED)}; rename it in the table"
             )
     if OUTPUT.fullmatch(key_out):
         raise ConfigError(
@@ -139,7 +141,7 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
         if reason:
-            notes.append(f"column {name!r} is left out: {reason}")
+            notes.append(f"column {shown(name)} is left out: {reason}")
         else:
             names.append(name)
     return names, notes

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,13 +15,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventvec.errors import DataError, nearest
+from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
+from eventvec.tables.csv_files import csv_types, load_csv
 from eventvec.tables.fields import is_text
+from eventvec.tables.layouts import plain, plain_type, polars_series
+from eventvec.tables.paths import CSV, files_of, refuse_changed, stamp_of
 
 Tabular: TypeAlias = str | os.PathLike[str] | Any
 """A path or glob, or any object with the Arrow stream protocol (polars, pandas, pyarrow, DuckDB)."""
 
-CSV = (".csv", ".csv.gz")
+ACCEPTED = "a path to Parquet or CSV, or an object with the Arrow stream protocol (polars, pandas, pyarrow, DuckDB)"
+INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
+"""The integers of polars that Arrow has too."""
 
 TOGETHER = 2**27
 """The bytes of columns that are read at once."""
@@ -37,11 +43,13 @@ class Source:
         load: A function that reads the named columns; text in Parquet files becomes dictionaries.
         sizes: The size of each column in bytes, for files whose columns can be read apart; None where reading columns
             together costs no more than reading one of them.
+        header: Where the names of the columns are, for messages.
     """
 
     types: Mapping[str, pa.DataType]
     load: Callable[[Sequence[str]], pa.Table]
     sizes: Mapping[str, int] | None = None
+    header: str = "the header"
 
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns, which are read when they are needed.
@@ -67,19 +75,25 @@ class Source:
         if group:
             yield group
 
-    def need(self, names: Iterable[str]) -> None:
+    def need(self, names: Iterable[str], table: str | None = None) -> None:
         """Check that the table has all named columns.
+
+        Args:
+            names: The columns.
+            table: The name of the table, for the message.
 
         Raises:
             DataError: If a column is absent.
         """
         for name in names:
             if name not in self.types:
-                raise DataError(f"there is no column {name!r}; {nearest(name, self.types)}")
+                raise DataError(no_column(name, self.types, self.header, table))
 
-    def describe(self) -> str:
-        """Return the columns and their types, for a message."""
-        return ", ".join(f"{name} ({kind})" for name, kind in self.types.items())
+    def described(self) -> str:
+        """Return the end of a sentence about the table: its columns and their types, unless they look like data."""
+        columns = listed(f"{name} ({kind})" for name, kind in self.types.items())
+        data = looks_like_data(self.types, self.header)
+        return f"; {data}" if data else f", which has {columns}"
 
 
 def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = None) -> Source:
@@ -96,31 +110,26 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 
     Example:
         >>> source = open_source(pa.table({"card": [1, 2], "amount": [0.5, 2.0]}))
-        >>> source.describe()
-        'card (int64), amount (double)'
+        >>> source.described()
+        ', which has card (int64), amount (double)'
         >>> source.load(["amount"]).num_columns
         1
     """
     if isinstance(source, str | os.PathLike):
-        files = _files(os.fspath(source))
+        files = files_of(os.fsdecode(source))
         return _csv(files, text, key) if files[0].name.lower().endswith(CSV) else _parquet(files)
     if isinstance(source, pl.LazyFrame):
-        source = source.collect()
+        source = _call("the LazyFrame", source.collect)
     if isinstance(source, pl.DataFrame):
-        frame = source.with_columns(pl.col(pl.Int128).cast(pl.String))  # Arrow has no such integer
-        return _memory(frame.to_arrow())
+        wide = [name for name, kind in source.schema.items() if kind.is_integer() and kind not in INTEGERS]
+        return _memory(_arrow(source.with_columns(pl.col(wide).cast(pl.String)), pl.DataFrame.to_arrow))
     if isinstance(source, pa.Table):
         return _memory(source)
     if hasattr(source, "__arrow_c_stream__"):
-        _refuse_repeated([str(name) for name in getattr(source, "columns", ())])  # before pandas raises its own error
-        try:
-            return _memory(pa.RecordBatchReader.from_stream(source).read_all())
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise DataError(f"a column mixes types, which Arrow cannot hold: {error.args[-1]}") from error
-    raise DataError(
-        f"{type(source).__name__} is not a table; accepted: a path to Parquet or CSV, "
-        "or an object with the Arrow stream protocol (polars, pandas, pyarrow, DuckDB)"
-    )
+        if _is_pandas(source):
+            _refuse_repeated([str(name) for name in source.columns])  # before pandas raises its own error
+        return _memory(_arrow(source, lambda table: pa.RecordBatchReader.from_stream(table).read_all()))
+    raise DataError(f"{type(source).__name__} is not a table; accepted: {ACCEPTED}")
 
 
 def name_of(source: Tabular) -> str:
@@ -137,43 +146,61 @@ def _memory(table: pa.Table) -> Source:
     """Return a table in memory as a source."""
     names = [name for name in table.column_names if not name.startswith("__index_level_")]  # an unnamed pandas index
     _refuse_repeated(names)
-    return Source({name: table.schema.field(name).type for name in names}, lambda columns: table.select(list(columns)))
+    types = {name: plain_type(table.schema.field(name).type) for name in names}
+    return Source(types, lambda columns: plain(table.select(list(columns)), "the table"))
+
+
+def _is_pandas(source: Any) -> bool:
+    """Return whether an object is a pandas data frame, without an import of pandas."""
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
+
+
+def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
+    """Return a table of another library as an Arrow table.
+
+    Raises:
+        DataError: If the library fails to convert it; the message names the first column on which it does.
+    """
+    try:
+        return _call(f"an object of type {type(source).__name__}", partial(convert, source))
+    except DataError:
+        for name in source.columns if _is_pandas(source) or isinstance(source, pl.DataFrame) else ():
+            try:
+                _call("", partial(convert, source[[name]]))
+            except DataError as error:
+                raise DataError(
+                    f"column {shown(str(name))} mixes types, or has values that Arrow cannot hold "
+                    f"({source[name].dtype}); cast it, or leave it out of the table"
+                ) from error.__cause__
+        raise
+
+
+def _call(what: str, function: Callable[[], Any]) -> Any:
+    """Return what a function of another library returns, or a refusal; the library's text may hold values of a key.
+
+    Raises:
+        DataError: If the function fails.
+    """
+    try:
+        return function()
+    except (Exception, pl.exceptions.PanicException) as error:
+        raise DataError(
+            f"{what} cannot be read as a table: it raises {type(error).__name__}; accepted: {ACCEPTED}"
+        ) from error
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:
     """Refuse a table with two columns of the same name."""
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
-        columns = ", ".join(map(repr, repeated))
-        raise DataError(f"the table has more than one column {columns}; rename all but one of each")
-
-
-def _files(source: str) -> list[Path]:
-    """Return the files of a path: a file, those inside a folder, or those that match a glob."""
-    path = Path(source).expanduser()
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_")))
-        for endings in ((".parquet",), CSV):
-            files = [file for file in inside if file.name.lower().endswith(endings)]
-            if files:
-                return files
-        raise DataError(f"the folder {source} holds no file that ends in .parquet, .csv or .csv.gz")
-    matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if Path(match).is_file())
-    if not matches:
-        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"{source} does not exist; {nearest(path.name, siblings)}")
-    if len({match.name.lower().endswith(CSV) for match in matches}) > 1:
-        raise DataError(f"{source} matches both CSV and other files; read one kind at a time")
-    return matches
+        raise DataError(f"the table has more than one column {listed(map(repr, repeated))}; rename all but one of each")
 
 
 def _parquet(files: Sequence[Path]) -> Source:
     """Return Parquet files with equal columns as one source."""
-    stamps = {file: _stamp(file) for file in files}
+    stamps = {file: stamp_of(file) for file in files}
     metadata = {file: _metadata(file) for file in files}  # read once, not once per column
-    schemas = {file: footer.schema.to_arrow_schema() for file, footer in metadata.items()}
+    schemas = {file: _schema(file, footer) for file, footer in metadata.items()}
     first = schemas[files[0]]
     _refuse_repeated(first.names)
     text = [field.name for field in first if is_text(field.type)]
@@ -184,37 +211,35 @@ def _parquet(files: Sequence[Path]) -> Source:
 
         def read(file: Path) -> pa.Table:
             try:
-                if _stamp(file) != stamps[file]:
-                    raise DataError(f"{file} changed while it was read; read it again")
+                refuse_changed(file, stamps[file])
                 with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
-                    return opened.read(columns=list(names), use_threads=len(files) < THREADS).select(list(names))
-            except (pa.ArrowException, OSError, IndexError) as error:
+                    table = opened.read(columns=list(names), use_threads=len(files) < THREADS)
+                return plain(table.select(list(names)), str(file))
+            except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
                 raise DataError(f"{file} cannot be read as Parquet and may be incomplete; write it again") from error
 
         with ThreadPoolExecutor(min(len(files), THREADS)) as pool:
             return pa.concat_tables(pool.map(read, files))
 
-    return Source({field.name: field.type for field in first}, load, _sizes(metadata.values(), first.names))
+    types = {field.name: plain_type(field.type) for field in first}
+    return Source(types, load, _sizes(metadata, first.names), f"the header of {files[0].name}")
 
 
-def _sizes(footers: Iterable[pq.FileMetaData], names: Sequence[str]) -> dict[str, int]:
+def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dict[str, int]:
     """Return the uncompressed bytes of each column, nested ones with all their parts."""
     sizes = dict.fromkeys(names, 0)
-    for footer in footers:
+    for file, footer in footers.items():
         for group in range(footer.num_row_groups):
             row_group = footer.row_group(group)
             for place in range(footer.num_columns):
                 part = row_group.column(place)
-                path = part.path_in_schema
+                try:
+                    path = part.path_in_schema
+                except UnicodeDecodeError as error:
+                    raise _damaged(file) from error
                 name = path if path in sizes else path.partition(".")[0]  # a nested column's parts follow a dot
                 sizes[name] = sizes.get(name, 0) + part.total_uncompressed_size
     return sizes
-
-
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """Return numbers that change with the file: inode, size and time of the last change."""
-    status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _same_types(names: Sequence[str], first: Path, first_schema: pa.Schema, file: Path, schema: pa.Schema) -> None:
@@ -223,7 +248,7 @@ def _same_types(names: Sequence[str], first: Path, first_schema: pa.Schema, file
         expected, kind = first_schema.field(name).type, schema.field(name).type if name in schema.names else "absent"
         if kind != expected:
             raise DataError(
-                f"column {name!r} is {expected} in {first.name} and {kind} in {file.name}; "
+                f"column {shown(name)} is {expected} in {first.name} and {kind} in {file.name}; "
                 "all files need the same columns"
             )
 
@@ -234,7 +259,7 @@ def parquet_schema(file: Path) -> pa.Schema:
     Raises:
         DataError: If the file is not a Parquet file or is damaged.
     """
-    return _metadata(file).schema.to_arrow_schema()
+    return _schema(file, _metadata(file))
 
 
 def _metadata(file: Path) -> pq.FileMetaData:
@@ -250,78 +275,48 @@ def _metadata(file: Path) -> pq.FileMetaData:
         )
     try:
         return pq.read_metadata(file)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file} is a damaged Parquet file; write it again") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _damaged(file) from error
 
 
-def _csv(files: list[Path], text: Sequence[str], key: str | None) -> Source:
+def _schema(file: Path, footer: pq.FileMetaData) -> pa.Schema:
+    """Return the columns of a Parquet file."""
+    try:
+        schema = footer.schema.to_arrow_schema()
+        _ = schema.names  # they are decoded here
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise _damaged(file) from error
+    return schema
+
+
+def _damaged(file: Path) -> DataError:
+    return DataError(f"{file} is a damaged Parquet file; write it again")
+
+
+def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
     """Return CSV files with equal columns as one source."""
-    types = _csv_types(files, text, key)
+    stamps = {file: stamp_of(file) for file in files}
+    types = csv_types(files, text, key)
 
     def load(names: Sequence[str]) -> pa.Table:
-        return _collected(pl.scan_csv(files, schema=types).select(names), files).to_arrow()
+        for file, stamp in stamps.items():
+            refuse_changed(file, stamp)
+        return load_csv(files, types, names).to_arrow()
 
-    return Source({field.name: field.type for field in pl.DataFrame(schema=types).to_arrow().schema}, load)
-
-
-def _csv_types(files: list[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
-    """Return the narrowest type for all values of each column; digits after a leading zero stay text, as in 00501."""
-    types: dict[str, pl.DataType] = {}
-    for file in files:
-        try:
-            file_types = dict(pl.scan_csv(file, infer_schema_length=None).collect_schema())
-        except pl.exceptions.PolarsError as error:
-            raise _unreadable(file) from error
-        if types and list(types) != list(file_types):
-            raise DataError(
-                f"{file.name} has other columns than {files[0].name}; all files need the same columns in the same order"
-            )
-        types = {name: _wider(types.get(name, kind), kind) for name, kind in file_types.items()}
-    if key in types and not types[key].is_integer():
-        text = [*text, key]
-    types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
-    integers = [name for name, kind in types.items() if kind.is_integer()]
-    if not integers:
-        return types
-    digits = pl.col(integers)
-    padded = digits.str.starts_with("0") & (digits.str.len_bytes() > 1)
-    huge = digits.is_not_null() & digits.cast(pl.Int64, strict=False).is_null()  # older versions of polars infer int64
-    lazy = pl.scan_csv(files, schema={name: pl.String() for name in types}).select((padded | huge).any())
-    as_text = _collected(lazy, files)
-    return {name: pl.String() if name in as_text and as_text[name].item() else kind for name, kind in types.items()}
+    schema = pl.DataFrame(schema=types).to_arrow().schema
+    return Source({field.name: field.type for field in schema}, load, header=f"the first line of {files[0].name}")
 
 
-def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
-    """Return a type that holds the values of both."""
-    if one == other:
-        return one
-    return pl.Float64() if one.is_numeric() and other.is_numeric() else pl.String()
-
-
-def _collected(lazy: pl.LazyFrame, files: Sequence[Path]) -> pl.DataFrame:
-    """Return the collected frame of CSV files, or refuse the files."""
-    try:
-        return lazy.collect()
-    except pl.exceptions.PolarsError as error:
-        raise _unreadable(files[0]) from error
-
-
-def _unreadable(file: Path) -> DataError:
-    return DataError(
-        f"{file} cannot be read as CSV; accepted: UTF-8 text, one line of column names, "
-        "fields separated by commas, the same number of fields in every line"
-    )
-
-
-def read_table(source: Tabular, columns: list[str] | None = None) -> pl.DataFrame:
+def read_table(source: Tabular, columns: list[str] | None = None, table: str | None = None) -> pl.DataFrame:
     """Return a table of labels, features or times, from any source that `read` accepts.
 
     Args:
         source: A path, or an object with the Arrow stream protocol.
-        columns: The columns to read, None for all. Dictionaries of text become text.
+        columns: The columns to read, None for all. Dictionaries become their values; other columns are not converted.
+        table: The name of the table, for messages.
 
     Raises:
-        DataError: If there is no such table or column.
+        DataError: If there is no such table or column, or polars has no type for a column.
 
     Example:
         >>> read_table({"card": [1]})
@@ -330,10 +325,18 @@ def read_table(source: Tabular, columns: list[str] | None = None) -> pl.DataFram
         >>> read_table(pa.table({"card": [1], "churn": [True]}), ["churn"]).rows()
         [(True,)]
     """
-    opened = open_source(source)
-    opened.need(columns or ())
-    frame = pl.DataFrame(opened.load(list(opened.types) if columns is None else columns))
-    return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    opened = open_source(source if columns is None else _only(source, columns))
+    opened.need(columns or (), table)
+    loaded = opened.load(list(opened.types) if columns is None else columns)
+    return pl.DataFrame([polars_series(name, loaded.column(name)) for name in loaded.column_names])
+
+
+def _only(source: Any, columns: Sequence[str]) -> Any:
+    """Return the named columns of a data frame, because Arrow may not hold the others; another table as it is."""
+    if not (_is_pandas(source) or isinstance(source, pl.DataFrame)):
+        return source
+    used = [name for name in source.columns if str(name) in columns]
+    return source[used] if len(used) == len(columns) else source  # an index of pandas can be a column too
 
 
 def events_table(events: Sequence[Mapping[str, Any]], key: str) -> pa.Table:
@@ -356,7 +359,7 @@ def events_table(events: Sequence[Mapping[str, Any]], key: str) -> pa.Table:
             columns[name] = pa.array([event.get(name) for event in events])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise DataError(
-                f"column {name!r} of the events mixes types, or has values that Arrow cannot hold; give numbers of at "
-                "most 64 bits, text, booleans, dates or times"
+                f"column {shown(name)} of the events mixes types, or has values that Arrow cannot hold; give "
+                "numbers of at most 64 bits, text, booleans, dates or times"
             ) from error
     return pa.table({key: pa.array([0] * len(events)), **columns})

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import torch
 
 from eventvec.dataset import Dataset, Origin
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
@@ -71,6 +71,10 @@ def attach(
         >>> bytes(data.sequences.static["about"].values("bytes").tolist())
         b'likes tea'
     """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ConfigError(
+            f"static columns must be given with their kinds, such as {{'age': 'numeric'}}, got {shown(columns)}"
+        )
     opened = open_source(table)
     key = data.schema.key if data.schema.key in opened.types else data.schema.key_out
     names = list(columns) if columns is not None else [name for name in opened.types if name != key]
@@ -85,7 +89,7 @@ def attach(
         else:
             kind = columns[name] if columns is not None else _infer(name, column, matched.rows)
             if kind not in KINDS:
-                notes.append(f"static column {name!r} is left out: {kind}")
+                notes.append(f"static column {shown(name)} is left out: {kind}")
                 continue
             field, values, column_notes = matched.fit(name, column, cast(StaticKind, kind), fitting)
             added.append(field)
@@ -120,7 +124,7 @@ def attach_known(data: Dataset, table: Tabular) -> Dataset:
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
     if not available:
         opened.need(kinds)
-    absent = [f"the static table has no column {name!r}" for name in kinds if name not in available]
+    absent = [f"the static table has no column {shown(name)}" for name in kinds if name not in available]
     return attach(replace(data, notes=(*data.notes, *absent)), table, available)
 
 
@@ -197,7 +201,7 @@ class _Matched:
         """Return a note about entities whose row has no value, if there are any."""
         has_row = self.places >= 0
         nulls = int((missing & has_row).sum())
-        note = f"static column {name!r}: {nulls:,} of {int(has_row.sum()):,} entities with a row have no value"
+        note = f"static column {shown(name)}: {nulls:,} of {int(has_row.sum()):,} entities with a row have no value"
         return (note,) if nulls else ()
 
 
@@ -208,7 +212,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
         DataError: If a key is missing or repeated, or no key of the table is in the data.
     """
     table = opened.load([key, *names])
-    frame = pl.DataFrame({key: key_series(table.column(key))})
+    frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     _refuse_rows(key, ~frame[key].is_first_distinct(), "repeated key")
     positions = align(data.keys, frame, key)
@@ -217,8 +221,8 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
     rows = np.flatnonzero(positions >= 0)
     if len(frame) and not len(rows):
         raise DataError(
-            f"none of {len(frame):,} rows of the static table has a key (column {key!r}, {frame[key].dtype}) among "
-            f"{len(data):,} entities ({data.keys.type}); column {key!r} must hold the events' keys"
+            f"none of {len(frame):,} rows of the static table has a key (column {shown(key)}, {frame[key].dtype}) "
+            f"among {len(data):,} entities ({data.keys.type}); column {shown(key)} must hold the events' keys"
         )
     places = np.full(len(data), -1)
     places[positions[rows]] = rows
@@ -235,7 +239,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
 def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
     if wrong.any():
         rows = count_and_first(wrong.to_numpy(), what)
-        raise DataError(f"column {key!r} of the static table has {rows}; it needs one row per entity")
+        raise DataError(f"column {shown(key)} of the static table has {rows}; it needs one row per entity")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:
@@ -243,15 +247,17 @@ def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) 
     known = {field.name: _kind(field) for field in data.schema.static}
     for name, kind in columns.items():
         if kind not in KINDS:
-            raise ConfigError(f"static column {name!r}: kind {kind!r} is not known; {nearest(kind, KINDS)}")
+            raise ConfigError(f"static column {shown(name)}: kind {shown(kind)} is not known; {nearest(kind, KINDS)}")
         if name == key:
-            raise ConfigError(f"static column {name!r} is the key; remove it from the list")
+            raise ConfigError(f"static column {shown(name)} is the key; remove it from the list")
         if known.get(name, kind) != kind:
-            raise ConfigError(f"static column {name!r} is listed as {kind}, but the schema has it as {known[name]}")
+            raise ConfigError(
+                f"static column {shown(name)} is listed as {kind}, but the schema has it as {known[name]}"
+            )
     present = [name for name in (columns or opened.types) if name in data.sequences.static and name != key]
     if present:
         raise ConfigError(
-            f"the data have a static column {present[0]!r} already; rename it in the table, or leave it out"
+            f"the data have a static column {shown(present[0])} already; rename it in the table, or leave it out"
         )
 
 
@@ -288,12 +294,12 @@ def _is_vector(kind: pa.DataType) -> bool:
 def _vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Array:
     """Return `(rows, size)` float32, NaN where a row has no vector."""
     if not _is_vector(column.type):
-        raise DataError(f"column {name!r} cannot be a vector: it holds {column.type}; accepted: lists of numbers")
+        raise DataError(f"column {shown(name)} cannot be a vector: it holds {column.type}; accepted: lists of numbers")
     values = _stacked(column, size)
     if isinstance(values, str):
         raise DataError(
-            f"column {name!r} {values}; accepted: lists of equally many numbers within float32's range (3.4e38), null "
-            "where the whole vector is missing"
+            f"column {shown(name)} {values}; accepted: lists of equally many numbers within float32's range (3.4e38), "
+            "null where the whole vector is missing"
         )
     return values
 
@@ -331,7 +337,5 @@ def _scaled(name: str, vectors: Array) -> Vector:
 
 def _texts(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if fields.kind_of(column.type) not in ("text", "empty"):
-        raise DataError(f"column {name!r} cannot be text: it holds {column.type}; accepted: text")
-    if isinstance(column.type, pa.DictionaryType):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string())
+        raise DataError(f"column {shown(name)} cannot be text: it holds {column.type}; accepted: text")
+    return fields.decoded(column).cast(pa.large_string())

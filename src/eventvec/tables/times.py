@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.fields import BLOCK, Array, count_and_first, filled, is_text, nulls
+from eventvec.tables.fields import BLOCK, Array, count_and_first, decoded, filled, is_text, nulls
 
 Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
@@ -50,9 +50,8 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         >>> float(parse_times("at", pa.chunked_array([["1970-01-02", None]])).values[0] / DAY)
         1.0
     """
+    column = decoded(column)
     kind = column.type
-    if isinstance(kind, pa.DictionaryType):
-        return parse_times(name, column.cast(kind.value_type), time_format)
     if is_text(kind) or (time_format and pa.types.is_integer(kind)):
         column = _read_text(name, column.cast(pa.large_string()), time_format)
     missing = nulls(column)
@@ -60,23 +59,32 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     try:
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
-            return Times(_within(name, _integers(microseconds.cast(pa.int64())), LATEST), missing, "timestamp", kind.tz)
+            values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
+            return Times(values, missing, "timestamp", _zone(kind.tz))
         if pa.types.is_date(kind):
             days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
         if pa.types.is_integer(kind):
             return Times(_within(name, _integers(column.cast(pa.int64())), LATEST), missing, "integer", None)
     except pa.ArrowInvalid as error:
-        raise DataError(f"column {name!r} holds {kind} values beyond 64-bit integers or microseconds") from error
+        raise DataError(f"column {shown(name)} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = filled(column.cast(pa.float64()), np.nan)
         if np.isinf(values).any():
-            raise DataError(
-                f"column {name!r} has {count_and_first(np.isinf(values), 'infinite time')}; every time must be finite"
-            )
+            rows = count_and_first(np.isinf(values), "infinite time")
+            raise DataError(f"column {shown(name)} has {rows}; every time must be finite")
         return Times(_within(name, values, LATEST_FLOAT), np.isnan(values), "float", None)
     accepted = "timestamps, dates, numbers, ISO text"
-    raise DataError(f"column {name!r} cannot be the time: it holds {kind}; accepted: {accepted}")
+    raise DataError(f"column {shown(name)} cannot be the time: it holds {kind}; accepted: {accepted}")
+
+
+def _zone(zone: str | None) -> str | None:
+    """Return the name of a time zone, UTC for one that polars does not know, such as an offset."""
+    try:
+        pl.Series([0]).cast(pl.Datetime("us", zone))
+    except pl.exceptions.PolarsError:
+        return "UTC"
+    return zone
 
 
 def _within(name: str, values: Array, limit: float) -> Array:
@@ -88,8 +96,8 @@ def _within(name: str, values: Array, limit: float) -> Array:
     beyond = (values < -limit) | (values > limit)  # not by the absolute value, which overflows for the least integer
     if beyond.any():
         raise DataError(
-            f"column {name!r} has {count_and_first(beyond, 'time')} beyond ±{limit:.3g}; every time must be within, so "
-            "that the time between two events can be computed"
+            f"column {shown(name)} has {count_and_first(beyond, 'time')} beyond ±{limit:.3g}; every time must be "
+            "within, so that the time between two events can be computed"
         )
     return values
 
@@ -98,21 +106,38 @@ def instant(schema: Schema, value: Instant) -> int | float:
     """Return a point in time in the unit of a schema's time column; one without a zone is in UTC.
 
     Raises:
-        ConfigError: If the value is not of the time column's kind.
+        ConfigError: If the value is not of the time column's kind, or is beyond what that column can hold.
 
     Example:
         >>> schema = Schema("card", "at", "date")
         >>> instant(schema, "1970-01-03") / DAY
         2.0
     """
+    value = without_numpy(value)
+    limit = LATEST_FLOAT if schema.time_kind == "float" else LATEST
     try:
-        return _micros(value) if schema.clock else _number(schema, value)
-    except ValueError as error:
-        accepted = "an ISO time such as 2013-07-01 or 2013-07-01T12:00" if schema.clock else "a number"
+        time = _micros(value) if schema.clock else _number(schema, value, limit)
+    except (ValueError, OverflowError) as error:
+        accepted = f"a number from {-limit:.3g} to {limit:.3g}"
+        if schema.clock:
+            accepted = "an ISO time such as 2013-07-01 or 2013-07-01T12:00"
         raise ConfigError(
-            f"{value!r} cannot be compared with column {schema.time!r}, which holds {schema.time_kind} values; "
-            f"accepted: {accepted}"
+            f"{shown(value)} cannot be compared with column {shown(schema.time)}, which holds {schema.time_kind} "
+            f"values; accepted: {accepted}"
         ) from error
+    return time
+
+
+def without_numpy(value: Any) -> Any:
+    """Return a point in time as Python has it: numbers of numpy as numbers, its times as datetimes or dates.
+
+    Example:
+        >>> without_numpy(np.int64(3)), without_numpy(np.datetime64("2020-01-31T12:00", "ns"))
+        (3, datetime.datetime(2020, 1, 31, 12, 0))
+    """
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] == "ns":
+        value = value.astype("datetime64[us]")  # Python has no nanoseconds, and numpy would return a whole number
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def same_kind(name: str, times: Times, schema: Schema) -> Times:
@@ -126,8 +151,8 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
     raise DataError(
-        f"column {name!r} holds {times.kind} values, but column {schema.time!r} of the schema holds {schema.time_kind} "
-        "values; both must be of the same kind"
+        f"column {shown(name)} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
+        f"{schema.time_kind} values; both must be of the same kind"
     )
 
 
@@ -159,19 +184,19 @@ def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
 def _micros(value: Instant) -> int:
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
-    if not isinstance(value, date):
+    if not isinstance(value, date) or value != value:  # pandas' NaT is a date
         raise ValueError
     time = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     return elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
 
 
-def _number(schema: Schema, value: Instant) -> int | float:
-    if isinstance(value, bool | date):
+def _number(schema: Schema, value: Instant, limit: float) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     if isinstance(value, str):
         value = int(value) if value.strip().lstrip("+-").isdigit() else float(value)
-    if not math.isfinite(value):
+    if not -limit <= value <= limit:  # false for NaN too
         raise ValueError
     return float(value) if schema.time_kind == "float" else math.ceil(value)  # integers below 3.5 are those below 4
 
@@ -196,8 +221,10 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> p
     unreadable = (parsed.is_null() & text.is_not_null()).to_numpy()
     if unreadable.any():
         iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
-        accepted = f"the format {time_format!r}" if time_format else iso
-        raise DataError(f"column {name!r} has {count_and_first(unreadable, 'unreadable time')}; accepted: {accepted}")
+        accepted = f"the format {shown(time_format)}" if time_format else iso
+        raise DataError(
+            f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: {accepted}"
+        )
     if time_format is None and (text.str.len_bytes() == len("2013-01-31")).all():
         parsed = parsed.cast(pl.Date)
     return pa.chunked_array([parsed.to_arrow()])

@@ -1,0 +1,128 @@
+"""CSV files: their line of column names, the types of their columns, and their values."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from eventvec.errors import DataError, listed, looks_like_data
+
+GZIP = b"\x1f\x8b"
+PARQUET = b"PAR1"
+
+
+def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
+    """Return the narrowest type for all values of each column; digits after a leading zero stay text, as in 00501.
+
+    Args:
+        files: Files with the same columns in the same order.
+        text: Columns to read as text, whatever they hold.
+        key: The column that is read as whole numbers or as text, and as nothing else.
+
+    Raises:
+        DataError: If a file is not CSV, two columns have the same name, or the files have different columns.
+    """
+    types: dict[str, pl.DataType] = {}
+    for file in files:
+        file_types = _types(file)
+        if types and list(types) != list(file_types):
+            raise DataError(
+                f"{file.name} has other columns than {files[0].name}; all files need the same columns in the same order"
+            )
+        types = {name: _wider(types.get(name, kind), kind) for name, kind in file_types.items()}
+    if key in types and not types[key].is_integer():
+        text = [*text, key]
+    types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
+    integers = [name for name, kind in types.items() if kind.is_integer()]
+    if not integers:
+        return types
+    digits = pl.col(integers)
+    padded = digits.str.starts_with("0") & (digits.str.len_bytes() > 1)
+    huge = digits.is_not_null() & digits.cast(pl.Int64, strict=False).is_null()  # older versions of polars infer int64
+    texts = {name: pl.String() for name in types}
+    as_text = _collected(pl.scan_csv(list(files), schema=texts, glob=False).select((padded | huge).any()), files)
+    return {name: pl.String() if name in as_text and as_text[name].item() else kind for name, kind in types.items()}
+
+
+def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str]) -> pl.DataFrame:
+    """Return the named columns of files whose columns have the types of `csv_types`.
+
+    Raises:
+        DataError: If a file is not CSV.
+    """
+    return _collected(pl.scan_csv(list(files), schema=types, glob=False).select(names), files)
+
+
+def _types(file: Path) -> dict[str, pl.DataType]:
+    """Return the type of each column of a file."""
+    names = _header(file)
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated and (data := looks_like_data(names, f"the first line of {file}")):
+        raise DataError(data)
+    if repeated:
+        raise DataError(f"{file} has more than one column {listed(map(repr, repeated))}; rename all but one of each")
+    try:
+        types = dict(pl.scan_csv(file, infer_schema_length=None, glob=False).collect_schema())
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise _unreadable(file) from error
+    if any("\r" in name for name in types) and list(types) != names:
+        raise DataError(
+            f"{file} ends lines with a carriage return (CR) alone; accepted: lines that end in a line feed (LF), with "
+            "or without a carriage return before it"
+        )
+    return types
+
+
+def _header(file: Path) -> list[str]:
+    """Return the names in the first line of a file; polars would rename repeated ones.
+
+    Raises:
+        DataError: If the file is empty or not UTF-8 text, or does not begin with a line of CSV.
+    """
+    try:
+        with file.open("rb") as opened:
+            compressed = opened.read(len(GZIP)) == GZIP
+        with gzip.open(file) if compressed else file.open("rb") as plain:
+            if plain.read(len(PARQUET)) == PARQUET:
+                raise DataError(f"{file} is a Parquet file; give it a name that ends in .parquet")
+            plain.seek(0)
+            lines = io.TextIOWrapper(plain, "utf-8-sig", "surrogateescape", newline="")
+            names = next((names for names in csv.reader(lines) if names), [])
+        header = "".join(names).encode()  # raises an error for bytes that are not UTF-8
+    except PermissionError:
+        raise
+    except (OSError, EOFError, zlib.error, UnicodeEncodeError, csv.Error) as error:
+        raise _unreadable(file) from error
+    if b"\0" in header:
+        raise DataError(f"{file} is not text in UTF-8: its first line has NUL bytes, as UTF-16 and binary files have")
+    if not names:
+        raise _unreadable(file)
+    return names
+
+
+def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
+    """Return a type that holds the values of both."""
+    if one == other:
+        return one
+    return pl.Float64() if one.is_numeric() and other.is_numeric() else pl.String()
+
+
+def _collected(lazy: pl.LazyFrame, files: Sequence[Path]) -> pl.DataFrame:
+    """Return the collected frame of CSV files, or refuse the files."""
+    try:
+        return lazy.collect()
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise _unreadable(files[0]) from error
+
+
+def _unreadable(file: Path) -> DataError:
+    return DataError(
+        f"{file} cannot be read as CSV; accepted: UTF-8 text, one line of column names, "
+        "fields separated by commas, the same number of fields in every line"
+    )

@@ -1,0 +1,78 @@
+"""Paths of tables: a file, a folder or a glob as the files that it names, and whether a file changed meanwhile."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+
+from eventvec.errors import DataError, nearest, shown
+
+CSV = (".csv", ".csv.gz")
+
+
+def files_of(source: str) -> list[Path]:
+    """Return the files of a path: a file, those inside a folder, or those that match a glob.
+
+    Raises:
+        DataError: If there is no such file, a link leads nowhere, or CSV files are mixed with others.
+
+    Example:
+        >>> files_of("")
+        Traceback (most recent call last):
+        eventvec.errors.DataError: the path is empty; give a Parquet or CSV file, a folder or a glob
+    """
+    if not source:
+        raise DataError("the path is empty; give a Parquet or CSV file, a folder or a glob")
+    try:
+        path = Path(source).expanduser()
+        status = path.stat() if path.exists() else None
+    except (OSError, RuntimeError) as error:  # too long a name, or no such user
+        raise DataError(f"{shown(source)} cannot be opened: {getattr(error, 'strerror', error)}") from error
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        return _inside(path, source)
+    if status or path.is_symlink():
+        what = "is a pipe or a device" if status else "is a link to a file that does not exist"
+        raise DataError(f"{source} {what}; give a Parquet or CSV file, a folder or a glob")
+    matches = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if not Path(match).is_dir())
+    if not matches:
+        siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(f"{source} does not exist; {nearest(path.name, siblings)}")
+    if len({match.name.lower().endswith(CSV) for match in matches}) > 1:
+        raise DataError(f"{source} matches both CSV and other files; read one kind at a time")
+    return _existing(matches)
+
+
+def _inside(folder: Path, source: str) -> list[Path]:
+    """Return the Parquet files inside a folder, or the CSV files if it has none."""
+    inside = sorted(file for file in folder.rglob("*") if not file.is_dir() and not file.name.startswith((".", "_")))
+    for endings in ((".parquet",), CSV):
+        files = [file for file in inside if file.name.lower().endswith(endings)]
+        if files:
+            return _existing(files)
+    raise DataError(f"the folder {source} holds no file that ends in .parquet, .csv or .csv.gz")
+
+
+def _existing(files: list[Path]) -> list[Path]:
+    """Return files, none of which is a link to a missing file, a pipe or a device."""
+    for file in files:
+        if not file.is_file():
+            raise DataError(f"{file} is a link to a file that does not exist, a pipe or a device; remove it")
+    return files
+
+
+def stamp_of(file: Path) -> tuple[int, int, int]:
+    """Return numbers that change with the file: inode, size and time of the last change."""
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def refuse_changed(file: Path, stamp: tuple[int, int, int]) -> None:
+    """Refuse a file that was replaced, written to or deleted since its stamp was taken.
+
+    Raises:
+        DataError: If the file has another stamp, or is gone.
+    """
+    if not file.exists() or stamp_of(file) != stamp:
+        raise DataError(f"{file} changed while it was read; read it again")
