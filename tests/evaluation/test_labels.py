@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from eventvec.errors import DataError
-from eventvec.evaluation import join_labels, target
+from eventvec.evaluation import inputs, join_labels, target
+from eventvec.evaluation.folds import group_codes
 
 
 def slow_join(keys: list, table: list[tuple]) -> dict[int, object]:
@@ -131,3 +132,41 @@ def test_join_is_refused(keys, table, label, message):
         join_labels(keys, "id", pl.DataFrame(table), label)
     assert "77" not in str(caught.value)
     assert "88" not in str(caught.value)
+
+
+def test_labels_and_groups_that_end_in_nul_stay_different():
+    table = pl.DataFrame({"id": range(4), "y": ["a", "a\0", "a", "a\0"], "ward": ["b\0", "b", "b\0\0", "b"]})
+    joined = join_labels(pa.array(range(4)), "id", table, "y", group="ward")
+    labelled = target(joined.labels)
+    assert (labelled.classes, labelled.y.tolist()) == (("a", "a\0"), [0, 1, 0, 1])
+    assert target(["a", "a\0", "b"]).classes == ("a", "a\0", "b")
+    assert (
+        group_codes(joined.groups).tolist() == group_codes(inputs.column(table["ward"].to_list(), "groups", 4)).tolist()
+    )
+    assert group_codes(joined.groups).tolist() == [0, 1, 2, 1]
+
+
+def test_whole_numbers_beyond_64_signed_bits_are_labels():
+    assert target(np.array([2**64 - 1, 0, 1], np.uint64)).classes == (0, 1, 2**64 - 1)
+
+
+@pytest.mark.parametrize("labels", [[1, "a"], [[1], [2, 3]]])
+def test_labels_that_mix_types_are_refused(labels):
+    with pytest.raises(
+        DataError, match=r"label 'label' (mixes types; accepted: all text|must be an array with one row)"
+    ):
+        target(labels)
+
+
+def test_nested_groups_are_refused():
+    table = pl.DataFrame({"id": [1, 2], "y": [0, 1], "ward": [[1], [2]]})
+    joined = join_labels(pa.array([1, 2]), "id", table, "y", group="ward")
+    with pytest.raises(DataError, match="groups mix types or are nested; accepted: all text"):
+        group_codes(joined.groups)
+
+
+def test_a_long_or_hostile_name_is_shortened_and_escaped():
+    table = pl.DataFrame({"id": [1], "y\x1b[31m": [1], "z" * 500: [1]})
+    with pytest.raises(DataError) as caught:
+        join_labels(pa.array([1]), "id", table, "x")
+    assert str(caught.value) == (f"the label table has no column 'x'; accepted: id, y\\x1b[31m, {'z' * 40}…")

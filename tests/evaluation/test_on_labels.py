@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import eventvec as ev
@@ -234,11 +237,55 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
         ("likes", {"fold": 3}, ConfigError, "there is no option 'fold'; did you mean 'folds'"),
         ("likes", {"fractions": (2.0,)}, ConfigError, r"fractions must be in \(0, 1\], got 2"),
         ("home", {"task": "binary"}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
+        (None, {}, ConfigError, "label must be the name of a column, got None"),
+        (["likes"], {}, ConfigError, r"label must be the name of a column, got \['likes'\]"),
+        ("likes", {"seed": -1}, ConfigError, r"seed must be in \[0, 2\^31\), got -1"),
+        ("likes", {"until": 10**400}, ConfigError, "a whole number of 1,329 bits cannot be compared with column 'day'"),
     ],
 )
 def test_invalid_labels_and_options_are_refused(
-    label: str, options: dict[str, Any], error: type[Exception], message: str
+    label: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     data = read()
     with pytest.raises(error, match=message):
         ev.evaluate(untrained(data), data, LABELS, label, **options)
+
+
+def test_what_are_no_embeddings_is_refused_with_the_call_to_make() -> None:
+    for z in ("z.parquet", None, read()):
+        with pytest.raises(ConfigError, match=r"z must be Embeddings, got .*; take those of embed, or read them"):
+            ev.evaluate(z, None, LABELS, "likes")  # type: ignore[arg-type]
+
+
+def test_columns_of_the_label_table_that_are_not_named_are_not_converted() -> None:
+    z = untrained(read())
+    expected = ev.evaluate(z, None, LABELS, "likes", **MODELS).to_dict()
+    union = pa.UnionArray.from_sparse(pa.array([0] * N, pa.int8()), [pa.array(range(N))])
+    zone = pa.array(range(N), pa.timestamp("us", "Mars/Base"))
+    decimals = pa.array([Decimal(1)] * N, pa.decimal256(50, 2))
+    arrow = LABELS.to_arrow()
+    for column in (union, zone, decimals):
+        assert ev.evaluate(z, None, arrow.append_column("x", column), "likes", **MODELS).to_dict() == expected
+    pandas = pd.DataFrame(LABELS.to_dict(as_series=False)).assign(x=np.arange(N) * 1j)
+    assert ev.evaluate(z, None, pandas, "likes", **MODELS).to_dict() == expected
+
+
+def test_labels_and_keys_in_dictionaries_with_null_are_read_as_their_values() -> None:
+    z = untrained(read())
+    likes = [None if place % 9 == 0 else like for place, like in enumerate(LABELS["likes"].to_list())]
+    plain = ev.evaluate(z, None, pa.table({"card": range(N), "likes": likes}), "likes", **MODELS)
+    places = pa.array([(True, False, None).index(like) for like in likes], pa.int8())
+    encoded = pa.table({
+        "card": pa.DictionaryArray.from_arrays(pa.array(range(N)), pa.array(range(N))),
+        "likes": pa.DictionaryArray.from_arrays(places, pa.array([True, False, None])),
+    })  # fmt: skip
+    assert ev.evaluate(z, None, encoded, "likes", **MODELS).to_dict() == plain.to_dict()
+
+
+def test_a_label_table_without_a_line_of_names_shows_none_of_its_values(tmp_path: Path) -> None:
+    LABELS.select("card", "likes").write_csv(tmp_path / "labels.csv", include_header=False)
+    with pytest.raises(DataError) as caught:
+        ev.evaluate(untrained(read()), None, tmp_path / "labels.csv", "likes")
+    assert str(caught.value).startswith(
+        "the label table has no column 'card'; the first line of labels.csv looks like data, not like column names"
+    )

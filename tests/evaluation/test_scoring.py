@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy import stats
 from sklearn.metrics import roc_auc_score
@@ -176,6 +177,24 @@ def test_progress_ends_when_all_models_are_done():
         ({"models": ["xgboost"]}, ConfigError, "no model 'xgboost' for a binary label"),
         ({"groups": np.arange(3)}, DataError, r"groups must have one value per label, got shape \(3,\) for 120 labels"),
         ({"holdout": np.arange(120) % 2}, DataError, "holdout must be booleans, got int64"),
+        (
+            {"features": {"z": [[1], [2, 3]]}},
+            DataError,
+            "features 'z' must be an array with one row per label, got list",
+        ),
+        ({"features": {"z": None}}, DataError, "features 'z' must be an array with one row per label, got None"),
+        ({"features": [1]}, ConfigError, "features must be numbers by name, such as {'embedding': z}, got list"),
+        ({"labels": 5}, DataError, "label 'label' must be an array with one row per label, got 5"),
+        ({"labels": pl.Series([1] * 120, dtype=pl.Int128)}, DataError, "label 'label' must be an array .*, got Series"),
+        ({"labels": [0, 2**70] * 60}, DataError, "label 'label' mixes types"),
+        ({"groups": [1, "a"] * 60}, DataError, "groups mix types or are nested"),
+        ({"groups": [2**70, 1] * 60}, DataError, "groups mix types or are nested"),
+        ({"groups": "x"}, DataError, "groups must be an array with one row per label, got 'x'"),
+        ({"fractions": "x"}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 'x'"),
+        ({"fractions": 1.0}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 1.0"),
+        ({"fractions": ["a"]}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 'a' in it"),
+        ({"seed": -1}, ConfigError, r"seed must be in \[0, 2\^31\), got -1"),
+        ({"seed": 2**70}, ConfigError, r"seed must be in \[0, 2\^31\), got 1180591620717411303424"),
     ],
 )
 def test_invalid_features_and_options_are_refused(change, error, message):

@@ -24,17 +24,19 @@ def group_codes(groups: Any) -> Array:
     """Return `(n,)` a number for each group.
 
     Raises:
-        DataError: If an entity has no group.
+        DataError: If an entity has no group, or the groups are of several types or nested.
 
     Example:
         >>> group_codes(np.array(["b", "a", "b"])).tolist()
         [0, 1, 0]
     """
-    values = pa.array(np.asarray(groups), from_pandas=True)
+    try:
+        values = pa.array(np.asarray(groups), from_pandas=True).dictionary_encode()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise DataError("groups mix types or are nested; accepted: all text, all numbers, or all booleans") from error
     if values.null_count:
         raise DataError(f"{values.null_count:,} of {len(values):,} entities have no group; every entity needs one")
-    encoded = values.dictionary_encode()
-    return np.asarray(encoded.indices.to_numpy())
+    return np.asarray(values.indices.to_numpy())
 
 
 def cross_validation(target: Target, folds: int, groups: Array | None, seed: int) -> list[Split]:

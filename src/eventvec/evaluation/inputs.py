@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation.metrics import Array
 
 
@@ -15,20 +16,49 @@ def in_range(fractions: Sequence[float]) -> None:
     """Refuse shares of labels that are empty, outside (0, 1] or repeated.
 
     Raises:
-        ConfigError: If there is no fraction, one is outside (0, 1], or one is given twice.
+        ConfigError: If there is no fraction, one is no number or outside (0, 1], or one is given twice.
 
     Example:
         >>> in_range([1.0, 2.0])
         Traceback (most recent call last):
         eventvec.errors.ConfigError: fractions must be in (0, 1], got 2
     """
+    if isinstance(fractions, str) or not isinstance(fractions, Sequence | np.ndarray):
+        raise ConfigError(f"fractions must be a list of numbers in (0, 1], got {shown(fractions)}")
+    if wrong := [fraction for fraction in fractions if not isinstance(fraction, int | float | np.number)]:
+        raise ConfigError(f"fractions must be a list of numbers in (0, 1], got {shown(wrong[0])} in it")
     outside = [fraction for fraction in fractions if not 0 < fraction <= 1]
     if outside:
         raise ConfigError(f"fractions must be in (0, 1], got {outside[0]:g}")
-    if not fractions:
+    if not len(fractions):
         raise ConfigError("fractions must hold at least one number in (0, 1], got none")
     if len(set(fractions)) < len(fractions):
         raise ConfigError(f"fractions must be distinct, got {', '.join(f'{fraction:g}' for fraction in fractions)}")
+
+
+def array(values: Any, name: str) -> Array:
+    """Return values as an array with at least one dimension; text as objects, which keep NUL characters at its end.
+
+    Args:
+        values: The values, one for each row.
+        name: The name of the values, for messages.
+
+    Raises:
+        DataError: If the values are a single one, or rows of unequal lengths.
+
+    Example:
+        >>> array(["a", "b"], "groups").dtype, array([1, 2], "groups").dtype
+        (dtype('O'), dtype('int64'))
+    """
+    try:
+        converted = np.asarray(values)
+        if converted.dtype.kind in "US" and not isinstance(values, np.ndarray):
+            converted = np.asarray(values, object)
+    except (TypeError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise DataError(f"{name} must be an array with one row per label, got {type(values).__name__}") from error
+    if not converted.ndim:
+        raise DataError(f"{name} must be an array with one row per label, got {shown(values)}")
+    return converted
 
 
 def matrix(values: Any, name: str, n: int) -> Array:
@@ -46,17 +76,19 @@ def matrix(values: Any, name: str, n: int) -> Array:
         >>> matrix([[1.0], [2.0]], "embedding", 2).shape
         (2, 1)
     """
-    features = np.asarray(values)
+    features = array(values, f"features {shown(name)}")
     if features.ndim != 2 or features.shape[1] == 0 or features.dtype.kind not in "fiub":
         raise DataError(
-            f"features {name!r} must be numbers of shape (n, d), got {features.dtype} of shape {features.shape}"
+            f"features {shown(name)} must be numbers of shape (n, d), got {features.dtype} of shape {features.shape}"
         )
     if len(features) != n:
-        raise DataError(f"features {name!r} must have one row per label, got {len(features):,} rows for {n:,} labels")
+        raise DataError(
+            f"features {shown(name)} must have one row per label, got {len(features):,} rows for {n:,} labels"
+        )
     invalid = ~np.isfinite(features).all(1)
     if invalid.any():
         raise DataError(
-            f"features {name!r} have NaN or infinite numbers in {int(invalid.sum()):,} rows (first at row "
+            f"features {shown(name)} have NaN or infinite numbers in {int(invalid.sum()):,} rows (first at row "
             f"{int(invalid.argmax())}); every number must be finite"
         )
     return features
@@ -77,7 +109,7 @@ def column(values: Any, name: str, n: int) -> Array:
         >>> column(["a", "b"], "groups", 2).tolist()
         ['a', 'b']
     """
-    checked = np.asarray(values)
+    checked = array(values, name)
     if checked.shape != (n,):
         raise DataError(f"{name} must have one value per label, got shape {checked.shape} for {n:,} labels")
     if name == "holdout" and checked.dtype != bool:

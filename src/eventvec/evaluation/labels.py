@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from eventvec.errors import DataError, nearest
+from eventvec.errors import DataError, no_column, shown
 from eventvec.evaluation.metrics import Array
 from eventvec.tables import align
 
@@ -102,7 +102,7 @@ def join_labels(
     columns = {"label": label, "group": group, "time": time}
     named = {role: name for role, name in columns.items() if name is not None}
     if label == key:
-        raise DataError(f"the label {label!r} is the key; name the column to predict")
+        raise DataError(f"the label {shown(label)} is the key; name the column to predict")
     _check_columns(table, [key, *named.values()])
     keyless = table[key].is_null() & table[label].is_not_null()
     table = table.filter(~keyless)
@@ -113,7 +113,7 @@ def join_labels(
     matched = labelled.filter(pl.col("position") >= 0).drop("key")
     if matched.is_empty():
         raise DataError(
-            f"none of {len(labelled):,} labelled rows has a key (column {key!r}, {table[key].dtype}) among "
+            f"none of {len(labelled):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}) among "
             f"{len(keys):,} embeddings ({keys.type}); name the column that holds the embeddings' key"
         )
     distinct = matched.unique()
@@ -136,7 +136,7 @@ def join_labels(
 def _check_columns(table: pl.DataFrame, names: list[str]) -> None:
     for name in names:
         if name not in table.columns:
-            raise DataError(f"the label table has no column {name!r}; {nearest(name, table.columns)}")
+            raise DataError(no_column(name, table.columns, table="the label table"))
 
 
 def _check_complete(table: pl.DataFrame, names: list[str], label: str) -> None:
@@ -144,7 +144,7 @@ def _check_complete(table: pl.DataFrame, names: list[str], label: str) -> None:
         missing = table[name].is_null() & table[label].is_not_null()
         if missing.any():
             raise DataError(
-                f"label table: column {name!r} has {missing.sum():,} missing values beside a label (first at row "
+                f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "
                 f"{missing.arg_max()}); fill them or leave those rows out"
             )
 

@@ -9,6 +9,7 @@ from typing import Any
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
+from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.labels import join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.result import Evaluation
@@ -66,7 +67,8 @@ def evaluate(
     Raises:
         DataError: If a column is absent, no key matches, an embedding was made from later events, the data are not
             those that were embedded, or the labels cannot be used.
-        ConfigError: If an option is out of range, or `holdout` is true and the runs held no entities out.
+        ConfigError: If an argument has another type, an option is out of range, or `holdout` is true and the runs held
+            no entities out.
 
     Example:
         >>> import numpy as np
@@ -82,10 +84,19 @@ def evaluate(
         ['embedding', 'aggregates', 'both']
     """
     chosen = gather(options, LabelOptions, EvaluationOptions)
+    if not isinstance(z, Embeddings):
+        raise ConfigError(
+            f"z must be Embeddings, got {type(z).__name__}; take those of embed, or read them: "
+            "z = ev.read_embeddings(path)"
+        )
+    if not isinstance(label, str):
+        raise ConfigError(f"label must be the name of a column, got {shown(label)}")
+    key = chosen.key or z.schema.key_out
+    used = [name for name in dict.fromkeys((key, label, chosen.group, chosen.label_time)) if name is not None]
     joined = join_labels(
         z.keys,
         z.schema.key_out,
-        read_table(labels),
+        read_table(labels, used, "the label table"),
         label,
         table_key=chosen.key,
         group=chosen.group,

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
-from eventvec.evaluation.inputs import column, in_range, matrix
+from eventvec.evaluation.inputs import array, column, in_range, matrix
 from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
@@ -32,12 +32,12 @@ class EvaluationOptions:
         folds: The number of folds of the cross-validation, at least 2.
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
-        seed: The seed of the folds, the shares and the boosted trees.
+        seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
         models: The names of the models in `MODELS`; by default all that can do the task.
         num_threads: The number of threads of boosted trees; all cores by default.
 
     Raises:
-        ConfigError: If a fraction is outside (0, 1] or given twice.
+        ConfigError: If a fraction is outside (0, 1] or given twice, or the seed is out of range.
 
     Example:
         >>> EvaluationOptions(fractions=(1.0, 0.25)).folds
@@ -53,6 +53,8 @@ class EvaluationOptions:
 
     def __post_init__(self) -> None:
         in_range(self.fractions)
+        if not 0 <= self.seed < 2**31:
+            raise ConfigError(f"seed must be in [0, 2^31), got {shown(self.seed)}")
 
 
 @accepts(EvaluationOptions)
@@ -102,11 +104,15 @@ def score_features(
         ('binary', True, 0.85)
     """
     chosen = gather(options, EvaluationOptions)
+    if not isinstance(features, Mapping):
+        raise ConfigError(
+            f"features must be numbers by name, such as {{'embedding': z}}, got {type(features).__name__}"
+        )
     if "both" in features:
         raise ConfigError(
             "features may not be called 'both', the name of the embedding and the aggregates side by side; rename them"
         )
-    n = len(np.asarray(labels))
+    n = len(array(labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
     labelled = target(labels, chosen.task, label)
     notes = _missing_note(n, labelled)

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, DataError, nearest, shown
+from eventvec.evaluation.inputs import array
 from eventvec.evaluation.metrics import METRICS, Array, Task
 
 INTEGER_CLASSES = 20
@@ -71,11 +72,13 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.drop_null()
     if len(values) == 0:
-        raise DataError(f"label {name!r} has no value in {len(labels):,} rows; at least two distinct values are needed")
-    distinct = np.asarray(sorted(pc.unique(values).to_pylist()))
+        raise DataError(
+            f"label {shown(name)} has no value in {len(labels):,} rows; at least two distinct values are needed"
+        )
+    distinct = np.asarray(sorted(pc.unique(values).to_pylist()), values.type.to_pandas_dtype())
     if len(distinct) < 2:
         raise DataError(
-            f"label {name!r} has one value only, in {len(values):,} rows; at least two distinct values are needed"
+            f"label {shown(name)} has one value only, in {len(values):,} rows; at least two distinct values are needed"
         )
     chosen = task or _infer(distinct)
     _check_task(distinct, chosen, name)
@@ -89,9 +92,9 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
 def _arrow(labels: Any, name: str) -> Any:
     """Return labels as an Arrow array of booleans, numbers or text."""
     try:
-        values = pa.array(np.asarray(labels), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"label {name!r} mixes types; accepted: all text, all numbers, or all booleans") from error
+        values = pa.array(array(labels, f"label {shown(name)}"), from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise DataError(f"label {shown(name)} mixes types; accepted: all text, all numbers, or all booleans") from error
     if pa.types.is_decimal(values.type) or pa.types.is_float16(values.type):
         values = values.cast(pa.float64())
     types = pa.types
@@ -99,9 +102,9 @@ def _arrow(labels: Any, name: str) -> Any:
         types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null,
     )  # fmt: skip
     if not any(is_kind(values.type) for is_kind in accepted):
-        raise DataError(f"label {name!r} is of type {values.type}; accepted: numbers, text, booleans")
+        raise DataError(f"label {shown(name)} is of type {values.type}; accepted: numbers, text, booleans")
     if types.is_floating(values.type) and (infinite := int(pc.sum(pc.is_inf(values)).as_py() or 0)):
-        raise DataError(f"label {name!r} has {infinite:,} infinite values; labels must be finite or missing")
+        raise DataError(f"label {shown(name)} has {infinite:,} infinite values; labels must be finite or missing")
     return values
 
 
@@ -109,7 +112,7 @@ def _infer(distinct: Array) -> Task:
     """Return the task of distinct labels, see `target`."""
     if len(distinct) == 2:
         return "binary"
-    if distinct.dtype.kind == "U":
+    if distinct.dtype == object:
         return "multiclass"
     whole = bool((distinct == np.floor(distinct)).all())
     return "multiclass" if whole and len(distinct) <= INTEGER_CLASSES else "numeric"
@@ -117,12 +120,14 @@ def _infer(distinct: Array) -> Task:
 
 def _check_task(distinct: Array, task: Task, name: str) -> None:
     """Refuse distinct labels that do not fit a task."""
-    if task == "numeric" and distinct.dtype.kind == "U":
-        raise DataError(f"label {name!r} is text with {len(distinct):,} distinct values; a numeric task needs numbers")
+    if task == "numeric" and distinct.dtype == object:
+        raise DataError(
+            f"label {shown(name)} is text with {len(distinct):,} distinct values; a numeric task needs numbers"
+        )
     if task == "binary" and len(distinct) != 2:
-        raise DataError(f"label {name!r} has {len(distinct):,} distinct values; a binary task needs two")
+        raise DataError(f"label {shown(name)} has {len(distinct):,} distinct values; a binary task needs two")
     if task == "multiclass" and len(distinct) > MAX_CLASSES:
         raise DataError(
-            f"label {name!r} has {len(distinct):,} classes; at most {MAX_CLASSES} are accepted: group the classes, or "
-            "store numbers in a numeric column"
+            f"label {shown(name)} has {len(distinct):,} classes; at most {MAX_CLASSES} are accepted: group the "
+            "classes, or store numbers in a numeric column"
         )
