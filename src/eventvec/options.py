@@ -78,14 +78,19 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         if name not in known:
             raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
     hints = {name: hint for name, (hint, _) in fields(kind).items() if name in options}
-    return kind(**{name: _typed(name, options[name], hint) for name, hint in hints.items()})
+    return kind(**{name: checked(name, options[name], hint) for name, hint in hints.items()})
 
 
-def _typed(name: str, value: Any, hint: Any) -> Any:
+def checked(name: str, value: Any, hint: Any) -> Any:
     """Return the value of an option as a plain value.
 
     Raises:
-        ConfigError: If the option is a number, text or truth value, and the value is of another type.
+        ConfigError: If the option is a number, text or truth value, and the value is of another type, or a whole number
+            of more than 64 bits.
+
+    Example:
+        >>> checked("steps", np.int64(3), int)
+        3
     """
     union = get_origin(hint) in (Union, types.UnionType)
     value, kinds = _plain(value), get_args(hint) if union else (hint,)
@@ -95,7 +100,30 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     accepted = (*kinds, int) if float in kinds else kinds
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in kinds):
         raise ConfigError(f"{name} must be {' or '.join(words[kind] for kind in kinds)}, got {value!r}")
+    if isinstance(value, int) and value.bit_length() > 63:  # torch and TOML know no larger ones
+        raise ConfigError(f"{name} must be a number of at most 64 bits, got one of {value.bit_length()} bits")
     return value
+
+
+def check_seed(name: str, value: Any, bits: int = 62) -> None:
+    """Refuse a seed that is not a whole number of at most some bits.
+
+    Args:
+        name: The name of the option.
+        value: The seed.
+        bits: The number of bits; scikit-learn takes 32.
+
+    Raises:
+        ConfigError: If the seed is of another type or out of range.
+
+    Example:
+        >>> check_seed("seed", -1)
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: seed must be in [0, 2^62), got -1
+    """
+    value = checked(name, value, int)
+    if not 0 <= value < 2**bits:
+        raise ConfigError(f"{name} must be in [0, 2^{bits}), got {value}")
 
 
 def _plain(value: Any) -> Any:

@@ -130,6 +130,22 @@ def test_events_that_are_all_alike_are_not_checked(table: pl.DataFrame) -> None:
     assert "all events are alike" in diagnosis.verdicts[2].found
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"seed": -1}, r"^seed must be in \[0, 2\^62\), got -1$"),
+        ({"seed": 2**70}, "^seed must be a number of at most 64 bits, got one of 71 bits$"),
+        ({"seed": 0.5}, "^seed must be a whole number, got 0.5$"),
+        ({"entities": 2**70}, "^entities must be a number of at most 64 bits, got one of 71 bits$"),
+        ({"entities": 0}, "^entities must be at least 1, got 0$"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(table: pl.DataFrame, option: dict[str, Any], message: str) -> None:
+    data = read(table)
+    with pytest.raises(ev.ConfigError, match=message):
+        ev.diagnose(data, **option)
+
+
 def test_one_event_per_entity_is_refused(table: pl.DataFrame) -> None:
     with pytest.raises(ev.DataError, match="at least one entity must have two events, but none of 150 has"):
         ev.diagnose(read(table.group_by("shopper").first()))

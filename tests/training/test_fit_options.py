@@ -39,6 +39,7 @@ from eventvec.training import FitOptions
         ),
         ({"seed": 2**62}, f"seed must be in [0, 2^62), got {2**62}"),
         ({"seed": -1}, "seed must be in [0, 2^62), got -1"),
+        ({"seed": 10**5000}, "seed must be a number of at most 64 bits, got one of 16610 bits"),
         ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
         ({"epochs": 0, "lr": 0.0}, "epochs must be at least 1, got 0; lr must be above 0 and finite, got 0.0"),
     ],

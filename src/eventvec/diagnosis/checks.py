@@ -15,6 +15,7 @@ from eventvec.diagnosis.slicing import SliceLengths, slice_lengths, theorem1
 from eventvec.diagnosis.verdicts import Diagnosis, Verdict
 from eventvec.diagnosis.window_order import Field, Irreversibility, irreversibility
 from eventvec.errors import DataError
+from eventvec.options import check_seed, checked
 from eventvec.views.draws import at_least
 from eventvec.views.sizes import slice_bounds
 
@@ -49,7 +50,7 @@ def diagnose(
         progress: Function called with the number of checks done, the number of all checks and the next one's name.
 
     Raises:
-        ConfigError: If `entities` is below 1, or the data are not a `Dataset`.
+        ConfigError: If `entities` is below 1, the seed is not in [0, 2^62), or the data are not a `Dataset`.
         DataError: If no entity has two events.
 
     Example:
@@ -62,7 +63,8 @@ def diagnose(
         ocp, ocp_biased, pcl           False
     """
     check_dataset(data)
-    at_least("entities", entities, 1)
+    at_least("entities", checked("entities", entities, int), 1)
+    check_seed("seed", seed)
     x = data.sequences
     if x.longest < 2:
         raise DataError(

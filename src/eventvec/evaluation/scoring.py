@@ -16,7 +16,7 @@ from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
-from eventvec.options import accepts, gather
+from eventvec.options import accepts, check_seed, gather
 
 COMPARED = (("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding"))
 """The pairs of feature sets that are compared: the scores of the first minus those of the second."""
@@ -37,7 +37,7 @@ class EvaluationOptions:
         num_threads: The number of threads of boosted trees; all cores by default.
 
     Raises:
-        ConfigError: If a fraction is outside (0, 1] or given twice, or the seed is out of range.
+        ConfigError: If a fraction is outside (0, 1] or given twice, or the seed is not in [0, 2^31).
 
     Example:
         >>> EvaluationOptions(fractions=(1.0, 0.25)).folds
@@ -53,8 +53,7 @@ class EvaluationOptions:
 
     def __post_init__(self) -> None:
         in_range(self.fractions)
-        if not 0 <= self.seed < 2**31:
-            raise ConfigError(f"seed must be in [0, 2^31), got {shown(self.seed)}")
+        check_seed("seed", self.seed, 31)
 
 
 @accepts(EvaluationOptions)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import as_table, gather
+from eventvec.options import as_table, check_seed, gather
 from eventvec.schema import Ties
 from eventvec.tables.fields import Fitting
 from eventvec.tables.sources import Tabular, name_of
@@ -116,7 +116,7 @@ class HoldOut:
         holdout_seed: The seed of that choice.
 
     Raises:
-        ConfigError: If the share is out of range.
+        ConfigError: If the share or the seed is out of range.
 
     Example:
         >>> HoldOut(0.25, 3).holdout_seed
@@ -127,6 +127,7 @@ class HoldOut:
     holdout_seed: int = 0
 
     def __post_init__(self) -> None:
+        check_seed("holdout_seed", self.holdout_seed)
         if self.holdout is not None and not 0 < self.holdout < 1:
             raise ConfigError(f"holdout must be above 0 and below 1, got {self.holdout}")
 

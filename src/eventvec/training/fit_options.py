@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from eventvec.errors import ConfigError, nearest
+from eventvec.options import check_seed
 from eventvec.precision import Precision
 from eventvec.training.optimizer import Schedule
 
@@ -62,6 +63,7 @@ class FitOptions:
     checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
 
     def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
         wrong = []
         least = {"epochs": 1, "batch_size": 2, "patience": 1, "step_epochs": 1, "freeze": 0, "checkpoint_every": 1}
         for name, low in least.items():
@@ -73,8 +75,6 @@ class FitOptions:
                 wrong.append(f"{name} must be above 0 and finite, got {value}")
         if not 0 < self.step_factor <= 1:
             wrong.append(f"step_factor must be above 0 and at most 1, got {self.step_factor}")
-        if not 0 <= self.seed < 2**62:
-            wrong.append(f"seed must be in [0, 2^62), got {self.seed}")
         if not 0 <= self.validation <= 0.5:
             wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
         for name, accepted in (("schedule", get_args(Schedule)), ("precision", get_args(Precision))):
