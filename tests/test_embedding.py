@@ -98,11 +98,14 @@ def test_normalised_embeddings_have_length_1_and_the_same_direction(
     np.testing.assert_allclose(unit.values * lengths, plain.values, atol=1e-6)
 
 
-def test_a_device_that_is_absent_is_refused() -> None:
+@pytest.mark.parametrize("name", ["abacus", "", "cpu:-1", "cuda:99", "hpu", "meta", "mkldnn", "privateuseone", "xla"])
+def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
+    with pytest.raises(ev.ConfigError, match=rf"device '{name}' cannot be used here; see: eventvec doctor"):
+        choose_device(name)
+
+
+def test_a_device_has_one_of_several_names() -> None:
     assert choose_device("cpu") == choose_device(torch.device("cpu")) == torch.device("cpu")
-    for name in ("abacus", "cuda:99"):
-        with pytest.raises(ev.ConfigError, match=rf"device '{name}' cannot be used here; see: eventvec doctor"):
-            choose_device(name)
 
 
 def test_vectors_that_are_not_finite_are_refused(data: ev.Dataset, encoder: ev.encoders.Recurrent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -137,6 +138,9 @@ def choose_device(name: torch.device | str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
+        with warnings.catch_warnings(action="ignore"):
+            one = torch.ones((), device=name)
+            one.item()  # fails on devices that torch knows but that hold no numbers, such as meta
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:
         raise ConfigError(f"device {str(name)!r} cannot be used here; see: eventvec doctor") from error
+    return one.device

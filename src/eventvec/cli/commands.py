@@ -103,6 +103,7 @@ def fit(
         "encoder": {"name": encoder, "from": from_},
         "fit": training_options,
     }
+    place = terminal.device(device)
     tables_ = config.read_config(config_, set_ or ()) if config_ else config.change({}, set_ or ())
     for name, table in changes.items():
         if present := {option: value for option, value in table.items() if value is not None}:
@@ -126,7 +127,7 @@ def fit(
             text = f"epoch {record['epoch']} · loss {record['loss']:.4g} · {record['events_per_second']:,} events/s"
             tick(record["share"] or 0, 1, text)
 
-        run = training.fit(tables_, data, out=out_, resume=resume, device=device, progress=progress)
+        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
     last = run.history[-1]
     summary = {
@@ -187,8 +188,9 @@ def update(
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
     tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
+    place = terminal.device(device)
     trained = checkpoint.load(run)
-    trained.encoder.to(terminal.device(device))
+    trained.encoder.to(place)
     with terminal.bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
@@ -336,9 +338,10 @@ def _score(
         options: The options of `Run.read`.
     """
     tables.check_output(output, [run, events, options.get("cutoffs")], overwrite=overwrite)
+    place = terminal.device(device)
     trained = checkpoint.load(run)
     with terminal.bar("reading"):
         data = trained.read(events, **options)
     terminal.notes(data.notes)
-    trained.method.to(terminal.device(device))
+    trained.method.to(place)
     return trained, data
