@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +20,7 @@ from eventvec.config import (
     build_method,
     change,
     check,
+    check_tables,
     complete,
     describe,
     read_config,
@@ -76,6 +78,7 @@ def test_a_file_is_read_and_changed(tmp_path):
         ("[1, 2]", [1, 2]),
         ("", ""),
         ("a=b", "a=b"),
+        ("8\nother = 3", "8\nother = 3"),
         ("/tmp/x.parquet", "/tmp/x.parquet"),
     ],
 )
@@ -100,6 +103,30 @@ def test_a_change_of_another_form_is_refused(wrong):
     )
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (f"method.v={'[' * 500}{']' * 500}", "--set method.v: tables and lists are nested in more than 32 levels"),
+        (f"fit.epochs={'9' * 5000}", "--set fit.epochs: a whole number has more than 64 bits"),
+        (f"fit.epochs=0x{'f' * 5000}", "--set: fit.epochs is a whole number of more than 64 bits"),
+        (f"method{'.a' * 3000}=1", "--set: method has tables or lists that are nested in more than 32 levels"),
+    ],
+)
+def test_a_change_to_a_value_that_is_too_deep_or_too_large_is_refused(wrong, message):
+    with pytest.raises(ConfigError) as raised:
+        change({}, [wrong])
+    assert str(raised.value) == message
+
+
+def test_tables_of_python_are_as_limited_as_those_of_a_file():
+    nested: dict = {}
+    nested["fit"] = {"again": nested}
+    with pytest.raises(ConfigError, match=r"^fit has tables or lists that are nested in more than 32 levels$"):
+        check_tables(nested)
+    with pytest.raises(ConfigError, match=r"^fit.seed is a whole number of more than 64 bits$"):
+        check_tables({"fit": {"seed": -(10**5000)}})
+
+
 def test_a_change_below_a_plain_value_is_refused():
     with pytest.raises(
         ConfigError, match=r"--set 'method.margin.x=3' sets an option of margin, but margin is 0.5, not"
@@ -114,6 +141,16 @@ def test_a_change_below_a_plain_value_is_refused():
         ("fit = 3", r"run.toml: fit must be a table of options, headed \[fit\], got 3"),
         ("[fit\n", "run.toml is not a TOML file: Expected"),
         ("[fit]\n[fit]\n", "run.toml is not a TOML file: Cannot declare"),
+        (f"[method]\nv = {'[' * 500}{']' * 500}", "run.toml is not a TOML file: .*nested in more than 32 levels"),
+        (f"[method]\nv = {'[' * 99_999}", "run.toml is not a TOML file: .*nested in more than 32 levels"),
+        (
+            f"[method{'.a' * 3000}]\nb = 1",
+            "run.toml: method has tables or lists that are nested in more than 32 levels",
+        ),
+        (f"[method{'.a' * 40}]\nb = 1", "method has tables or lists that are nested in more than 32 levels"),
+        (f"[fit]\nepochs = {'9' * 5000}", "run.toml is not a TOML file: a whole number has more than 64 bits"),
+        ("[fit]\nepochs = 9223372036854775808", "run.toml: fit.epochs is a whole number of more than 64 bits"),
+        (f"[fit]\nepochs = 0x{'f' * 5000}", "run.toml: fit.epochs is a whole number of more than 64 bits"),
     ],
 )
 def test_a_file_without_a_configuration_is_refused(tmp_path, text, message):
@@ -124,8 +161,13 @@ def test_a_file_without_a_configuration_is_refused(tmp_path, text, message):
 def test_a_file_that_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"cannot read the configuration .*none.toml: No such file"):
         read_config(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match=r"cannot read the configuration .*: Is a directory"):
-        read_config(tmp_path)
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path, tmp_path / "pipe.toml", "/dev/null"):
+        with pytest.raises(ConfigError, match=r"is a folder, a pipe or a device; name a TOML file"):
+            read_config(path)
+    for name in ("n" * 300, "a\0b"):
+        with pytest.raises(ConfigError, match=name[0]):
+            read_config(tmp_path / name)
     (tmp_path / "a.parquet").write_bytes(b"PAR1\xff\xfe")
     with pytest.raises(ConfigError, match=r"a.parquet is not a TOML file"):
         read_config(tmp_path / "a.parquet")

@@ -11,11 +11,13 @@ import inspect
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
+from eventvec import toml
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import Images, Numbers, PointEncoder
@@ -64,10 +66,12 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
         {'method': {'name': 'coles', 'margin': 0.3}}
     """
     try:
-        config = tomllib.loads(Path(path).read_text())
+        if not S_ISREG(Path(path).stat().st_mode):
+            raise ConfigError(f"{path} is a folder, a pipe or a device; name a TOML file")
+        config = toml.parse(Path(path).read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
     return change(check_tables(config, f"{path}: "), changes)
 
@@ -80,15 +84,19 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
         prefix: The start of the message, such as the path of the file.
 
     Raises:
-        ConfigError: If an entry has another name or is no table.
+        ConfigError: If an entry has another name or is no table, or a value is too deep or too large for TOML.
 
     Example:
         >>> check_tables({"fit": {"epochs": 3}})
         {'fit': {'epochs': 3}}
     """
+    try:
+        toml.check_values(config)
+    except ValueError as error:
+        raise ConfigError(f"{prefix}{error}") from error
     for name, table in config.items():
         if name not in TABLES:
-            raise ConfigError(f"{prefix}[{name}] is not a table of a configuration; {nearest(name, TABLES)}")
+            raise ConfigError(f"{prefix}[{name}] is not a table of a configuration; {nearest(str(name), TABLES)}")
         if not isinstance(table, Mapping):
             raise ConfigError(f"{prefix}{name} must be a table of options, headed [{name}], got {table!r}")
     return {name: dict(table) for name, table in config.items()}
@@ -115,8 +123,8 @@ def change(config: Table, changes: Iterable[str]) -> Table:
             target = target.setdefault(name, {})
             if not isinstance(target, dict):
                 raise ConfigError(f"--set {text!r} sets an option of {name}, but {name} is {target!r}, not a table")
-        target[option] = _value(value.strip())
-    return config
+        target[option] = _value(place, value.strip())
+    return check_tables(config, "--set: ")
 
 
 def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **fixed: Any) -> Any:
@@ -394,12 +402,15 @@ def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
     return {**table, **filled}
 
 
-def _value(text: str) -> Any:
+def _value(place: str, text: str) -> Any:
     """Return the value of TOML text; a word without quotes is a string."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        value, *others = toml.parse(f"v = {text}").values()
     except tomllib.TOMLDecodeError:
         return text
+    except ValueError as error:
+        raise ConfigError(f"--set {place}: {error}") from error
+    return text if others else value
 
 
 def _table(part: Any, without: set[str]) -> Table:
