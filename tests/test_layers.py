@@ -24,7 +24,7 @@ ORDER = (
     ("encoders",),
     ("lineage", "methods"),
     ("config", "tables"),
-    ("embedding", "model_card"),
+    ("embedding", "model_card", "outline"),
     ("checkpoint",),
     ("prediction", "training"),
     ("updating", "evaluation"),

@@ -163,8 +163,11 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
         raise ConfigError(f"{where}: {name} needs {', '.join(missing)}")
     try:
         return names[name](**values, **{name: value for name, value in fixed.items() if name in accepted})
-    except (ConfigError, TypeError) as error:
+    except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
+    except TypeError as error:  # torch says so of sizes of more than 64 bits, in several lines
+        reason = "a size is too large" if "verflow" in str(error) else str(error).partition("\n")[0]
+        raise ConfigError(f"{where}: {reason}") from error
 
 
 def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, Any], where: str) -> Table:

@@ -294,6 +294,8 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         ((*FIT, "--out", "x", "--time-budget", "soon"), 2, "120s"),
         ((*FIT, "--out", "x", "--cutoff-column", "t"), 2, "cutoff_column is given without cutoffs"),
         ((*FIT, "--out", "x", "--cutoffs", "{l}"), 2, "cutoffs is given without cutoff_column; give both"),
+        ((*FIT, "--out", "x", "--set", "encoder.dim=1000000000"), 2, "choose smaller sizes, such as encoder.dim"),
+        ((*FIT, "--out", "x", "--set", "encoder.layers=1000000"), 2, "layers must be at most 1000, got 1000000"),
         ((*FIT, "--out", "x", "--labels", "{l}"), 2, "No such option"),
         ((*FIT, "--out", "x", "--holdout", "1"), 2, "holdout must be above 0 and below 1"),
         ((*FIT, "--out", "x", "--set", "data.hold_out=0.2"), 2, "did you mean 'holdout'"),

@@ -35,13 +35,27 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except (EventvecError, OSError) as error:
-            err.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+            _say_wrong(f"{type(error).__name__}: {error}")
             raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
+        except (MemoryError, RuntimeError) as error:
+            if not _out_of_memory(error):
+                raise
+            _say_wrong("this needs more memory than this machine has; choose smaller batches, views or encoders")
+            raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             err.print("interrupted; no file is half-written, and a run can continue with --resume")
             raise typer.Exit(1) from error
 
     return run
+
+
+def _say_wrong(sentence: str) -> None:
+    err.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Return whether an error says that memory is exhausted; on a CPU, torch raises a plain RuntimeError."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def default(function: Callable[..., Any], name: str) -> Any:

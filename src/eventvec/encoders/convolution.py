@@ -32,7 +32,7 @@ class TemporalConvolution(nn.Module):
         kernel: Number of events that a convolution reads, an odd number.
 
     Raises:
-        ConfigError: If a number is below 1 or the kernel is even.
+        ConfigError: If a number is below 1, the kernel is even, or the receptive field is above 2^62 events.
 
     Example:
         >>> import torch
@@ -56,6 +56,8 @@ class TemporalConvolution(nn.Module):
                 "dim, layers, width and kernel must be at least 1 and kernel must be odd, "
                 f"got dim {dim}, layers {layers}, width {width}, kernel {kernel}"
             )
+        if layers > 60 or (kernel - 1) << layers >= 1 << 62:  # torch counts the padding in 64 bits
+            raise ConfigError(f"the receptive field must be below 2^62 events, got layers {layers}, kernel {kernel}")
         self.events, self.dim, self.layers, self.width, self.kernel = events, dim, layers, width, kernel
         self.inputs = nn.Linear(events.dim, width)
         self.blocks = nn.ModuleList(_Block(width, kernel, 2**i) for i in range(layers))

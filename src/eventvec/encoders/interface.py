@@ -8,7 +8,11 @@ from typing import Any, Protocol, Self, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
+
+DEEPEST = 1000
+"""The largest number of layers of an encoder."""
 
 
 @runtime_checkable
@@ -72,6 +76,21 @@ class EventEncoding(Protocol):
 
     def __call__(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, one vector per event, in row order."""
+
+
+def check_depth(layers: int) -> None:
+    """Refuse a number of layers that no network has; each takes time to build, however small it is.
+
+    Raises:
+        ConfigError: If there are more than `DEEPEST` layers.
+
+    Example:
+        >>> check_depth(1_000_000)
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: layers must be at most 1000, got 1000000
+    """
+    if layers > DEEPEST:
+        raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
 
 
 def readable_rows(encoder: Encoder | EventEncoding, x: Sequences) -> Tensor:

@@ -99,6 +99,8 @@ class LanguageEncoder(nn.Module):
         self.tick = unit * 1e6 if schema.clock else unit
         self.model, tokenizer = pretrained(folder)
         self.dim = int(self.model.config.hidden_size)
+        if lora > self.dim:
+            raise ConfigError(f"lora must be at most {self.dim}, the size of this backbone's states, got {lora}")
         positions = int(self.model.config.max_position_embeddings)
         if longest is not None and not 2 <= longest <= positions:
             raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
@@ -53,6 +53,7 @@ class Recurrent(nn.Module):
         super().__init__()
         if dim < 1 or layers < 1:
             raise ConfigError(f"dim and layers must be at least 1, got dim {dim}, layers {layers}")
+        check_depth(layers)
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
         if cell not in kinds:
             raise ConfigError(f"cell {cell!r} is not known; {nearest(cell, kinds)}")

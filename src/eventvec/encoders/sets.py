@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -62,6 +62,7 @@ class SetEncoder(nn.Module):
                 "dim and heads must be at least 1, layers at least 0, and dim a multiple of heads if there are layers, "
                 f"got dim {dim}, layers {layers}, heads {heads}"
             )
+        check_depth(layers)
         if pair not in ("mlp", "gated"):
             raise ConfigError(f"pair {pair!r} is not known; accepted: mlp, gated")
         self.events, self.dim, self.layers, self.heads, self.pair = events, dim, layers, heads, pair

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -61,6 +61,7 @@ class Transformer(nn.Module):
                 "dim, layers, heads and longest must be at least 1, dim a multiple of twice heads, dropout in [0, 1), "
                 f"got dim {dim}, layers {layers}, heads {heads}, longest {longest}, dropout {dropout}"
             )
+        check_depth(layers)
         self.events, self.dim, self.layers, self.heads = events, dim, layers, heads
         self.dropout, self.longest = dropout, longest
         self.inputs = nn.Linear(events.dim, dim)
@@ -137,6 +138,7 @@ class PaperTransformer(nn.Module):
                 "dim, layers, heads, width and longest must be at least 1, dim a multiple of heads, dropout in [0, 1), "
                 f"got dim {dim}, layers {layers}, heads {heads}, width {width}, longest {longest}, dropout {dropout}"
             )
+        check_depth(layers)
         self.events, self.dim, self.layers, self.heads = events, dim, layers, heads
         self.width, self.dropout, self.longest = width, dropout, longest
         self.inputs = nn.Linear(events.dim, dim)  # the public code's convolution of kernel size 1

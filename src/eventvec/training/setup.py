@@ -14,6 +14,7 @@ from eventvec.config import Table, build_method, check, complete, suggest
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.lineage import attach_lineage
 from eventvec.methods.declarations import Method
+from eventvec.outline import outline
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
@@ -84,7 +85,8 @@ def build(config: Table, schema: Schema, seed: int, parent: Run | None = None) -
         parent: The run whose encoder's weights the method starts from.
 
     Raises:
-        ConfigError: If a name or an option of the configuration is not accepted.
+        ConfigError: If a name or an option of the configuration is not accepted, or training needs more memory than
+            this machine has.
         DataError: If the data were read by another schema than the parent run's.
         CheckpointError: If the parent's encoder has another shape.
 
@@ -93,6 +95,7 @@ def build(config: Table, schema: Schema, seed: int, parent: Run | None = None) -
         >>> build(tables, Schema("id", "t", "integer"), seed=0).encoder.dim
         8
     """
+    outline(config, schema)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not those of GPUs, which are not restored here
         method = build_method(config, schema)
