@@ -25,7 +25,7 @@ ORDER = (
     ("lineage", "methods"),
     ("config", "tables"),
     ("embedding", "model_card", "outline"),
-    ("checkpoint",),
+    ("checkpoint", "run_files"),
     ("prediction", "training"),
     ("updating", "evaluation"),
     ("reporting",),

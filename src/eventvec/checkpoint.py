@@ -8,8 +8,8 @@ have mode 0600 and are written whole or not at all.
 from __future__ import annotations
 
 import json
+import os
 import platform
-import tomllib
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,11 @@ from typing import Any
 
 import tomli_w
 import torch
-from pydantic import BaseModel, ValidationError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from eventvec.config import Table, build_method
+from eventvec.config import Table
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed
 from eventvec.encoders.interface import Encoder
@@ -35,31 +34,20 @@ from eventvec.methods.declarations import Method, static_columns
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
+from eventvec.run_files import FORMAT, build, read_schema
+from eventvec.run_files import read_config as read_config  # `training` resumes by these three
+from eventvec.run_files import read_info as read_info
+from eventvec.run_files import read_tensors as read_tensors
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read
-from eventvec.tables.read_options import Cuts, TableFormat, today
+from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
-
-FORMAT = 1
-"""The version of the run folder; newer ones are refused."""
 
 FIRST_FILES = ("config.toml", "schema.json", ".lock", ".*.draft")
 """The files of a folder that is not yet a run: a run that was killed at that point may be started again."""
 
 Record = dict[str, float | int | None]
 """The course of training after a step or an epoch, see `Run.history`."""
-
-
-class _Info(BaseModel, extra="allow"):
-    """The required content of a `run.json`, which may have more."""
-
-    format: int
-    id: str
-    seed: int
-    fingerprint: str
-    labels: list[str]
-    holdouts: list[dict[str, Any]]
-    finished: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +277,7 @@ def load(path: Path | str) -> Run:
     Raises:
         CheckpointError: If the folder holds no finished run, a file is damaged, a newer eventvec wrote it, or something
             that the run needs is absent, such as the backbone of a language model, or an extra.
+        ConfigError: If it is not a path.
 
     Example:
         >>> import tempfile
@@ -302,61 +291,22 @@ def load(path: Path | str) -> Run:
         >>> run.encoder.dim, run.info["entities"]
         (32, 2)
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"load takes the path of a run folder, got {type(path).__name__}")
     path = Path(path)
     info = read_info(path)
     if not info["finished"]:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
+    config, schema = read_config(path), read_schema(path)
+    tensors, _ = read_tensors(path / "model.safetensors")
+    method = build(path, config, schema, tensors)
     try:
-        config = read_config(path)
-        schema = Schema.from_json((path / "schema.json").read_text())
-        method = _build(path, config, schema)
-        tensors, _ = read_tensors(path / "model.safetensors")
         method.load_state_dict(tensors)
-        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-            raise ValueError("model.safetensors holds weights that are not finite")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+    except (ValueError, LookupError, TypeError, RuntimeError) as error:  # what a tokenizer or a backbone refuses
+        raise CheckpointError(f"{path} is damaged: {str(error).partition(chr(10))[0]}") from error
     run = Run(method.eval(), schema, config, info, path)
     attach_lineage(run.encoder, run.lineage)
     return run
-
-
-def read_info(path: Path) -> dict[str, Any]:
-    """Return a run's `run.json`.
-
-    Raises:
-        CheckpointError: If the folder has no `run.json`, it is damaged, or a newer eventvec wrote it.
-    """
-    try:
-        info: dict[str, Any] = _Info.model_validate_json((path / "run.json").read_bytes()).model_dump()
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path} is not a run folder: it has no run.json") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise CheckpointError(f"{path}/run.json is damaged: {where}: {first['msg']}") from error
-    except OSError as error:
-        raise CheckpointError(f"{path}/run.json cannot be read: {error.strerror}") from error
-    if info["format"] > FORMAT:
-        raise CheckpointError(
-            f"{path} has format {info['format']}; this eventvec reads up to {FORMAT}: upgrade eventvec"
-        )
-    return info
-
-
-def read_config(path: Path) -> Table:
-    """Return the tables of a run's `config.toml`.
-
-    Raises:
-        CheckpointError: If it is absent or damaged.
-    """
-    try:
-        tables = tomllib.loads((path / "config.toml").read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}/config.toml is damaged or absent: {error}") from error
-    if not all(isinstance(table, dict) for table in tables.values()):
-        raise CheckpointError(f"{path}/config.toml is damaged: it must consist of tables of options, headed [name]")
-    return {**tables, "data": today(tables["data"])} if "data" in tables else tables
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -367,19 +317,6 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             save_file(copies, draft, metadata=dict(metadata))
         except SafetensorError as error:  # a full disk, among others
             raise OSError(str(error)) from error
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the named tensors and the texts of a safetensors file.
-
-    Raises:
-        CheckpointError: If the file is absent or damaged.
-    """
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} is damaged or absent: {error}") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -402,15 +339,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             numbers[name] = "not installed"
     return numbers
-
-
-def _build(path: Path, config: Table, schema: Schema) -> Method:
-    """Return the method of a run.
-
-    Raises:
-        CheckpointError: If its configuration names something that is absent.
-    """
-    try:
-        return build_method(config, schema)
-    except ConfigError as error:
-        raise CheckpointError(f"{path} needs what its config.toml names: {error}") from error

@@ -6,9 +6,11 @@ event encoder scales numbers with the means and standard deviations from here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import polars as pl
 import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
@@ -214,15 +216,50 @@ class Schema:
         return TypeAdapter(Schema).dump_json(self, indent=1).decode()
 
     @staticmethod
-    def from_json(text: str) -> Schema:
+    def from_json(text: str | bytes, source: str = "schema.json") -> Schema:
         """Return the schema that `to_json` wrote.
+
+        Args:
+            text: The JSON.
+            source: Where it is from, for messages.
 
         Raises:
             CheckpointError: If the text is not such a schema.
         """
         try:
-            return TypeAdapter(Schema).validate_json(text)
+            schema = TypeAdapter(Schema).validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the file"
-            raise CheckpointError(f"schema.json is damaged: {where}: {first['msg']}") from error
+            raise CheckpointError(f"{source} is damaged: {where}: {first['msg']}") from error
+        if reason := _inconsistency(schema):
+            raise CheckpointError(f"{source} is damaged: {reason}")
+        return schema
+
+
+def _inconsistency(schema: Schema) -> str | None:
+    """Return why no data have a schema; None if data may have it."""
+    columns: tuple[Categorical | Numeric, ...] = (*schema.categorical, *schema.numeric)
+    try:
+        pl.Series([0]).cast(pl.Datetime(time_zone=schema.time_zone))
+    except pl.exceptions.ComputeError:
+        return f"there is no time zone {schema.time_zone!r}"
+    if schema.gap.name != "gap":
+        return f"gap is called {schema.gap.name!r}, not gap"
+    events = [*{*RESERVED, schema.key, schema.time}, *(column.name for column in columns)]
+    static = [schema.key, *(column.name for column in schema.static)]
+    for names in (events, static):
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            return f"the column name {twice!r} is there twice, or has another meaning"
+    for field in (*schema.categorical, *schema.numeric, schema.gap, *schema.static):
+        if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):
+            return f"column {field.name!r} has a value twice"
+        if isinstance(field, Numeric | Vector):
+            means, stds = (numbers if isinstance(numbers, tuple) else (numbers,) for numbers in (field.mean, field.std))
+            if (
+                len(means) != len(stds)
+                or not all(map(math.isfinite, means))
+                or not all(0 < std < math.inf for std in stds)
+            ):
+                return f"column {field.name!r} must have finite means, and as many standard deviations above 0"
+    return None

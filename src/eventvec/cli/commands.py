@@ -129,7 +129,7 @@ def fit(
 
         run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
-    last = run.history[-1]
+    last = run.history[-1] if run.history else {"loss": None, "validation": None}  # the time was up already
     summary = {
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
         "stopped": run.stopped, "loss": last["loss"], "validation": last["validation"],

@@ -66,6 +66,19 @@ def pretrained(folder: Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
+def stored_tokenizer(text: str) -> Any:
+    """Return the tokenizer that a run folder holds as JSON.
+
+    Raises:
+        ValueError: If the text is not a tokenizer.
+    """
+    kind = need("tokenizers", "text").Tokenizer
+    try:
+        return kind.from_str(text)
+    except Exception as error:  # tokenizers raises no narrower one
+        raise ValueError("the tokenizer in model.safetensors cannot be read") from error
+
+
 @contextmanager
 def _quietly(logging: Any) -> Iterator[None]:
     """Suppress the progress bar and the report of unused heads inside the block."""

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained
+from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained, stored_tokenizer
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -168,7 +168,7 @@ class LanguageEncoder(nn.Module):
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
                 "original files"
             )
-        self._tokenize(need("tokenizers", "text").Tokenizer.from_str(saved["tokenizer"]))
+        self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
         """Store the tokens of the vocabulary's texts, concatenated."""

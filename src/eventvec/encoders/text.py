@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained
-from eventvec.errors import ConfigError, DataError, nearest, need
+from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained, stored_tokenizer
+from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
@@ -119,7 +119,7 @@ class TextEncoder(nn.Module):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the tokenizer from the result of `get_extra_state`."""
-        self.tokenizer = need("tokenizers", "text").Tokenizer.from_str(bytes(state.cpu().numpy()).decode())
+        self.tokenizer = stored_tokenizer(bytes(state.cpu().numpy()).decode())
 
 
 def blocks(tokens: Sequences) -> Iterator[Tensor]:

@@ -29,7 +29,7 @@ from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
-from eventvec.training.setup import build, parent_run, settings, typed
+from eventvec.training.setup import build, options_of, parent_run, settings, typed
 from eventvec.training.validation import generator, split, validate, validation_batches
 
 Progress = Callable[[Record], None]
@@ -381,7 +381,7 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
     if trained is not None and trained.run == info["id"]:  # its lineage is this run, and not the one that it began from
         began_from = {name: value for name, value in before.get("encoder", {}).items() if name == "from"}
         config["encoder"] = {**{k: v for k, v in config["encoder"].items() if k != "from"}, **began_from}
-    same_fit = gather(before.get("fit", {}), FitOptions) == options
+    same_fit = options_of(path, before) == options
     before, now = (
         {**complete(tables), "data": {}, "fit": {}} for tables in (before, config)
     )  # the fingerprint is equal

@@ -14,6 +14,7 @@ from eventvec.config import Table, build_method, check, complete, suggest
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.lineage import attach_lineage
 from eventvec.methods.declarations import Method
+from eventvec.options import gather
 from eventvec.outline import outline
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -56,6 +57,26 @@ def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None)
     if parent is not None:
         tables["encoder"] = _parent_encoder(parent, tables.get("encoder", {}))
     return complete(suggest(x, tables))
+
+
+def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
+    """Return the options of training of a run.
+
+    Args:
+        path: The run folder, for messages.
+        config: Its configuration.
+
+    Raises:
+        CheckpointError: If an option is unknown or out of range.
+
+    Example:
+        >>> options_of(Path("run"), {"fit": {"epochs": 3}}).epochs
+        3
+    """
+    try:
+        return gather(config.get("fit", {}), FitOptions)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}/config.toml is damaged: fit: {error}") from error
 
 
 def parent_run(config: Mapping[str, Any]) -> Run | None:

@@ -1,0 +1,192 @@
+"""The files of a run folder as they are read: each is checked, and what does not fit is refused in one sentence.
+
+Nothing is allocated for sizes that only a configuration claims: they are compared with the weights first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from eventvec import toml
+from eventvec.config import Table, build_method, check_tables
+from eventvec.errors import CheckpointError, ConfigError
+from eventvec.methods.declarations import Method
+from eventvec.outline import outline
+from eventvec.schema import Schema
+from eventvec.tables.read_options import today
+
+FORMAT = 1
+"""The version of the run folder; newer ones are refused."""
+
+
+class _Holdout(BaseModel, extra="allow"):
+    """The required content of an entry of `holdouts`."""
+
+    run: str
+    fraction: float | None = Field(ge=0, lt=1)
+    seed: int
+    fingerprint: str
+
+
+class _Format(BaseModel):
+    """The version of a run folder, on which the rest of a `run.json` depends."""
+
+    format: int
+
+
+class _Info(BaseModel, extra="allow"):
+    """The required content of a `run.json`, which may have more."""
+
+    format: PositiveInt
+    id: str = Field(min_length=1)
+    seed: int
+    fingerprint: str
+    entities: NonNegativeInt
+    versions: dict[str, str]
+    labels: list[str]
+    holdouts: list[_Holdout]
+    finished: bool
+    events: NonNegativeInt = 0
+    parent: str = Field("", alias="from")
+
+
+class _Epoch(BaseModel, extra="allow"):
+    """The required content of an entry of `history`."""
+
+    epoch: NonNegativeInt
+    step: NonNegativeInt
+    loss: float
+    validation: float | None
+
+
+class _Finished(_Info):
+    """The required content of the `run.json` of a run that has finished."""
+
+    history: list[_Epoch]
+    steps: NonNegativeInt
+    seconds: FiniteFloat
+    stopped: str
+    usable: NonNegativeInt
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    """Return a run's `run.json`.
+
+    Raises:
+        CheckpointError: If the folder has no `run.json`, it is damaged, or a newer eventvec wrote it.
+    """
+    text = _contents(path / "run.json", f"{path} is not a run folder: it has no run.json")
+    try:
+        format_ = _Format.model_validate_json(text).format
+        if format_ > FORMAT:
+            raise CheckpointError(f"{path} has format {format_}; this eventvec reads up to {FORMAT}: upgrade eventvec")
+        info = _Info.model_validate_json(text)
+        return (_Finished.model_validate_json(text) if info.finished else info).model_dump(
+            by_alias=True, exclude_unset=True
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise CheckpointError(f"{path}/run.json is damaged: {where}: {first['msg']}") from error
+
+
+def read_config(path: Path) -> Table:
+    """Return the tables of a run's `config.toml`.
+
+    Raises:
+        CheckpointError: If it is absent or damaged.
+    """
+    text = _contents(path / "config.toml")
+    try:
+        tables = check_tables(toml.parse(text.decode()))
+        return {**tables, "data": today(tables["data"])} if "data" in tables else tables
+    except (ValueError, ConfigError) as error:
+        raise CheckpointError(f"{path}/config.toml is damaged: {error}") from error
+
+
+def read_schema(path: Path) -> Schema:
+    """Return the schema of a run.
+
+    Raises:
+        CheckpointError: If its `schema.json` is absent or damaged.
+    """
+    return Schema.from_json(_contents(path / "schema.json"), f"{path}/schema.json")
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the named tensors and the texts of a safetensors file.
+
+    Raises:
+        CheckpointError: If the file is absent or damaged.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} is damaged or absent: {error}") from error
+
+
+def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tensor]) -> Method:
+    """Return the method of a run, after its shapes were compared with those of the weights.
+
+    Raises:
+        CheckpointError: If its configuration names something that is absent, or does not fit the weights.
+    """
+    try:
+        if (shapes := outline(config, schema, copies=1)) is not None:
+            _check_weights(path, tensors, shapes)
+            return build_method(config, schema)
+        method = build_method(config, schema)
+    except ConfigError as error:
+        raise CheckpointError(f"{path} needs what its config.toml names: {error}") from error
+    _check_weights(path, tensors, method.state_dict())
+    return method
+
+
+def _contents(path: Path, absent: str = "") -> bytes:
+    """Return the bytes of a file of a run.
+
+    Args:
+        path: The file.
+        absent: The message if there is no such file.
+
+    Raises:
+        CheckpointError: If it is absent, cannot be read, or is no regular file; a pipe would never end.
+    """
+    try:
+        if S_ISREG(path.stat().st_mode):
+            return path.read_bytes()
+    except FileNotFoundError as error:
+        raise CheckpointError(absent or f"{path} is absent, so the run is damaged") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
+
+
+def _check_weights(path: Path, tensors: Mapping[str, Tensor], shapes: Mapping[str, Tensor]) -> None:
+    """Raise an error if weights have other names, shapes or types than those of the method, or are not finite."""
+    damaged = f"{path} is damaged: model.safetensors"
+    for name in sorted(shapes.keys() ^ tensors.keys()):
+        raise CheckpointError(f"{damaged} {'lacks' if name in shapes else 'has an unknown'} tensor {name!r}")
+    for name, tensor in tensors.items():
+        expected = shapes[name]
+        varies = name.endswith("_extra_state")  # the text of a tokenizer
+        if tensor.dtype != expected.dtype or (tensor.shape != expected.shape and not varies):
+            raise CheckpointError(
+                f"{damaged} has {name!r} as {_kind(tensor)}, but config.toml and schema.json ask for {_kind(expected)}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise CheckpointError(f"{damaged} holds weights that are not finite, in {name!r}")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
