@@ -56,6 +56,25 @@ def test_a_draft_that_its_writer_replaced_has_mode_0600(tmp_path):
     assert mode(path) == "0o600"
 
 
+@pytest.mark.parametrize(
+    "error", [lambda draft: OSError(28, "No space left", draft), lambda draft: OSError(f"No space left for {draft}")]
+)
+def test_an_error_of_the_machine_names_the_file_and_not_its_draft(tmp_path, error):
+    path = tmp_path / "a.txt"
+    with pytest.raises(OSError, match=r"No space left") as raised, whole(path) as draft:
+        raise error(str(draft))
+    assert raised.value.filename == str(path)
+    assert "draft" not in str(raised.value)
+
+
+def test_an_absent_folder_is_named_by_its_file_and_not_by_a_draft(tmp_path):
+    path = tmp_path / "absent" / "a.txt"
+    with pytest.raises(FileNotFoundError) as raised, whole(path):
+        raise AssertionError("the draft cannot be made")
+    assert raised.value.filename == str(path)
+    assert "draft" not in str(raised.value)
+
+
 @pytest.mark.parametrize("before", [None, "old"])
 def test_an_error_leaves_the_old_file(tmp_path, before):
     path = tmp_path / "a.txt"

@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 import eventvec as ev
 from eventvec.cli import app
 from eventvec.errors import ConfigError
-from eventvec.tables.outputs import check_output
+from eventvec.tables.outputs import check_output, check_place
 
+LONG = "n" * 250
+"""A name that a file may have, but not its draft, whose name is longer."""
 EVENTS = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
 
 
@@ -54,6 +56,21 @@ def contents(folder: Path) -> dict[str, bytes]:
         (("embed", "run", "e.parquet", "-o", "pipe"), "is a link, a pipe or a device"),
         (("embed", "run", "e.parquet", "-o", "/dev/null"), "is a link, a pipe or a device"),
         (("embed", "run", "e.parquet", "-o", "drops"), "is a folder"),
+        (
+            ("embed", "absent", "absent", "-o", LONG),
+            f"{LONG} cannot be written: File name too long; name another place",
+        ),
+        (("embed", "absent", "absent", "-o", f"new/{LONG}/z.parquet"), "cannot be written: File name too long"),
+        (("embed", "absent", "absent", "-o", "a\0b"), "cannot be written: embedded null byte"),
+        (("predict", "absent", "absent", "-o", "/proc/z.parquet"), "/proc/z.parquet cannot be written: "),
+        (("predict", "absent", "absent", "-o", "e.parquet/z.parquet"), "lies below a file"),
+        (("update", "absent", "absent", "--state", "t.db", "-o", LONG), "cannot be written: File name too long"),
+        (("update", "absent", "absent", "--state", LONG, "-o", "z.parquet"), "cannot be written: File name too long"),
+        (("diagnose", "absent", "--key", "id", "--time", "t", "-o", LONG), "cannot be written: File name too long"),
+        (("diagnose", "absent", "--key", "id", "--time", "t", "-o", "/proc/new/x.html"), "cannot be written: "),
+        (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", LONG), "File name too long"),
+        (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", "/proc/run"), "cannot be written: "),
+        (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", "e.parquet/run"), "lies below a file"),
         (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "e.parquet"), "is an input"),
         (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "run/x.html"), "lies in the run folder"),
         (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "diary.txt"), "was not written by eventvec"),
@@ -90,6 +107,14 @@ def test_write_refuses_a_file_of_others_too(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "e.parquet").equals(EVENTS)
     ev.write(tmp_path / "e.parquet", z, overwrite=True)
     ev.write(tmp_path / "e.parquet", z)
+
+
+def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for place in ("z.parquet", "run", "new/folder/z.parquet"):
+        check_place(tmp_path / place)
+    check_place("/")
+    assert [path.name for path in tmp_path.rglob("*")] == ["run"]
 
 
 def test_objects_in_memory_are_no_places(tmp_path: Path) -> None:

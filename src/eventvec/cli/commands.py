@@ -112,6 +112,8 @@ def fit(
         raise ConfigError("name the events to learn from: --events FILE --key COLUMN --time COLUMN, or a CONFIG.toml")
     if out_ is None and not dry_run:
         raise ConfigError("name the run folder to write: --out FOLDER")
+    if out_ is not None and not dry_run:
+        tables.check_place(out_)
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
     with terminal.bar("reading"):
@@ -188,6 +190,7 @@ def update(
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
     tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
+    tables.check_place(state)
     place = terminal.device(device)
     trained = checkpoint.load(run)
     trained.encoder.to(place)

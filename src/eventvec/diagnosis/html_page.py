@@ -56,7 +56,7 @@ def page(diagnosis: Diagnosis, title: str = "Which methods suit these events") -
 
 
 def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
-    """Write the page to a file, which appears whole or not at all and has mode 0600.
+    """Write the page to a file, which appears whole or not at all and has mode 0600, with missing folders above it.
 
     Args:
         diagnosis: The result of `diagnose`.
@@ -75,6 +75,7 @@ def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
         ['diagnose.html']
     """
     text = page(diagnosis)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
         draft.write_text(text, "utf-8")
 

@@ -19,7 +19,7 @@ from eventvec.tables.cutoffs import until
 from eventvec.tables.embeddings import Embeddings, read_embeddings, write
 from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
-from eventvec.tables.outputs import check_output
+from eventvec.tables.outputs import check_output, check_place
 from eventvec.tables.reading import read
 from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
@@ -32,6 +32,7 @@ __all__ = [
     "attach",
     "attach_known",
     "check_output",
+    "check_place",
     "describe",
     "holdout_mask",
     "read",

@@ -1,9 +1,10 @@
-"""Files to write: none replaces what is read, a run, a store, or a file that eventvec did not write."""
+"""Places to write: each can be written, and none replaces an input, a run, a store, or a file of others."""
 
 from __future__ import annotations
 
 import glob
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
         overwrite: Whether an existing file that eventvec did not write may be replaced.
 
     Raises:
-        ConfigError: If the path is a folder, a link, a pipe or a device; if it is an input, lies in the folder of one,
-            or lies in a run folder; or if it is a file that eventvec did not write, without `overwrite`.
+        ConfigError: If the path is a folder, a link, a pipe or a device; if no file can be made there; if it is an
+            input, lies in the folder of one, or lies in a run folder; or if it is a file that eventvec did not write,
+            without `overwrite`.
 
     Example:
         >>> import tempfile
@@ -40,10 +42,11 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
         eventvec.errors.ConfigError: ...mine.txt exists and was not written by eventvec; name another file, or ...
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # of a path that cannot exist, pathlib raises an error here
         raise ConfigError(f"{path} is a folder; name a file to write")
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
         raise ConfigError(f"{path} is a link, a pipe or a device; name a regular file to write")
+    check_place(path)
     place = path.resolve()
     for each in inputs:
         if not isinstance(each, str | os.PathLike):
@@ -61,6 +64,35 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
             "(--overwrite)"
         )
+
+
+def check_place(path: Path | str) -> None:
+    """Refuse a path at which no file or folder can be made, also after the missing folders above it.
+
+    A draft is made and deleted in the lowest folder that exists, because permissions do not tell everything.
+
+    Raises:
+        ConfigError: If the path lies below a file, a name in it is too long, or its folder may not be written to.
+
+    Example:
+        >>> check_place("x" * 300)
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: ...: File name too long; name another place to write
+    """
+    place = Path(os.path.abspath(path))
+    folder = next((each for each in (place, *place.parents) if os.path.exists(each)), place)
+    if folder == place and not os.path.isdir(place):
+        folder = place.parent
+    if not os.path.isdir(folder):
+        raise ConfigError(f"{path} lies below a file; name a file in a folder")
+    longest = max(place.relative_to(folder).parts, key=lambda part: len(os.fsencode(part)), default="")
+    try:
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{longest}.", suffix=".draft")
+        os.close(handle)
+        os.unlink(draft)
+    except (OSError, ValueError) as error:  # a null character is a ValueError
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path} cannot be written: {reason}; name another place to write") from error
 
 
 def _ours(path: Path) -> bool:
