@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors",),
-    ("files", "options", "sequences", "toml"),
+    ("files", "interrupts", "options", "sequences", "toml"),
     ("schema", "texts"),
     ("dataset", "precision"),
     ("views",),

@@ -6,6 +6,11 @@ worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec
 line.
 """
 
+# ruff: noqa: E402 (what handles Ctrl-C stands before the imports that take long)
+from eventvec import interrupts
+
+interrupts.end_quietly()
+
 from eventvec import datasets, encoders, losses, methods, views
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method

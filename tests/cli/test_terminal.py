@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import typer
 
-from eventvec.cli import terminal
+from eventvec.cli import main, terminal
 
 
 @pytest.mark.parametrize(
@@ -39,3 +44,39 @@ def test_other_errors_of_torch_are_not_hidden() -> None:
 
     with pytest.raises(RuntimeError, match="a bug"):
         command()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    @terminal.report_errors
+    def command() -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):  # click ends the command then, without a word
+        command()
+    ended = subprocess.run(
+        [sys.executable, "-c", "from eventvec.cli import main; main()", "doctor", "--json"],
+        stdout=closed_pipe(),
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def closed_pipe() -> int:
+    """Return the end to write to of a pipe that nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+def test_a_stream_that_lacks_characters_gets_others_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
+    monkeypatch.setattr(sys, "stderr", None)  # as where the stream was closed before the start
+    monkeypatch.setattr(sys, "argv", ["eventvec", "fit", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    terminal.out.print("AUROC · 0.5 ± é")
+    sys.stdout.flush()
+    assert b"AUROC ? 0.5 ? ?" in written.getvalue()

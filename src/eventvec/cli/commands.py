@@ -13,7 +13,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import checkpoint, config, diagnosis, evaluation, prediction, tables, training, updating
+from eventvec import checkpoint, config, diagnosis, evaluation, interrupts, prediction, tables, training, updating
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
 from eventvec.cli.parameters import Device, Events, Json, takes
@@ -296,6 +296,8 @@ def doctor(json_: Json = False) -> None:
 
 def main() -> None:
     """Run the command line."""
+    interrupts.raise_again()
+    terminal.replace_unknown_characters()
     app()
 
 

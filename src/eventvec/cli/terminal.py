@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
@@ -34,6 +36,8 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except BrokenPipeError:
+            raise  # the reader of the output has seen enough: click ends the command without a word
         except (EventvecError, OSError) as error:
             _say_wrong(f"{type(error).__name__}: {error}")
             raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
@@ -56,6 +60,13 @@ def _say_wrong(sentence: str) -> None:
 def _out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory is exhausted; on a CPU, torch raises a plain RuntimeError."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def replace_unknown_characters() -> None:
+    """Let the standard streams replace characters that their encoding lacks, instead of raising an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it is None where the stream was closed before the start
+            stream.reconfigure(errors="replace")
 
 
 def default(function: Callable[..., Any], name: str) -> Any:
