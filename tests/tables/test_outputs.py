@@ -115,6 +115,8 @@ def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
     check_place("/")
     with pytest.raises(ConfigError, match="cannot be written: embedded null byte; name another place to write"):
         check_output(tmp_path / "a\0b")
+    with pytest.raises(ConfigError, match="cannot be written: 'utf-8' codec can't encode"):
+        check_output(tmp_path / "\udcc3\udca9.parquet")  # two bytes that are not ASCII, where the locale is
     assert [path.name for path in tmp_path.rglob("*")] == ["run"]
 
 

@@ -16,7 +16,7 @@ import typer
 from eventvec import checkpoint, config, diagnosis, evaluation, interrupts, prediction, tables, training, updating
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
-from eventvec.cli.parameters import Device, Events, Json, takes
+from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
 from eventvec.dataset import Dataset
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest
@@ -76,10 +76,12 @@ def demo(
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change an option: method.margin=0.3")] = None,
-    events: Annotated[str | None, typer.Option(help="Events: Parquet file, folder, glob, or CSV.")] = None,
+    events: Annotated[str | None, typer.Option(callback=not_empty, help=FILES)] = None,
     method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ENCODERS)}.")] = None,
-    from_: Annotated[str | None, typer.Option("--from", help="Run whose trained encoder is trained further.")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", callback=not_empty, help="Run whose trained encoder is trained further.")
+    ] = None,
     out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop.")] = False,
@@ -169,7 +171,7 @@ def embed(
 def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
-    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", help="Parquet file, folder, glob, CSV.")] = None,
+    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=not_empty, help=FILES)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
@@ -230,9 +232,13 @@ def predict(
 @takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed")))
 def evaluate(
     embeddings: Annotated[Path, typer.Argument(metavar="Z.parquet", help="Embeddings that `embed` wrote.")],
-    labels: Annotated[str, typer.Argument(metavar="LABELS", help="Table with the key and the label.")],
+    labels: Annotated[
+        str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
+    ],
     label: Annotated[str, typer.Option(help="Column to predict.")],
-    events: Annotated[str | None, typer.Option(help="Events that were embedded, for aggregates.")] = None,
+    events: Annotated[
+        str | None, typer.Option(callback=not_empty, help="Events that were embedded, for aggregates.")
+    ] = None,
     time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
     json_: Json = False,
     **options: Any,

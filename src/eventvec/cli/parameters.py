@@ -12,11 +12,28 @@ import typer
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, fields
 
+FILES = "Events: Parquet file, folder, glob, or CSV."
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def not_empty(text: str | None) -> str | None:
+    """Return the text of an option; refuse an empty one, such as a variable of the shell that is not set.
+
+    Raises:
+        typer.BadParameter: If the text is empty.
+
+    Example:
+        >>> not_empty("events.parquet")
+        'events.parquet'
+    """
+    if text is not None and not text.strip():
+        raise typer.BadParameter("it is empty; give a value, or leave it out")
+    return text
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
-Events = Annotated[str, typer.Argument(metavar="EVENTS", help="Events: Parquet file, folder, glob, or CSV.")]
+Events = Annotated[str, typer.Argument(metavar="EVENTS", callback=not_empty, help=FILES)]
 
 
 def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:
@@ -144,6 +161,8 @@ def _value(name: str, hint: Any, text: Any) -> Any:
     if text is None or text is False:
         return None
     option, first = f"--{name.replace('_', '-')}", _members(hint)[0]
+    if isinstance(text, str) and not text.strip() and get_origin(first) is not Sequence:  # no columns are a list
+        raise ConfigError(f"{option} is empty; give a value, or leave it out")
     if name == "time_budget":
         return seconds(option, text)
     if get_origin(first) is Sequence:

@@ -87,10 +87,11 @@ def check_place(path: Path | str) -> None:
         raise ConfigError(f"{path} lies below a file; name a file in a folder")
     longest = max(place.relative_to(folder).parts, key=lambda part: len(os.fsencode(part)), default="")
     try:
+        str(place).encode()  # Arrow writes to no other names
         handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{longest}.", suffix=".draft")
         os.close(handle)
         os.unlink(draft)
-    except (OSError, ValueError) as error:  # a null character is a ValueError
+    except (OSError, ValueError) as error:  # a null character or half a letter is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path} cannot be written: {reason}; name another place to write") from error
 
