@@ -1,0 +1,303 @@
+"""Batches: a history that is given to `update` in parts, some of them twice, leads to the embedding of the whole.
+
+A plain model keeps the events that each entity's state has read, as lists of rows, and the vectors are compared with
+those of these events read at once.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import draws
+import polars as pl
+import workplace
+from draws import chance
+from outcomes import (
+    ACCEPTED,
+    Broken,
+    Refused,
+    attempt,
+    check_files,
+    check_finite,
+    check_message,
+    require,
+    snapshot,
+    texts,
+)
+
+import eventvec as ev
+
+Row = dict[str, Any]
+FORMS = ("arrow", "polars", "pandas", "reader", "parquet", "parts", "csv", "dictionaries", "data set")
+
+
+@dataclass
+class Model:
+    """What a store has seen.
+
+    Args:
+        given: The events of each entity in the order in which they were given, late ones too.
+        seen: The events of each entity in the order in which its state has read them.
+        applied: The result of each batch that was applied without a name, by its content.
+        named: The content and the result of each batch that has a name.
+    """
+
+    given: dict[str, list[Row]] = field(default_factory=dict)
+    seen: dict[str, list[Row]] = field(default_factory=dict)
+    applied: dict[str, ev.Updated] = field(default_factory=dict)
+    named: dict[str, tuple[str, ev.Updated]] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+
+
+def play(rng: Random, folder: Path) -> str:
+    """Play one case in an empty folder and return its outcome."""
+    kind = rng.choice(("timestamp", "timestamp", "integer", "float"))
+    run = workplace.run(kind, 0, rng.choice(("gru", "gru", "lstm")))
+    history, integer_keys = _history(rng, kind), chance(rng, 0.5)
+    for row in history:
+        row["id"] = 770_012_345 + row["id"] * 7919 if integer_keys else workplace.KEYS[row["id"]]
+    batches = _batches(rng, history)
+    model, state = Model(), folder / "state.db"
+    outcome = ACCEPTED
+    plan = list(enumerate(batches))
+    if chance(rng, 0.3):
+        rng.shuffle(plan)  # some batches come late
+    for place in sorted(rng.choices(range(len(plan) + 1), k=rng.choice((0, 1, 3))), reverse=True):
+        plan.insert(place, rng.choice(plan[:place] or plan[:1]))  # some are given again
+    modes = rng.choice((("refuse",), ("drop",), ("recompute",), ("refuse", "drop", "recompute")))
+    for step, (number, rows) in enumerate(plan):
+        if chance(rng, 0.05) and model.seen:
+            _forget(rng, run, state, model)
+        if chance(rng, 0.07):
+            _refuses_a_wrong_batch(rng, run, rows, state)
+            outcome = "refused"
+        name = f"batch {number}" if chance(rng, 0.15) else None
+        _give(rng, run, kind, rows, state, model, rng.choice(modes), name, folder / f"step-{step}")
+    return outcome
+
+
+def _history(rng: Random, kind: str) -> list[Row]:
+    """Return events in order of time, with ties, unknown values and missing ones."""
+    n, entities = rng.randint(1, 40), rng.choice((1, 2, 5, 20))
+    span = rng.choice((3, n, 10 * n))  # a short span has many ties
+    offsets = sorted(rng.randint(0, span) for _ in range(n))
+    start = {"timestamp": 1_704_067_200, "integer": rng.choice((0, -5, 2**53 + 1)), "float": rng.choice((0.5, 1.7e9))}[
+        kind
+    ]
+    return [
+        {
+            "id": rng.randrange(entities), "t": start + offset * (60 if kind == "timestamp" else 1), "code": rng.choice(("a", "b", "c", "other", None)),
+            "amount": rng.choice((None, rng.gauss(0, 20), 0.0, -0.0, 1e30, -1e-30)),
+        }
+        for offset in offsets
+    ]  # fmt: skip
+
+
+def _batches(rng: Random, history: list[Row]) -> list[list[Row]]:
+    """Return consecutive parts of a history; ties may lie in one part or in two."""
+    cuts = sorted({rng.randint(1, len(history)) for _ in range(rng.choice((0, 1, 3, 6)))} | {len(history)})
+    return [history[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
+
+
+def _table(rows: list[Row], kind: str, text_keys: bool = False) -> pl.DataFrame:
+    """Return rows as a table with the columns of the run."""
+    frame = pl.DataFrame(rows, schema={"id": pl.Object, "t": pl.Object, "code": pl.String, "amount": pl.Float64})
+    integer = not text_keys and all(isinstance(row["id"], int) for row in rows)
+    ids = pl.Series(
+        "id", [row["id"] if integer else str(row["id"]) for row in rows], pl.Int64 if integer else pl.String
+    )
+    times = pl.Series("t", [row["t"] for row in rows], pl.Float64 if kind == "float" else pl.Int64)
+    times = (times * 10**6).cast(pl.Datetime("us")) if kind == "timestamp" else times
+    return frame.with_columns(ids, times)
+
+
+def _in_some_order(rng: Random, rows: list[Row], ties_stay: bool) -> list[Row]:
+    """Return rows in random order; those of one entity and time keep theirs, if `ties_stay`."""
+    order = rng.sample(range(len(rows)), len(rows))
+    if ties_stay:
+        groups: dict[Any, list[int]] = {}
+        for place in sorted(order):
+            groups.setdefault((rows[place]["id"], rows[place]["t"]), []).append(place)
+        order = [groups[rows[place]["id"], rows[place]["t"]].pop(0) for place in order]
+    return [rows[place] for place in order]
+
+
+def _event(row: Row) -> tuple[Any, ...]:
+    """Return an event as the model of the run reads it: unknown values are all the same, numbers are float32."""
+    amount = pl.Series([row["amount"]], dtype=pl.Float32)[0]
+    known = workplace.run().schema.categorical[0].values
+    code = row["code"] if row["code"] in (*known, None) else "unknown"
+    return str(row["id"]), row["t"], code, None if amount is None else amount + 0.0
+
+
+def _content(rows: list[Row]) -> str:
+    return repr(sorted(map(repr, (_event(row) for row in rows))))
+
+
+def _give(
+    rng: Random, run: ev.Run, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None, folder: Path
+) -> None:  # fmt: skip
+    """Give a batch to the store, and check the result and the store against the model."""
+    content = _content(rows)
+    before = _applied_before(model, content, name)
+    shuffled = _in_some_order(rng, rows, ties_stay=before is None)
+    events = _form(rng, run, _table(shuffled, kind, text_keys=chance(rng, 0.3)), folder)
+    keys = [row["id"] for row in rows]
+    options: dict[str, Any] = {"late": late, "batch_id": name}
+    is_late = [
+        row["t"] < model.seen[str(row["id"])][-1]["t"] if model.seen.get(str(row["id"])) else False for row in rows
+    ]
+    touched = {str(row["id"]) for row, old in zip(rows, is_late, strict=True) if old}
+    if late == "recompute":
+        past = [row for key in touched for row in model.given[key]] or rows[:1]
+        options["history"] = _table(past, kind)
+    stored, files = _stored(state), snapshot(state.parent)
+    try:
+        updated = attempt(keys, ev.update, run, events, state, **options)
+    except Refused as refusal:
+        require(_stored(state) == stored, "a refused batch changed the store", refusal)
+        check_files(files, state.parent, [r"state\.db(-wal|-shm)?"])
+        conflict = name in model.named and before is None
+        require(
+            conflict or (before is None and late == "refuse" and any(is_late)),
+            "a batch that can be applied is refused",
+            refusal,
+        )
+        return
+    check_finite(updated.embeddings)
+    require(not (name in model.named and before is None), "other events were accepted under the name of another batch")
+    if before is not None:
+        require(not updated.applied, "a batch that was given again was applied again")
+        require(_stored(state) == stored, "a batch that was given again changed the store")
+        _check_equal(updated, _vectors(before), model.forgotten, "a batch that was given again", 0.0)
+        return
+    require(updated.applied, "a new batch was not applied")
+    require(not (late == "refuse" and any(is_late)), "late events were accepted")
+    require(
+        updated.late == sum(is_late), "the number of late events is wrong", f"{updated.late} instead of {sum(is_late)}"
+    )
+    _take(model, rows, is_late, late, touched)
+    if name is None:
+        model.applied[content] = updated
+    else:
+        model.named[name] = (content, updated)
+        model.applied[content] = updated
+    expected = run.embed(_table([row for key in dict.fromkeys(map(str, keys)) for row in model.seen[key]], kind))
+    _check_equal(updated, _vectors_of(expected), set(), "the embedding of the whole history", 1e-4)
+    counts = {key: len(model.seen[key]) for key in map(str, keys)}
+    found = dict(zip(texts(updated.embeddings.keys), updated.embeddings.events.tolist(), strict=True))
+    require(found == counts, "the counts of events are wrong", f"{found} instead of {counts}")
+
+
+def _applied_before(model: Model, content: str, name: str | None) -> ev.Updated | None:
+    """Return the result of the batch if it was applied before: by its name if it has one, otherwise by its content."""
+    if name is not None:
+        return model.named[name][1] if name in model.named and model.named[name][0] == content else None
+    return model.applied.get(content)
+
+
+def _take(model: Model, rows: list[Row], is_late: list[bool], late: str, recomputed: set[str]) -> None:
+    """Enter a batch that was applied into the model."""
+    for row, old in zip(rows, is_late, strict=True):
+        key = str(row["id"])
+        model.given.setdefault(key, []).append(row)
+        if not (old and late == "drop"):
+            model.seen.setdefault(key, []).append(row)
+        model.forgotten.discard(key) if key not in model.seen else None
+    if late == "recompute":
+        for key in recomputed:
+            model.seen[key] = sorted(
+                model.given[key], key=lambda row: row["t"]
+            )  # ties keep the order in which they came
+
+
+def _form(rng: Random, run: ev.Run, frame: pl.DataFrame, folder: Path) -> Any:
+    """Return a batch in one of the forms that `update` takes."""
+    form = rng.choice(FORMS)
+    if form == "dictionaries":
+        return frame.to_dicts()
+    if form == "data set":
+        return ev.read(frame, schema=run.schema)
+    return draws.source(rng, frame.to_arrow(), folder, form)()
+
+
+def _vectors(updated: ev.Updated) -> dict[str, Any]:
+    return _vectors_of(updated.embeddings)
+
+
+def _vectors_of(z: ev.Embeddings) -> dict[str, Any]:
+    return dict(zip(texts(z.keys), z.values, strict=True))
+
+
+def _check_equal(
+    updated: ev.Updated, expected: dict[str, Any], except_for: set[str], law: str, tolerance: float
+) -> None:
+    found = _vectors(updated)
+    require(found.keys() - except_for == expected.keys() - except_for, f"{law}: other entities")
+    for key in found.keys() - except_for:
+        distance = float(abs(found[key] - expected[key]).max())
+        require(distance <= tolerance, f"{law}: other vectors", f"they differ by {distance:.3g}")
+
+
+def _stored(state: Path) -> list[Any]:
+    """Return what a store holds, apart from the form in which it is held."""
+    if not state.exists():
+        return []
+    with closing(sqlite3.connect(state)) as db:
+        return [
+            db.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
+            for table in ("entities", "versions", "batches", "meta")
+        ]
+
+
+def _forget(rng: Random, run: ev.Run, state: Path, model: Model) -> None:
+    """Delete an entity from the store and the model."""
+    key = rng.choice(sorted(model.seen))
+    ev.forget(state, key, run.id)
+    model.seen.pop(key)
+    model.given.pop(key)
+    model.forgotten.add(key)
+    with closing(sqlite3.connect(state)) as db:
+        require(
+            not db.execute("SELECT 1 FROM entities WHERE key = ?", (key,)).fetchall(), "a forgotten key is in the store"
+        )
+    try:
+        ev.forget(state, key, run.id)
+    except ev.DataError as error:
+        check_message(str(error), [key])
+    else:
+        raise Broken("an entity was forgotten twice")
+
+
+def _refuses_a_wrong_batch(rng: Random, run: ev.Run, rows: list[Row], state: Path) -> None:
+    """Check that a batch with something wrong in it is refused and leaves the store as it is."""
+    table = _table(rows, run.schema.time_kind)
+    wrong = {
+        "no key": table.with_columns(
+            pl.when(pl.int_range(pl.len()) == 0).then(None).otherwise(pl.col("id")).alias("id")
+        ),
+        "no time": table.with_columns(
+            pl.when(pl.int_range(pl.len()) == 0).then(None).otherwise(pl.col("t")).alias("t")
+        ),
+        "infinite": table.with_columns(amount=pl.lit(math.inf)),
+        "absent": table.drop(rng.choice(table.columns)),
+        "empty": table[:0],
+        "nested": table.with_columns(amount=pl.concat_list("amount")),
+        "float key": table.with_columns(id=pl.lit(0.5)),
+        "text time": table.with_columns(t=pl.lit("soon")),
+        "not a table": rng.choice(([], [3], {}, 7, "absent.parquet", [{"id": 1}], [{}])),
+    }
+    stored, files, name = _stored(state), snapshot(state.parent), rng.choice(list(wrong))
+    try:
+        attempt([row["id"] for row in rows], ev.update, run, wrong[name], state)
+    except Refused:
+        require(_stored(state) == stored, f"a wrong batch ({name}) changed the store")
+        check_files(files, state.parent, [r"state\.db(-wal|-shm)?"] if state.exists() and files else [])
+    else:
+        raise Broken(f"a wrong batch ({name}) was applied")

@@ -1,0 +1,190 @@
+"""Tables: each is read, embedded, written and evaluated, whatever it holds, or refused in one sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import draws
+import pyarrow as pa
+import torch
+from draws import chance
+from outcomes import ACCEPTED, Broken, attempt, check_files, check_finite, check_same, require, snapshot, texts
+
+import eventvec as ev
+
+CANONICAL_TIES = "ties" in inspect.signature(ev.read).parameters
+"""Whether `read` can break ties of key and time by content, so that tables with ties do not depend on row order too."""
+
+
+def play(rng: Random, folder: Path) -> str:
+    """Play one case in an empty folder and return its outcome."""
+    table, options = draws.events(rng)
+    keys = table.column(options["key"]).to_pylist() if table.column_names.count(options["key"]) == 1 else []
+    form = rng.choice(draws.FORMS)
+    source = draws.source(Random(0), table, folder / "events", form)
+    options |= _further_options(rng, table, options, folder)
+    before = snapshot(folder)
+    try:
+        data = attempt(keys, ev.read, source(), **options)
+        encoder = _encoder(data.schema)
+        z = attempt(keys, ev.embed, encoder, data)
+        check_finite(z)
+        _does_not_depend_on_the_order_of_rows(rng, table, folder, form, options, data, encoder, z, keys)
+        _is_read_again_by_its_schema(source, options, data, encoder, z, keys)
+        _further_use(rng, table, folder, data, z, keys, options)
+    finally:
+        check_files(before, folder, ["shuffled.*", r"z\.parquet", r"run(/(?!\.).*)?"])
+    return ACCEPTED
+
+
+def _encoder(schema: ev.Schema) -> torch.nn.Module:
+    """Return a small encoder, whose weights depend on the shape of the schema only."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4).eval()
+
+
+def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return options that list columns, cut histories, add static columns or are wrong."""
+    further: dict[str, Any] = {}
+    names = table.column_names
+    others = [name for name in names if name not in (options["key"], options["time"])]
+    if chance(rng, 0.2):
+        listed = rng.sample(others, rng.randint(0, len(others)))
+        cut = rng.randint(0, len(listed))
+        further |= {"categorical": listed[:cut], "numeric": listed[cut:]}
+    if chance(rng, 0.1):
+        further["until"] = rng.choice(
+            ("2024-01-15", "2024-01-15T10:00+02:00", 100, 3.5, "soon", -1, "2024-13-01", 2**70, float("nan"))
+        )
+    if chance(rng, 0.1):
+        further["holdout"] = rng.choice((0.3, 0.3, 0.5, 0.5, 0.999, 1.0, 0, -1, float("nan")))
+        further["holdout_seed"] = rng.choice((0, 7, 2**40))
+    if chance(rng, 0.1):
+        further["fitting"] = ev.Fitting(
+            min_count=rng.choice((1, 3)), max_values=rng.choice((1, 2, 100)), log=chance(rng, 0.5)
+        )
+    if chance(rng, 0.05):
+        further["key_as"] = rng.choice(draws.NAMES)
+    if chance(rng, 0.25) and names.count(options["key"]) == 1 and names.count(options["time"]) == 1:
+        key, time = (table.column(options[role]).combine_chunks() for role in ("key", "time"))
+        about = draws.about_entities(rng, key, options["key"], time)
+        held = draws.source(rng, about, folder / "about", rng.choice(draws.FORMS))()
+        if isinstance(held, pa.RecordBatchReader):  # a stream can be read only once
+            held = about
+        if chance(rng, 0.5):
+            further |= {"cutoffs": held, "cutoff_column": rng.choice(("cutoff", "cutoff", "label"))}
+        else:
+            further["static"] = held
+            if chance(rng, 0.3):
+                kinds = ("categorical", "numeric", "text", "vector", "number")
+                chosen = rng.sample(about.column_names, rng.randint(0, len(about.column_names)))
+                further["static_columns"] = {name: rng.choice(kinds) for name in chosen}
+    if chance(rng, 0.08):  # wrong roles
+        role = rng.choice(("key", "time"))
+        further[role] = rng.choice([*names, "absent", None, ""])
+    return further
+
+
+def _does_not_depend_on_the_order_of_rows(
+    rng: Random, table: pa.Table, folder: Path, form: str, options: dict[str, Any], data: ev.Dataset,
+    encoder: torch.nn.Module, z: ev.Embeddings, keys: list[Any],
+) -> None:  # fmt: skip
+    """Check that the table with its rows in another order is read to the same schema and the same vectors."""
+    order = list(range(len(table)))
+    rng.shuffle(order)
+    shuffled = draws.source(Random(0), draws.permuted(table, order), folder / "shuffled", form)
+    ties = {}
+    if _has_ties(data):
+        if not CANONICAL_TIES:
+            return
+        ties = {"ties": "canonical"}
+        data = attempt(
+            keys, ev.read, draws.source(Random(0), table, folder / "shuffled-ties", form)(), **options, **ties
+        )
+        z = attempt(keys, ev.embed, encoder, data)
+    try:
+        again = attempt(keys, ev.read, shuffled(), **options, **ties)
+    except Exception as error:
+        raise Broken("a table is accepted, and with its rows in another order it is not", repr(error)) from error
+    require(_rounded(again.schema) == _rounded(data.schema), "the schema depends on the order of rows")
+    check_same(z, ev.embed(encoder, again), "a table with its rows in another order")
+
+
+def _has_ties(data: ev.Dataset) -> bool:
+    x = data.sequences
+    pairs = list(zip(x.rows().tolist(), x.values("time").tolist(), strict=True))
+    return len(set(pairs)) < len(pairs)
+
+
+def _rounded(schema: ev.Schema) -> Any:
+    """Return the schema as plain values, with numbers that do not depend on the order of summation."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {name: plain(part) for name, part in value.items()}
+        return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+    return plain(dataclasses.asdict(schema))
+
+
+def _is_read_again_by_its_schema(
+    source: Any, options: dict[str, Any], data: ev.Dataset, encoder: torch.nn.Module, z: ev.Embeddings, keys: list[Any]
+) -> None:
+    """Check that the table to which a schema was fitted is read by that schema to the same vectors."""
+    kept = ("until", "cutoffs", "cutoff_column", "holdout", "holdout_seed", "time_format", "key_as")
+    again = {name: value for name, value in options.items() if name in kept}
+    if "static" in options and data.schema.static:
+        again["static"] = options["static"]
+    try:
+        scored = attempt(keys, ev.read, source(), schema=data.schema, **again)
+    except Exception as error:
+        raise Broken("a table is refused by the schema that was fitted to it", repr(error)) from error
+    check_same(z, ev.embed(encoder, scored), "a table read by the schema that was fitted to it")
+    require(scored.fingerprint == data.fingerprint, "a table read by its schema has another fingerprint")
+
+
+def _further_use(
+    rng: Random,
+    table: pa.Table,
+    folder: Path,
+    data: ev.Dataset,
+    z: ev.Embeddings,
+    keys: list[Any],
+    options: dict[str, Any],
+) -> None:
+    """Write, train, diagnose or evaluate."""
+    use = rng.choice(("write", "write", "fit", "diagnose", "evaluate", "supervised" if data.schema.static else "write"))
+    if use == "write":
+        attempt(keys, ev.write, folder / "z.parquet", z, wide=chance(rng, 0.3))
+        stored = ev.read_embeddings(folder / "z.parquet")
+        check_same(z, stored, "embeddings that were written and read", 0.0)
+        require(stored.events.tolist() == z.events.tolist(), "embeddings that were written and read have other counts")
+    elif use in ("fit", "supervised"):
+        method: dict[str, Any] = {"name": rng.choice(("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs"))}
+        if use == "supervised":
+            method = {"name": "supervised", "label": data.schema.static[0].name}
+        tables = {"method": method, "encoder": {"dim": 4}}
+        run = attempt(
+            keys, ev.fit, tables, data, epochs=1, batch_size=8, out=folder / "run" if chance(rng, 0.5) else None
+        )
+        vectors = attempt(keys, run.embed, data)
+        check_finite(vectors)
+        if run.path:
+            check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
+    elif use == "diagnose":
+        result = attempt(keys, ev.diagnose, data)
+        require(bool(result.render()), "a diagnosis shows nothing")
+    else:
+        key = table.column(options["key"]).combine_chunks()
+        labels = draws.about_entities(rng, key, options["key"])
+        model = rng.choice(("logistic_regression", "knn", "lightgbm"))
+        aggregates = data if chance(rng, 0.5) else None
+        attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model])
+        require(len(texts(z.keys)) == len(z), "keys and rows differ in number")

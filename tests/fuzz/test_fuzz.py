@@ -1,0 +1,18 @@
+"""A minute of fuzzing, a quarter for each kind of case; `python tests/fuzz/run.py --minutes 60` runs longer."""
+
+from __future__ import annotations
+
+import pytest
+import run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", run.KINDS)
+def test_no_case_breaks_a_law(kind: str) -> None:
+    tally = run.fuzz([kind], seed=0, seconds=15)
+    assert tally.counts[kind, "accepted"] > 0
+    assert not tally.defects, "\n" + tally.render(0)
+
+
+def test_a_case_depends_on_its_number_only() -> None:
+    assert [run.play("tables", 0, case) for case in (5, 3)] == [run.play("tables", 0, case) for case in (3, 5)][::-1]

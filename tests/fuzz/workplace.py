@@ -1,0 +1,96 @@
+"""A small folder with everything that commands read: events, labels, trained runs, embeddings, a store, other files.
+
+It is made once per process, and each case works on a copy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import polars as pl
+from draws import write_csv
+
+import eventvec as ev
+
+KEYS = [f"secret-{i:04}" for i in range(24)]
+ENCODER = {"dim": 4}
+TIMES = {"timestamp": pl.Datetime("us"), "integer": pl.Int64, "float": pl.Float64}
+
+
+def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl.DataFrame:
+    """Return events of 24 entities, in random order, without ties."""
+    rng = np.random.default_rng(seed)
+    at = (1_704_067_200 + rng.permutation(24 * 6 * 3)[: 24 * 6] * 3600) * (10**6 if kind == "timestamp" else 1)
+    ids = np.repeat(np.arange(24), 6)
+    return pl.DataFrame(
+        {
+            "id": [KEYS[i] for i in ids] if text_keys else 770_012_345 + 7919 * ids,
+            "t": pl.Series(at).cast(TIMES[kind]),
+            "code": rng.choice(list("abc"), len(at)),
+            "amount": rng.normal(0, 20, len(at)),
+        }
+    ).sample(fraction=1, shuffle=True, seed=seed)
+
+
+@cache
+def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
+    """Return a tiny trained run in memory whose times are of a kind."""
+    data = ev.read(events(seed, kind), key="id", time="t")
+    return ev.fit({"method": {"name": "ocp"}, "encoder": {"name": encoder, **ENCODER}}, data, epochs=1, seed=seed)
+
+
+@cache
+def master() -> Path:
+    """Return the folder."""
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-workplace-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    table, rng = events(), Random(0)
+    table.write_parquet(folder / "events.parquet")
+    write_csv(table.to_arrow(), folder / "events.csv")
+    events(1).write_parquet(folder / "other.parquet")
+    later = table.with_columns(pl.col("t") + pl.duration(days=99))
+    later[:40].write_parquet(folder / "later.parquet")
+    labels = pl.DataFrame(
+        {
+            "id": KEYS, "label": ["no", "yes"] * 12, "score": [rng.gauss(0, 1) for _ in KEYS], "one": ["x"] * 24,
+            "group": [i // 3 for i in range(24)], "decided": [table["t"].max()] * 24,
+        }
+    )  # fmt: skip
+    labels.write_parquet(folder / "labels.parquet")
+    write_csv(labels.to_arrow(), folder / "labels.csv")
+    data = ev.read(folder / "events.parquet", key="id", time="t", holdout=0.25)
+    tables: dict[str, Any] = {"method": {"name": "ocp"}, "encoder": ENCODER}
+    trained = ev.fit(tables, data, epochs=1, out=folder / "run")
+    ev.fit(tables, ev.read(events(1), key="id", time="t"), epochs=1, out=folder / "run2")
+    labelled = ev.attach(data, labels, {"label": "categorical"}, fitting=ev.Fitting(min_count=1))
+    supervised = {"method": {"name": "supervised", "label": "label"}, "encoder": ENCODER}
+    tuned = ev.fit(supervised, labelled, epochs=1, out=folder / "tuned")
+    begun = ev.fit({**tables, "encoder": {"name": "lstm", **ENCODER}}, data, epochs=1, out=folder / "lstm")
+    z = trained.embed(folder / "events.parquet")
+    ev.write(folder / "z.parquet", z)
+    ev.write(folder / "wide.parquet", begun.embed(folder / "events.parquet"), wide=True)
+    ev.write(folder / "p.parquet", ev.predict(tuned, ev.read(folder / "events.parquet", schema=tuned.schema)))
+    ev.update(trained, folder / "events.parquet", folder / "state.db")
+    ev.update(begun, folder / "events.parquet", folder / "lstm.db")
+    (folder / "mine.txt").write_text("dear diary")
+    (folder / "empty").touch()
+    (folder / "broken.parquet").write_bytes((folder / "events.parquet").read_bytes()[:-20])
+    (folder / "broken.csv").write_text('id,t,code,amount\n"a,2024-01-01,x\n1,2,3,4,5,6\n')
+    (folder / "folder").mkdir()
+    (folder / "folder" / "events.parquet").write_bytes((folder / "events.parquet").read_bytes())
+    (folder / "config.toml").write_text(
+        '[data]\npath = "events.parquet"\nkey = "id"\ntime = "t"\n[encoder]\ndim = 4\n[method]\nname = "ocp"\n'
+    )
+    (folder / "broken.toml").write_text("[data\npath = 3")
+    (folder / "link.parquet").symlink_to("events.parquet")
+    (folder / "dangling.parquet").symlink_to("nowhere.parquet")
+    (folder / "runlink").symlink_to("run")
+    (folder / "hostile\nname.parquet").write_bytes((folder / "events.parquet").read_bytes())
+    return folder
