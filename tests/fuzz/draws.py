@@ -17,21 +17,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 TEXTS = (
-    "", " ", "NaN", "null", "None", "1", "1.50", "1e5", "007", "true", "-0", "é", "e\u0301", "日本", "🙂", "\u202eabc", "a\x00b",
+    "", " ", "NaN", "null", "None", "1", "1.50", "1e5", "007", "true", "-0", "é", "e\u0301", "日本", "🙂", "\u202eabc",
+    "a\x00b",
     "a\nb", "\t", "\x1b[31m", '"', "'", ",", "\\", "<b>", "x" * 3000, "2024-01-01", "\ufeff", "{x}", "%s", "inf",
 )  # fmt: skip
 FLOATS = (
     float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 5e-324, -0.0, 0.0, 3.5e38, 1e39, 2.0**63, 0.1, 1e-30,
 )  # fmt: skip
 NAMES = (
-    "", " ", "time", "gap", "segment", "embedding", "events", "last_time", "emb_000", "a\nb", "a\x00b", "é", "x" * 300, "a,b", "a.b",
+    "", " ", "time", "gap", "segment", "embedding", "events", "last_time", "emb_000", "a\nb", "a\x00b", "é",
+    "x" * 300, "a,b", "a.b",
     "__index_level_0__", "prediction", "key", "\x1b[31m", "0", "row", '"', "'", "{x}", "%s", "id ", "T",
 )  # fmt: skip
 UNITS = ("s", "ms", "us", "ns")
 ZONES = (None, "UTC", "Europe/Berlin", "+03:00", "America/New_York")
 EXTREMES = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1, -(2**63))
 NO_SOURCE = (
-    pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError, KeyError,
+    pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError,
+    KeyError,
 )  # fmt: skip
 """Errors of libraries that cannot hold a table in one form; it is then given as an Arrow table."""
 

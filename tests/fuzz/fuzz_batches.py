@@ -92,7 +92,8 @@ def _history(rng: Random, kind: str) -> list[Row]:
     ]
     return [
         {
-            "id": rng.randrange(entities), "t": start + offset * (60 if kind == "timestamp" else 1), "code": rng.choice(("a", "b", "c", "other", None)),
+            "id": rng.randrange(entities), "t": start + offset * (60 if kind == "timestamp" else 1),
+            "code": rng.choice(("a", "b", "c", "other", None)),
             "amount": rng.choice((None, rng.gauss(0, 20), 0.0, -0.0, 1e30, -1e-30)),
         }
         for offset in offsets
@@ -141,7 +142,8 @@ def _content(rows: list[Row]) -> str:
 
 
 def _give(
-    rng: Random, run: ev.Run, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None, folder: Path
+    rng: Random, run: ev.Run, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None,
+    folder: Path,
 ) -> None:  # fmt: skip
     """Give a batch to the store, and check the result and the store against the model."""
     content = _content(rows)

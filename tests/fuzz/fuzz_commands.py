@@ -23,38 +23,59 @@ import eventvec as ev
 from eventvec.cli import app
 
 INPUTS = (
-    "events.parquet", "events.csv", "labels.parquet", "labels.csv", "later.parquet", "other.parquet", "z.parquet", "wide.parquet",
-    "p.parquet", "run", "run2", "tuned", "lstm", "state.db", "lstm.db", "mine.txt", "empty", "broken.parquet", "broken.csv", "folder",
-    "link.parquet", "dangling.parquet", "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".", "/dev/null", "[", "*.parquet",
+    "events.parquet", "events.csv", "labels.parquet", "labels.csv", "later.parquet", "other.parquet", "z.parquet",
+    "wide.parquet",
+    "p.parquet", "run", "run2", "tuned", "lstm", "state.db", "lstm.db", "mine.txt", "empty", "broken.parquet",
+    "broken.csv", "folder",
+    "link.parquet", "dangling.parquet", "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".",
+    "/dev/null", "[", "*.parquet",
     "folder/*", "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml", "mine.txt/below",
 )  # fmt: skip
 OUTPUTS = (
-    "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty", "run/out.parquet",
-    "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo", "folder", "state.db", "state.db-wal", "/dev/null",
-    "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet", "x" * 300, "mine.txt/below.parquet", "run", "labels.parquet", "out", "é.parquet",
+    "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty",
+    "run/out.parquet",
+    "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo", "folder", "state.db",
+    "state.db-wal", "/dev/null",
+    "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet", "x" * 300, "mine.txt/below.parquet", "run",
+    "labels.parquet", "out", "é.parquet",
     "/proc/out.parquet", "-",
 )  # fmt: skip
+ROLES = ("--key", "id", "--time", "t")
 OURS = ("z.parquet", "wide.parquet", "p.parquet", "empty")
 """Files that eventvec wrote, or that are empty: it may replace them without being asked."""
 SETS = (
-    "encoder.dim=4", "encoder.dim=0", "encoder.dim=1000000000", "encoder.dim=four", "encoder.name=lstm", "encoder.name=os.system", "encoder.layers=2",
-    "method.name=coles", "method.margin=nan", "method.margin=-1", "method.length=3", "method.label=label", "fit.lr=1e30", "fit.lr=0", "fit.lr=nan",
-    "fit.batch_size=1", "fit.batch_size=2", "fit.validation=0.5", "fit.seed=-1", "fit.seed=99999999999999999999", "data.key=id", "data.keys=id", "data=3",
-    "data.categorical=code", "data.categorical=['code']", "data.fitting={min_count=0}", "fit.checkpoint_every=1", "x", "=", "a.b.c.d=1", "encoder=[]", "",
-    "method.views={name='random_slices'}", "encoder.events={time=['gap']}", "fit.clip=1", "fit.precision=bfloat16", "fit.schedule=step",
-    "data.path=other.parquet", "encoder.dim=[[[[", "fit.epochs=true", "data.static_columns={label='text'}", "\x00=1", "data.holdout=0.5",
+    "encoder.dim=4", "encoder.dim=0", "encoder.dim=1000000000", "encoder.dim=four", "encoder.name=lstm",
+    "encoder.name=os.system", "encoder.layers=2",
+    "method.name=coles", "method.margin=nan", "method.margin=-1", "method.length=3", "method.label=label",
+    "fit.lr=1e30", "fit.lr=0", "fit.lr=nan",
+    "fit.batch_size=1", "fit.batch_size=2", "fit.validation=0.5", "fit.seed=-1", "fit.seed=99999999999999999999",
+    "data.key=id", "data.keys=id", "data=3",
+    "data.categorical=code", "data.categorical=['code']", "data.fitting={min_count=0}", "fit.checkpoint_every=1", "x",
+    "=", "a.b.c.d=1", "encoder=[]", "",
+    "method.views={name='random_slices'}", "encoder.events={time=['gap']}", "fit.clip=1", "fit.precision=bfloat16",
+    "fit.schedule=step",
+    "data.path=other.parquet", "encoder.dim=[[[[", "fit.epochs=true", "data.static_columns={label='text'}", "\x00=1",
+    "data.holdout=0.5",
 )  # fmt: skip
 TEXTS = {
-    "key": ("id", "t", "code", "absent", "", "events"), "time": ("t", "id", "code", "absent", ""), "label": ("label", "score", "one", "id", "absent"),
+    "key": ("id", "t", "code", "absent", "", "events"), "time": ("t", "id", "code", "absent", ""),
+    "label": ("label", "score", "one", "id", "absent"),
     "categorical": ("code", "code,amount", "id", ",", "absent", "code,code"), "numeric": ("amount", "code", "t", ""),
-    "until": ("2024-01-10", "2024-01-10T00:00Z", "9999-12-31", "0001-01-01", "soon", "5", "1e400", "-1", "nan", "2024-01-10T00:00+25:00"),
-    "cutoffs": INPUTS, "static": INPUTS, "history": INPUTS, "state": ("state.db", "new.db", "lstm.db", *INPUTS), "events": INPUTS, "from": INPUTS,
-    "cutoff_column": ("decided", "t", "label", "absent"), "label_time": ("decided", "label"), "group": ("group", "label", "absent"),
-    "method": ("ocp", "coles", "rtd", "cpc", "supervised", "none", "", "expclr", "tpp_embedding"), "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
-    "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"), "precision": ("float32", "bfloat16", "float16"),
-    "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS, "forget": (workplace.KEYS[0], "absent", ""),
-    "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"), "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"),
-    "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS), "output": OUTPUTS,
+    "until": ("2024-01-10", "2024-01-10T00:00Z", "9999-12-31", "0001-01-01", "soon", "5", "1e400", "-1", "nan"),
+    "cutoffs": INPUTS, "static": INPUTS, "history": INPUTS, "state": ("state.db", "new.db", "lstm.db", *INPUTS),
+    "events": INPUTS, "from": INPUTS,
+    "cutoff_column": ("decided", "t", "label", "absent"), "label_time": ("decided", "label"),
+    "group": ("group", "label", "absent"),
+    "method": ("ocp", "coles", "rtd", "cpc", "supervised", "none", "", "expclr", "tpp_embedding"),
+    "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
+    "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
+    "precision": ("float32", "bfloat16", "float16"),
+    "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
+    "forget": (workplace.KEYS[0], "absent", ""),
+    "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
+    "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"),
+    "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
+    "output": OUTPUTS,
 }  # fmt: skip
 NUMBERS = (
     "0",
@@ -116,17 +137,17 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
     """Return a command and its arguments: a valid call, with some arguments replaced, added or left out."""
     out = "out.parquet"
     calls = {
-        "fit": ["--events", rng.choice(("events.parquet", "events.csv", "folder")), "--key", "id", "--time", "t", "--out", "new-run"],
+        "fit": ["--events", rng.choice(("events.parquet", "events.csv", "folder")), *ROLES, "--out", "new-run"],
         "fit ": ["config.toml", "--out", "new-run"],
         "fit  ": ["--events", "events.parquet", "--from", "run", "--out", "new-run"],
-        "fit   ": ["--events", "events.parquet", "--key", "id", "--time", "t", "--out", "run", "--resume", "--holdout", "0.25"],
+        "fit   ": ["--events", "events.parquet", *ROLES, "--out", "run", "--resume", "--holdout", "0.25"],
         "embed": [rng.choice(("run", "tuned", "lstm", "runlink")), "events.parquet", "-o", out],
         "update": ["run", "later.parquet", "--state", "state.db", "-o", out],
         "update ": ["run", "events.parquet", "--state", "new.db", "-o", out],
         "update  ": ["run", "--state", "state.db", "--forget", workplace.KEYS[3]],
         "predict": ["tuned", "events.parquet", "-o", out],
         "evaluate": ["z.parquet", "labels.parquet", "--label", "label", "--folds", "2", "--fractions", "1"],
-        "diagnose": ["events.parquet", "--key", "id", "--time", "t", "-o", "page.html"],
+        "diagnose": ["events.parquet", *ROLES, "-o", "page.html"],
         "doctor": [],
     }  # fmt: skip
     weights = [1 if name == "doctor" else 3 if name == "evaluate" else 10 for name in calls]

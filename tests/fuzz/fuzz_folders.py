@@ -11,7 +11,7 @@ import sqlite3
 import sys
 import tomllib
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -57,7 +57,7 @@ CODE = {"os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.fi
 """What a run that is only data has no reason to do while it is loaded."""
 watched: list[str] | None = None
 strict = False
-"""Whether other values in a file that is otherwise whole are a defect: a folder has no digests by which to notice them."""
+"""Whether other values in a file that is otherwise whole must be noticed, for which a folder would need digests."""
 
 
 def _audit(event: str, _: Any) -> None:
@@ -186,10 +186,8 @@ def _begun() -> tuple[Path, ev.Run]:
         if record["step"] == 4:
             raise InterruptedError
 
-    try:
+    with suppress(InterruptedError):
         ev.fit(tables, data, out=place, progress=progress, **options)
-    except InterruptedError:
-        pass
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place, ev.fit(tables, data, **options)
 

@@ -7,6 +7,7 @@ number, and on nothing else. The exit code is 1 if there are defects.
 Cases run in a child process. If it ends or hangs, that is a defect of its case, and another child goes on after it.
 """
 
+# ruff: noqa: T201
 from __future__ import annotations
 
 import argparse

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import kills
 import pytest
 import run
 
@@ -16,3 +17,9 @@ def test_no_case_breaks_a_law(kind: str) -> None:
 
 def test_a_case_depends_on_its_number_only() -> None:
     assert [run.play("tables", 0, case) for case in (5, 3)] == [run.play("tables", 0, case) for case in (3, 5)][::-1]
+
+
+@pytest.mark.slow
+def test_killed_commands_leave_no_half_written_file_and_complete_at_the_second_call() -> None:
+    lines, broken = kills.kills(count=3)
+    assert not broken, "\n".join([*lines, *broken])
