@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import polars as pl
+import pyarrow.parquet as pq
 import typer
 import workplace
 from draws import chance
@@ -175,10 +175,8 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
 def _replace(rng: Random, arguments: list[str]) -> None:
     """Replace an argument by one that can stand in its place, or by any."""
     place = rng.randrange(len(arguments))
-    option = (
-        arguments[place - 1].lstrip("-").replace("-", "_") if place and arguments[place - 1].startswith("-") else ""
-    )
-    option = {"o": "output"}.get(option, option)
+    before = arguments[place - 1] if place else ""
+    option = {"-o": "output"}.get(before, before.removeprefix("--").replace("-", "_"))
     arguments[place] = rng.choice(TEXTS.get(option, INPUTS))
 
 
@@ -201,33 +199,33 @@ def _value(arguments: list[str], *names: str) -> str | None:
 
 
 def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
-    """Return regular expressions of the files that a command may write."""
+    """Return regular expressions of the files that a command may write: those that its options name."""
     if code:
         return []
-    allowed = []
     output, state, out = _value(arguments, "-o", "--output"), _value(arguments, "--state"), _value(arguments, "--out")
-    if output is not None:
-        path = Path("work") / output
-        exists = os.path.lexists(output)
-        inputs = [text for text in arguments if text != output] + ([output] if arguments.count(output) > 1 else [])
-        replaceable = output in OURS or "--overwrite" in arguments
-        if output in inputs or (exists and not replaceable and output in _files_before()):
-            path = Path("nothing")
-        allowed.append(re.escape(path.as_posix()))
-        allowed += [re.escape(parent.as_posix()) for parent in path.parents if parent.name]
+    inputs = [text for place, text in enumerate(arguments) if arguments[place - 1] not in ("-o", "--output")]
+    allowed = []
+    if output is not None and output not in inputs:
+        replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
+        allowed += [] if replaced else [_pattern(output)]
     if command == "update" and state is not None:
-        allowed += [re.escape(f"work/{state}") + "(-wal|-shm)?"]
+        allowed.append(_pattern(state) + "(-wal|-shm)?")
     if command == "fit" and out is not None:
-        place = Path(os.path.normpath(Path("work") / out)).as_posix()
-        allowed += [re.escape(place) + r"(/[^./][^/]*)?"] if out not in ("run", "runlink") else []
-        allowed += [re.escape(parent.as_posix()) for parent in Path(place).parents if parent.name]
-        allowed += [r"work/run/(config\.toml|metrics\.jsonl|README\.md)"] if out in ("run", "runlink") else []
+        resumed = out in ("run", "runlink")  # a finished run is only loaded
+        allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else r"(/[^./][^/]*)?"))
     return allowed
+
+
+def _pattern(path: str) -> str:
+    """Return a regular expression of a path in the working folder, and of the folders above it."""
+    place = Path(os.path.relpath(os.path.realpath(path), os.path.realpath("..")))
+    above = [re.escape(parent.as_posix()) for parent in place.parents if parent.name not in ("", "work")]
+    return f"({'|'.join([*above, re.escape(place.as_posix())])})"
 
 
 @cache
 def _files_before() -> frozenset[str]:
-    return frozenset(snapshot(workplace.master()))
+    return frozenset(path.name for path in workplace.master().iterdir())
 
 
 def _check_output(command: str, arguments: list[str]) -> None:
@@ -238,7 +236,7 @@ def _check_output(command: str, arguments: list[str]) -> None:
     if command in ("embed", "update") and output is not None:
         check_finite(ev.read_embeddings(output))
     elif command == "predict" and output is not None:
-        require(len(pl.read_parquet(output)) > 0, "the predictions are empty")
+        require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
     elif command == "diagnose" and output is not None:
         require(Path(output).read_text().rstrip().endswith("</html>"), "the page is not whole")
     elif command == "fit" and out is not None and "--dry-run" not in arguments:

@@ -50,7 +50,7 @@ HOSTILE = (
     True,
     "os.system",
     "../../x",
-    "x" * 5000,
+    "x" * 300,
 )
 RUNS = ("run", "tuned", "lstm")
 CODE = {"os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.find_class", "socket.connect"}

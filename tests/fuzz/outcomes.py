@@ -75,7 +75,7 @@ def check_stderr(text: str, keys: Iterable[Any], usage: bool) -> None:
         usage: Whether the message may be the box in which the command line library explains wrong usage.
     """
     require("Traceback" not in text, "standard error has a traceback", text[-300:])
-    if usage and "Usage:" in text:
+    if usage and "─ Error ─" in text:
         return
     lines = [line for line in text.split("\n") if line.strip()]
     notes = [line for line in lines[:-1] if not line.startswith("note: ")]
