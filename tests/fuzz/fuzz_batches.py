@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import draws
 import polars as pl
+import torch
 import workplace
 from draws import chance
 from outcomes import (
@@ -58,7 +59,8 @@ class Model:
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     kind = rng.choice(("timestamp", "timestamp", "integer", "float"))
-    run = workplace.run(kind, 0, rng.choice(("gru", "gru", "lstm")))
+    encoder = rng.choice(("gru", "gru", "lstm", "set"))
+    run, recent = workplace.run(kind, 0, encoder), rng.choice((1, 3, 10)) if encoder == "set" else None
     history, integer_keys = _history(rng, kind), chance(rng, 0.5)
     for row in history:
         row["id"] = 770_012_345 + row["id"] * 7919 if integer_keys else workplace.KEYS[row["id"]]
@@ -75,10 +77,10 @@ def play(rng: Random, folder: Path) -> str:
         if chance(rng, 0.05) and model.seen:
             _forget(rng, run, state, model)
         if chance(rng, 0.07):
-            _refuses_a_wrong_batch(rng, run, rows, state)
+            _refuses_a_wrong_batch(rng, run, rows, state, recent)
             outcome = "refused"
         name = f"batch {number}" if chance(rng, 0.15) else None
-        _give(rng, run, kind, rows, state, model, rng.choice(modes), name, folder / f"step-{step}")
+        _give(rng, run, kind, rows, state, model, rng.choice(modes), name, recent, folder / f"step-{step}")
     return outcome
 
 
@@ -143,7 +145,7 @@ def _content(rows: list[Row]) -> str:
 
 def _give(
     rng: Random, run: ev.Run, kind: str, rows: list[Row], state: Path, model: Model, late: str, name: str | None,
-    folder: Path,
+    recent: int | None, folder: Path,
 ) -> None:  # fmt: skip
     """Give a batch to the store, and check the result and the store against the model."""
     content = _content(rows)
@@ -151,11 +153,11 @@ def _give(
     shuffled = _in_some_order(rng, rows, ties_stay=before is None)
     events = _form(rng, run, _table(shuffled, kind, text_keys=chance(rng, 0.3)), folder)
     keys = [row["id"] for row in rows]
-    options: dict[str, Any] = {"late": late, "batch_id": name}
+    options: dict[str, Any] = {"late": late, "batch_id": name, "recent": recent}
     is_late = [
         row["t"] < model.seen[str(row["id"])][-1]["t"] if model.seen.get(str(row["id"])) else False for row in rows
     ]
-    touched = {str(row["id"]) for row, old in zip(rows, is_late, strict=True) if old}
+    touched = list(dict.fromkeys(str(row["id"]) for row, old in zip(rows, is_late, strict=True) if old))
     if late == "recompute":
         past = [row for key in touched for row in model.given[key]] or rows[:1]
         options["history"] = _table(past, kind)
@@ -185,13 +187,17 @@ def _give(
         updated.late == sum(is_late), "the number of late events is wrong", f"{updated.late} instead of {sum(is_late)}"
     )
     _take(model, rows, is_late, late, touched)
-    if name is None:
-        model.applied[content] = updated
-    else:
+    model.applied[content] = updated
+    if name is not None:
         model.named[name] = (content, updated)
-        model.applied[content] = updated
-    expected = run.embed(_table([row for key in dict.fromkeys(map(str, keys)) for row in model.seen[key]], kind))
-    _check_equal(updated, _vectors_of(expected), set(), "the embedding of the whole history", 1e-4)
+    whole = run.read(_table([row for key in dict.fromkeys(map(str, keys)) for row in model.seen[key]], kind))
+    if recent is not None:  # the window keeps the times since earlier events
+        x = whole.sequences
+        whole = replace(
+            whole,
+            sequences=x.slice(torch.arange(len(x)), (x.lengths - recent).clamp(min=0), x.lengths.clamp(max=recent)),
+        )
+    _check_equal(updated, _vectors_of(run.embed(whole)), set(), "the embedding of the whole history", 1e-4)
     counts = {key: len(model.seen[key]) for key in map(str, keys)}
     found = dict(zip(texts(updated.embeddings.keys), updated.embeddings.events.tolist(), strict=True))
     require(found == counts, "the counts of events are wrong", f"{found} instead of {counts}")
@@ -204,14 +210,13 @@ def _applied_before(model: Model, content: str, name: str | None) -> ev.Updated 
     return model.applied.get(content)
 
 
-def _take(model: Model, rows: list[Row], is_late: list[bool], late: str, recomputed: set[str]) -> None:
+def _take(model: Model, rows: list[Row], is_late: list[bool], late: str, recomputed: list[str]) -> None:
     """Enter a batch that was applied into the model."""
     for row, old in zip(rows, is_late, strict=True):
         key = str(row["id"])
         model.given.setdefault(key, []).append(row)
         if not (old and late == "drop"):
             model.seen.setdefault(key, []).append(row)
-        model.forgotten.discard(key) if key not in model.seen else None
     if late == "recompute":
         for key in recomputed:
             model.seen[key] = sorted(
@@ -277,7 +282,7 @@ def _forget(rng: Random, run: ev.Run, state: Path, model: Model) -> None:
         raise Broken("an entity was forgotten twice")
 
 
-def _refuses_a_wrong_batch(rng: Random, run: ev.Run, rows: list[Row], state: Path) -> None:
+def _refuses_a_wrong_batch(rng: Random, run: ev.Run, rows: list[Row], state: Path, recent: int | None) -> None:
     """Check that a batch with something wrong in it is refused and leaves the store as it is."""
     table = _table(rows, run.schema.time_kind)
     wrong = {
@@ -297,7 +302,7 @@ def _refuses_a_wrong_batch(rng: Random, run: ev.Run, rows: list[Row], state: Pat
     }
     stored, files, name = _stored(state), snapshot(state.parent), rng.choice(list(wrong))
     try:
-        attempt([row["id"] for row in rows], ev.update, run, wrong[name], state)
+        attempt([row["id"] for row in rows], ev.update, run, wrong[name], state, recent=recent)
     except Refused:
         require(_stored(state) == stored, f"a wrong batch ({name}) changed the store")
         check_files(files, state.parent, [r"state\.db(-wal|-shm)?"] if state.exists() and files else [])

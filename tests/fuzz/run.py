@@ -161,10 +161,11 @@ def _session(options: list[str], end: float, tally: Tally, progress: bool, error
             if not line:
                 child.wait()
                 errors.seek(0)
-                told = errors.read().decode(errors="replace")[-1500:]
+                told = errors.read().decode(errors="replace")
                 if open_case is None:
-                    raise SystemExit(f"the child process did not start: {told}")
-                tally.add(*open_case, "defect", f"the process ended with code {child.returncode}: {told[-700:]}")
+                    raise SystemExit(f"the child process did not start: {told[-1500:]}")
+                last = told.rpartition("(most recent call first):")[2][:700] or told[-700:]
+                tally.add(*open_case, "defect", f"the process ended with code {child.returncode} — {last}")
                 return open_case[1] + 1
             kind, case, *result = json.loads(line)
             open_case = (kind, case) if not result else None

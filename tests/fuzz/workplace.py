@@ -43,7 +43,8 @@ def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl
 def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
     """Return a tiny trained run in memory whose times are of a kind."""
     data = ev.read(events(seed, kind), key="id", time="t")
-    return ev.fit({"method": {"name": "ocp"}, "encoder": {"name": encoder, **ENCODER}}, data, epochs=1, seed=seed)
+    options = {"name": encoder, **ENCODER, **({"heads": 2} if encoder == "set" else {})}
+    return ev.fit({"method": {"name": "ocp"}, "encoder": options}, data, epochs=1, seed=seed)
 
 
 @cache
