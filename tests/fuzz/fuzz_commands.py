@@ -163,10 +163,10 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
             arguments.insert(rng.randint(0, len(arguments)), rng.choice((*INPUTS, "--absent", "--", "-o", "-")))
         else:
             arguments += _option(rng, command)
-    if command == "fit" and "--dry-run" not in arguments:
-        if "--encoder" not in arguments and chance(rng, 0.9):
-            arguments += ["--set", "encoder.dim=4"] if "--from" not in arguments else []
-        arguments += ["--epochs", rng.choice(EPOCHS) if chance(rng, 0.05) else "1"]
+    if command == "fit":
+        arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
+        arguments += ["--set", "encoder.dim=4"] if not {"--encoder", "--from"} & set(arguments) else []
+        arguments += ["--epochs", rng.choice(EPOCHS) if chance(rng, 0.05) else "1"]  # it would train for minutes
     if chance(rng, 0.2):
         arguments.append("--json")
     return command, [command, *arguments]

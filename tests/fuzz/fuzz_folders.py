@@ -348,7 +348,7 @@ def _tamper_store(rng: Random, place: Path, run: str) -> str:
             db.execute(statement, values)
             db.commit()
             return f"{statement} {values}"
-    except sqlite3.Error as error:
+    except (sqlite3.Error, IndexError) as error:  # the file was damaged before
         return f"nothing ({error})"
 
 
