@@ -165,7 +165,8 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
             arguments += _option(rng, command)
     if command == "fit":
         arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
-        arguments += ["--set", "encoder.dim=4"] if not {"--encoder", "--from"} & set(arguments) else []
+        small = not any("encoder" in text or text == "--from" for text in arguments)
+        arguments += ["--set", "encoder.dim=4"] if small else []
         arguments += ["--epochs", rng.choice(EPOCHS) if chance(rng, 0.05) else "1"]  # it would train for minutes
     if chance(rng, 0.2):
         arguments.append("--json")
