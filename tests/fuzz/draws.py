@@ -31,6 +31,7 @@ NAMES = (
 )  # fmt: skip
 UNITS = ("s", "ms", "us", "ns")
 ZONES = (None, "UTC", "Europe/Berlin", "+03:00", "America/New_York")
+WRONG_ZONES = ("Mars/Olympus", "", "+25:99")
 EXTREMES = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1, -(2**63))
 NO_SOURCE = (
     pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError,
@@ -72,65 +73,54 @@ def keys(rng: Random, n: int, hostility: float) -> pa.Array:
             return pa.array(values, pa.binary())
     texts = [f"secret-{row:04}-é" if hostile else f"secret-{row:04}" for row in rows]
     if hostile:
-        texts = sprinkled(
-            rng, texts, (None, "", "secret\x00nul", "secret\nline", "SECRET-0001", "secret-" + "x" * 500), 0.1
-        )
+        unusual = (None, "", "secret\x00nul", "secret\nline", "SECRET-0001", "secret-" + "x" * 500)
+        texts = sprinkled(rng, texts, unusual, 0.1)
     array = pa.array(texts, pa.string())
-    return (
-        array.dictionary_encode() if kind == "dictionary" else array.cast(pa.string_view()) if kind == "view" else array
-    )
+    if kind == "dictionary":
+        return array.dictionary_encode()
+    return array.cast(pa.string_view()) if kind == "view" else array
 
 
 def times(rng: Random, n: int, hostility: float) -> tuple[pa.Array, dict[str, Any]]:
-    """Return times of `n` rows, unsorted and with ties, and the options with which `read` reads them."""
-    step = rng.choice((1, 7, 3600, 86400))
-    seconds = [rng.randrange(0, 4 * n + 2) * step for _ in range(n)]
-    if chance(rng, 0.6):  # no ties
-        seconds = rng.sample(range(10 * n + 10), n)
-        seconds = [second * step for second in seconds]
-    kind = rng.choice(
-        ("timestamp",) * 3 + ("integer", "float", "date", "text", "zoned", "digits", "dictionary", "decimal")
-    )
-    hostile = chance(rng, hostility)
-    epoch = dt.datetime(2024, 1, 1)
-    try:
-        stamps = [epoch + dt.timedelta(seconds=second) for second in seconds]
-    except OverflowError:
-        stamps = [epoch] * n
-    missing = [None] if hostile else []
+    """Return times of `n` rows, unsorted and sometimes with ties, and the options with which `read` reads them."""
+    steps = rng.sample(range(10 * n + 10), n) if chance(rng, 0.6) else [rng.randrange(4 * n + 2) for _ in range(n)]
+    unit_of_steps = rng.choice((1, 7, 3600, 86400))
+    seconds = [step * unit_of_steps for step in steps]
+    kinds = ("timestamp", "integer", "float", "date", "text", "zoned", "digits", "dictionary", "decimal")
+    kind = rng.choice(("timestamp", "timestamp", *kinds))
+    share = 0.1 if chance(rng, hostility) else 0.0
     if kind == "integer":
-        return pa.array(sprinkled(rng, seconds, (*EXTREMES, *missing), 0.1 * hostile), pa.int64()), {}
-    if kind in ("float", "decimal"):
-        values = sprinkled(rng, [second + 0.25 for second in seconds], (*FLOATS, *missing), 0.1 * hostile)
-        if kind == "float":
-            return pa.array(values, pa.float64()), {}
+        return pa.array(sprinkled(rng, seconds, (*EXTREMES, None), share), pa.int64()), {}
+    if kind == "float":
+        return pa.array(sprinkled(rng, [second + 0.25 for second in seconds], (*FLOATS, None), share)), {}
+    if kind == "decimal":
         return pa.array([decimal.Decimal(second) for second in seconds], pa.decimal128(20, 2)), {}
     if kind in ("text", "zoned", "digits"):
-        form = {
-            "text": rng.choice(("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M")),
-            "zoned": "%Y-%m-%dT%H:%M:%S+02:00",
-            "digits": "%Y%m%d",
-        }[kind]
-        texts = [stamp.strftime(form) for stamp in stamps]
-        wrong = ("2024-13-40", "", "soon", "2024-01-01T00:00:00Z", "9999-12-31", "2024-01-01\x00", *missing)
-        texts = sprinkled(rng, texts, wrong, 0.1 * hostile)
-        if kind == "digits":
-            return pa.array(texts, pa.string()), {"time_format": rng.choice(("%Y%m%d", "%Y%m%d", "%d.%m", "%Q", ""))}
-        return pa.array(texts, pa.string()), {}
+        return _written_times(rng, seconds, kind, share)
     if kind == "date":
-        days = [dt.date(2020, 1, 1) + dt.timedelta(days=rng.randrange(3 * n + 3)) for _ in range(n)]
-        return pa.array(
-            sprinkled(rng, days, (dt.date.max, dt.date.min, *missing), 0.1 * hostile),
-            rng.choice((pa.date32(), pa.date64())),
-        ), {}
-    unit, zone = rng.choice(UNITS), rng.choice(ZONES)
-    factor = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    numbers = [(1_704_067_200 + second) * factor for second in seconds]
-    numbers = sprinkled(rng, numbers, (*EXTREMES, *missing), 0.1 * hostile)
-    if hostile and chance(rng, 0.1):
-        zone = rng.choice(("Mars/Olympus", "", "+25:99"))
-    array = pa.array(numbers, pa.int64()).cast(pa.timestamp(unit, zone), safe=False)
+        days = [dt.date(2020, 1, 1) + dt.timedelta(days=step) for step in steps]
+        days = sprinkled(rng, days, (dt.date.max, dt.date.min, None), share)
+        return pa.array(days, rng.choice((pa.date32(), pa.date64()))), {}
+    unit = rng.choice(UNITS)
+    zone = rng.choice(WRONG_ZONES if share and chance(rng, 0.1) else ZONES)
+    numbers = [(1_704_067_200 + second) * 1000 ** UNITS.index(unit) for second in seconds]
+    numbers = sprinkled(rng, numbers, (*EXTREMES, None), share)
+    array = pa.array(numbers, pa.int64()).cast(pa.timestamp(unit, zone))
     return (array.dictionary_encode() if kind == "dictionary" else array), {}
+
+
+def _written_times(rng: Random, seconds: list[int], kind: str, share: float) -> tuple[pa.Array, dict[str, Any]]:
+    """Return times as text, a share of them unreadable, and the options with which `read` reads them."""
+    forms = {
+        "text": ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M"),
+        "zoned": ("%Y-%m-%dT%H:%M:%S+02:00",),
+        "digits": ("%Y%m%d",),
+    }
+    form = rng.choice(forms[kind])
+    written = [(dt.datetime(2024, 1, 1) + dt.timedelta(seconds=second)).strftime(form) for second in seconds]
+    wrong = ("2024-13-40", "", "soon", "2024-01-01T00:00:00Z", "9999-12-31", "2024-01-01\x00", None)
+    options = {"time_format": rng.choice((form, form, "%d.%m", "%Q", ""))} if kind == "digits" else {}
+    return pa.array(sprinkled(rng, written, wrong, share), pa.string()), options
 
 
 def column(rng: Random, n: int, hostility: float) -> pa.Array:
@@ -141,18 +131,12 @@ def column(rng: Random, n: int, hostility: float) -> pa.Array:
         wrong = chance(rng, hostility)
         words = (*rng.sample(TEXTS, 3), None) if wrong else (None,)
         if kind == "float":
-            values = sprinkled(
-                rng,
-                [rng.gauss(0, 20) for _ in range(n)],
-                (*FLOATS, None) if wrong else (None,),
-                max(missing, 0.1 * wrong),
-            )
+            unusual = (*FLOATS, None) if wrong else (None,)
+            values = sprinkled(rng, [rng.gauss(0, 20) for _ in range(n)], unusual, max(missing, 0.1 * wrong))
             return pa.array(values, rng.choice((pa.float64(), pa.float32())))
         if kind == "integer":
-            many = rng.choice((3, 1000))
-            values = sprinkled(
-                rng, [rng.randrange(many) for _ in range(n)], (*EXTREMES, None) if wrong else (None,), missing
-            )
+            many, unusual = rng.choice((3, 1000)), (*EXTREMES, None) if wrong else (None,)
+            values = sprinkled(rng, [rng.randrange(many) for _ in range(n)], unusual, missing)
             return pa.array(values, pa.int64())
         if kind == "boolean":
             return pa.array(sprinkled(rng, [chance(rng, 0.5) for _ in range(n)], (None,), missing), pa.bool_())

@@ -6,6 +6,7 @@ import hashlib
 import re
 import stat
 import unicodedata
+import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,7 +62,7 @@ def check_message(text: str, keys: Iterable[Any]) -> None:
     require(len(text) < 4000, "the message is longer than a page", f"{len(text):,} characters: {text[:200]!r}")
     plain = text.replace(",", "")
     for key in keys:
-        shown = str(key)
+        shown = str(uuid.UUID(bytes=key)) if isinstance(key, bytes) and len(key) == 16 else str(key)
         leaked = len(shown) >= SHORTEST_KEY and (shown in text or (isinstance(key, int) and shown in plain))
         require(not leaked, "the message has a value of the key column", repr(text))
 
