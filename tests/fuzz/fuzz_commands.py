@@ -208,7 +208,8 @@ def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
     allowed = []
     if output is not None and output not in inputs:
         replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
-        allowed += [] if replaced else [_pattern(output)]
+        in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
+        allowed += [] if replaced or in_run else [_pattern(output)]
     if command == "update" and state is not None:
         allowed.append(_pattern(state) + "(-wal|-shm)?")
     if command == "fit" and out is not None:

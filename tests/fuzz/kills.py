@@ -1,9 +1,10 @@
 """Commands that are killed at any moment: no input changes, no output is half-written, and the next call completes.
 
-`python tests/fuzz/kills.py --count 100` measures how long each command takes, and starts it again and again in a process
-of its own. It sends SIGKILL after a random part of that time, or every second time as soon as a draft is written, checks
-what was left behind, and lets the same command run to its end. It prints a table; the exit code is 1 if a law is broken.
-With `--swept`, it is one of the laws that the second call deletes the drafts that the killed one left.
+`python tests/fuzz/kills.py --count 100` measures how long each command takes, and starts it again and again in a
+process of its own. It sends SIGKILL after a random part of that time, or every second time as soon as a draft is
+written. It checks what was left behind, and lets the same command run to its end. It prints a table; the exit code is
+1 if a law is broken. With `--swept`, it is one of the laws that the second call deletes the drafts that the killed
+one left.
 
 The processes are forked from one that has imported eventvec and done nothing else, which saves seconds per kill.
 """
