@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import IO
 
 HERE = Path(__file__).parent
 KINDS = ("tables", "commands", "batches", "folders")
@@ -133,21 +132,22 @@ def fuzz(kinds: Sequence[str], seed: int, seconds: float, strict: bool = False, 
     tally, first, end = Tally(), 0, time.monotonic() + seconds
     options = ["--work", *kinds, "--seed", str(seed), *(["--strict"] if strict else [])]
     while time.monotonic() < end:
-        with tempfile.TemporaryFile() as errors:
-            first = _session([*options, "--case", str(first)], end, tally, progress, errors)
+        with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as folder:
+            first = _session([*options, "--case", str(first)], end, tally, progress, Path(folder))
     return tally
 
 
-def _session(options: list[str], end: float, tally: Tally, progress: bool, errors: IO[bytes]) -> int:
-    """Play cases in one child process until it ends or the time is over; return the next case."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
-    child = subprocess.Popen(
-        [sys.executable, str(HERE / "run.py"), *options],
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-        env=environment,
-    )
+def _session(options: list[str], end: float, tally: Tally, progress: bool, folder: Path) -> int:
+    """Play cases in one child process, whose files are in a folder, until it ends or the time is over.
+
+    Returns:
+        The next case.
+    """
+    errors = folder / "stderr"
+    environment = {**os.environ, "TMPDIR": str(folder), "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
+    command = [sys.executable, str(HERE / "run.py"), *options]
+    with errors.open("wb") as stderr:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment)
     assert child.stdout is not None
     open_case: tuple[str, int] | None = None
     waiting = selectors.DefaultSelector()
@@ -160,8 +160,7 @@ def _session(options: list[str], end: float, tally: Tally, progress: bool, error
             line = child.stdout.readline()
             if not line:
                 child.wait()
-                errors.seek(0)
-                told = errors.read().decode(errors="replace")
+                told = errors.read_text(errors="replace")
                 if open_case is None:
                     raise SystemExit(f"the child process did not start: {told[-1500:]}")
                 last = told.rpartition("(most recent call first):")[2][:700] or told[-700:]
