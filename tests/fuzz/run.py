@@ -105,6 +105,7 @@ def _described(error: BaseException) -> str:
 
 def work(kinds: list[str], seed: int, first: int, strict: bool) -> None:
     """Play cases of the kinds in turn until standard output is closed; write a line before and after each."""
+    faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the package prints must not mix with the answers
