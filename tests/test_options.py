@@ -112,7 +112,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
         (lambda: ev.fit("ocp", None, epochs=10**5000), "^epochs must be a number of at most 64 bits, got one of 16610"),
         (lambda: ev.fit("ocp", None, seed=-1), r"^seed must be in \[0, 2\^62\), got -1$"),
         (lambda: ev.read("absent.parquet", holdout_seed=-1), r"^holdout_seed must be in \[0, 2\^62\), got -1$"),
-        (lambda: ev.score_features({}, [], seed=2**32), r"^seed must be in \[0, 2\^32\), got 4294967296$"),
+        (lambda: ev.score_features({}, [], seed=2**31), r"^seed must be in \[0, 2\^31\), got 2147483648$"),
         (
             lambda: ev.score_features({}, [], seed=2**70),
             "^seed must be a number of at most 64 bits, got one of 71 bits$",

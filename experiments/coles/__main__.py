@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec import checkpoint
+from eventvec import run_files
 from eventvec.diagnosis import power_law, repeatability
 from eventvec.errors import ConfigError
 from eventvec.evaluation.result import Scores
@@ -144,7 +144,7 @@ def peer(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """CoLES beside pytorch-lifestream's, with the same events, size, epochs, slices and boosting (both splits)."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
     ours = [study.raw("coles", seed) for seed in runs]
-    epochs = [len(checkpoint.read_info(study.run("coles", seed))["history"]) for seed in runs]
+    epochs = [len(run_files.read_info(study.run("coles", seed))["history"]) for seed in runs]
     theirs = [study.peer(seed, count) for seed, count in zip(runs, epochs, strict=True)]
     raw = {"pytorch-lifestream": theirs, "coles": ours}
     normalized = {f"{name}, unit length": [unit(z) for z in embeddings] for name, embeddings in raw.items()}

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import checkpoint, config, datasets
+from eventvec import checkpoint, config, datasets, run_files
 from eventvec.cli import terminal
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError
@@ -85,7 +85,7 @@ class Study:
     def run(self, arm: str, seed: int) -> Path:
         """Return the run folder of an arm, trained on the entities of `trained_on`."""
         folder, tables = self.keep / f"{arm}-{seed}", self.tables(arm)
-        finished = folder.exists() and checkpoint.read_info(folder)["finished"]
+        finished = folder.exists() and run_files.read_info(folder)["finished"]
         if not finished:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
@@ -110,7 +110,7 @@ class Study:
         """Return the number of steps of the arm's first run, None if there is no run."""
         for folder in sorted(self.keep.glob(f"{arm}-[0-9]*")):
             if (folder / "run.json").exists():
-                return int(checkpoint.read_info(folder)["steps"])
+                return int(run_files.read_info(folder)["steps"])
         return None
 
     def embedding(self, arm: str, seed: int) -> Array:

@@ -34,10 +34,7 @@ from eventvec.methods.declarations import Method, static_columns
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
-from eventvec.run_files import FORMAT, build, read_schema
-from eventvec.run_files import read_config as read_config  # `training` resumes by these three
-from eventvec.run_files import read_info as read_info
-from eventvec.run_files import read_tensors as read_tensors
+from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read
 from eventvec.tables.read_options import Cuts, TableFormat

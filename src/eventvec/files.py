@@ -39,6 +39,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
     """
     path = Path(path)
     name = path.name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
+    draft = path
     try:
         sweep(path.parent, name)
         handle, draft = _draft(path.parent, name)
@@ -57,7 +58,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
             if handle is not None:
                 os.close(handle)
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = os.strerror(error.errno) if error.errno else str(error).replace(str(draft), str(path))
         named = type(error)(f"{path} cannot be written and is as it was before: {reason}")
         named.errno = error.errno
         raise named from error

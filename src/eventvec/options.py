@@ -111,7 +111,7 @@ def check_seed(name: str, value: Any, bits: int = 62) -> None:
     Args:
         name: The name of the option.
         value: The seed.
-        bits: The number of bits; scikit-learn takes 32.
+        bits: The number of bits; LightGBM takes 31.
 
     Raises:
         ConfigError: If the seed is of another type or out of range.

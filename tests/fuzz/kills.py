@@ -100,6 +100,7 @@ def content(name: str, folder: Path) -> Any:
     from safetensors.torch import load_file
 
     import eventvec as ev
+    from eventvec import run_files
 
     out = folder / "out"
     if not out.exists():
@@ -107,7 +108,7 @@ def content(name: str, folder: Path) -> Any:
     if name == "fit":
         if not (out / "run.json").exists():
             return None
-        if not ev.checkpoint.read_info(out)["finished"]:  # type: ignore[attr-defined]
+        if not run_files.read_info(out)["finished"]:
             if (out / "checkpoint.safetensors").exists():
                 load_file(out / "checkpoint.safetensors")
             return None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import backbones
 import make
-from eventvec import checkpoint
+from eventvec import checkpoint, run_files
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
@@ -123,7 +123,7 @@ def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_pa
     run = checkpoint.load(tmp_path / "run")
     assert torch.equal(encode(run.encoder, data.sequences), encode(trained.encoder, data.sequences))
     assert torch.equal(encode(run.method.text, data.sequences), encode(trained.text, data.sequences))
-    tensors, _ = checkpoint.read_tensors(tmp_path / "run" / "model.safetensors")
+    tensors, _ = run_files.read_tensors(tmp_path / "run" / "model.safetensors")
     assert {name for name in tensors if "lora" not in name} == {"encoder._extra_state"}
     assert run.config["encoder"]["backbone"] == backbones.folder("bert")
     assert run.config["method"] == {"name": "tpp_embedding", "description": "note", "scale": 20.0}

@@ -14,8 +14,8 @@ from eventvec.cli import app
 from eventvec.errors import ConfigError
 from eventvec.tables.outputs import check_output, check_place
 
-LONG = "n" * 250
-"""A name that a file may have, but not its draft, whose name is longer."""
+LONG = "n" * 300
+"""A name that no file may have."""
 EVENTS = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
 
 

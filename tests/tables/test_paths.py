@@ -30,7 +30,7 @@ def test_an_empty_path_is_refused_and_not_the_working_folder(tmp_path: Path, mon
     from typer.testing import CliRunner
 
     result = CliRunner().invoke(app, ["diagnose", "", "--key", "card", "--time", "at"])
-    assert (result.exit_code, "the path is empty" in result.output) == (1, True)
+    assert (result.exit_code, "it is empty" in result.output) == (2, True)
 
 
 def test_links_to_missing_files_pipes_and_devices_are_refused(tmp_path: Path):

@@ -148,8 +148,11 @@ def test_the_first_row_is_counted_in_the_order_of_the_table():
         ({"until": Decimal(2)}, "Decimal('2') cannot be compared with column 'at'"),
         ({"categorical": [1]}, "categorical must be a list of column names, which are text, got [1]"),
         ({"numeric": 3}, "numeric must be a list of column names, which are text, got 3"),
-        ({"holdout": 0.5, "holdout_seed": 2**70}, "holdout_seed must be a whole number of at most 64 bits, got 11"),
-        ({"holdout": 0.5, "holdout_seed": -(2**70)}, "holdout_seed must be a whole number of at most 64 bits, got -11"),
+        (
+            {"holdout": 0.5, "holdout_seed": 2**70},
+            "holdout_seed must be a number of at most 64 bits, got one of 71 bits",
+        ),
+        ({"holdout": 0.5, "holdout_seed": -1}, "holdout_seed must be in [0, 2^62), got -1"),
         ({"holdout": 1.5}, "holdout must be above 0 and below 1, got 1.5"),
     ],
 )

@@ -13,7 +13,18 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import checkpoint, config, diagnosis, evaluation, interrupts, prediction, tables, training, updating
+from eventvec import (
+    checkpoint,
+    config,
+    diagnosis,
+    evaluation,
+    interrupts,
+    prediction,
+    run_files,
+    tables,
+    training,
+    updating,
+)
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
 from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
@@ -186,13 +197,13 @@ def update(
     To delete an entity: `eventvec update run --state state.db --forget KEY`
     """
     if forget is not None and events is None and output is None:
-        updating.forget(state, forget, checkpoint.read_info(run)["id"])
+        updating.forget(state, forget, run_files.read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
-    tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
     tables.check_place(state)
+    tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
     place = terminal.device(device)
     trained = checkpoint.load(run)
     trained.encoder.to(place)

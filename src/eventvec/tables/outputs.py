@@ -6,6 +6,7 @@ import glob
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,9 @@ def check_place(path: Path | str) -> None:
     longest = max(place.relative_to(folder).parts, key=lambda part: len(os.fsencode(part)), default="")
     try:
         str(place).encode()  # Arrow writes to no other names
-        handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{longest}.", suffix=".draft")
+        with suppress(FileNotFoundError):
+            (folder / longest).lstat()  # an error for a name that is too long
+        handle, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".draft")
         os.close(handle)
         os.unlink(draft)
     except (OSError, ValueError) as error:  # a null character or half a letter is a ValueError

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from eventvec import checkpoint
+from eventvec import checkpoint, run_files
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_dataset
@@ -308,7 +308,7 @@ class _Training:
 
     def restore(self, path: Path) -> None:
         """Restore the state from a file that `save` wrote."""
-        tensors, texts = checkpoint.read_tensors(path)
+        tensors, texts = run_files.read_tensors(path)
         for name, value in json.loads(texts["counts"]).items():
             setattr(self, name, value)
         self.method.load_state_dict(_under("method.", tensors))
@@ -373,10 +373,10 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
         return Run(method, schema, config, info, path)
     if not resume:
         raise CheckpointError(f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)")
-    info = checkpoint.read_info(path)
+    info = run_files.read_info(path)
     if info["fingerprint"] != data.fingerprint:
         raise CheckpointError(f"{path} was begun on other data; resume with the same events and options")
-    before = checkpoint.read_config(path)
+    before = run_files.read_config(path)
     trained = lineage_of(method.encoder)
     if trained is not None and trained.run == info["id"]:  # its lineage is this run, and not the one that it began from
         began_from = {name: value for name, value in before.get("encoder", {}).items() if name == "from"}
