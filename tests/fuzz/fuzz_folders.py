@@ -362,11 +362,11 @@ def _tamper_embeddings(rng: Random, place: Path, run: str) -> str:
         )
     try:
         table = pq.read_table(path)
+        metadata = dict(table.schema.metadata or {})
+        value = json.loads(metadata.get(b"eventvec", b"{}"))
     except Exception:  # it was damaged before
         return "nothing"
-    metadata = dict(table.schema.metadata or {})
     if chance(rng, 0.6):
-        value = json.loads(metadata.get(b"eventvec", b"{}"))
         done = _change_value(rng, value)
         table = table.replace_schema_metadata({**metadata, b"eventvec": json.dumps(value).encode()})
     else:

@@ -215,6 +215,9 @@ def test_files_that_eventvec_did_not_write_are_refused(tmp_path: Path):
         table.drop_columns(["events"]),
         table.drop_columns(["embedding"]),
         table.drop_columns(["card"]),
+        table.set_column(1, "embedding", pa.nulls(len(table))),
+        table.set_column(1, "embedding", pa.array(["1.5"] * len(table))),
+        table.set_column(1, "embedding", pa.array([["a"]] * len(table), pa.list_(pa.string(), 1))),
     ]
     for part in damaged:
         pq.write_table(part, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -16,11 +17,12 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 import processes
-from eventvec.checkpoint import Record
+from eventvec.checkpoint import Record, write_tensors
 from eventvec.cli import app
 from eventvec.errors import CheckpointError
-from eventvec.training import loop
-from fits import coles, dataset, same, table, weights
+from eventvec.run_files import read_tensors
+from eventvec.training import state
+from fits import Interrupted, coles, dataset, interrupt_after, same, table, weights
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +53,9 @@ def command(arguments: list[str], killed: str, call: int) -> None:
     """Run a command, and kill it in a call of `step`, or of `save` with half of the checkpoint on the disk."""
     torch.set_num_threads(1)
     if killed == "step":
-        loop._Training.step = kill_at(loop._Training.step, call)  # type: ignore[method-assign]
+        state.Training.step = kill_at(state.Training.step, call)  # type: ignore[method-assign]
     if killed == "save":
-        loop.checkpoint.save_file = kill_at(loop.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
+        state.checkpoint.save_file = kill_at(state.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
     raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
 
 
@@ -134,3 +136,47 @@ def test_the_lock_of_a_killed_training_is_free(data: ev.Dataset, tmp_path: Path,
     run = ev.fit(coles(data), data, out=out, resume=True, epochs=2, batch_size=8)
     assert same(weights(run.encoder), weights(ev.fit(coles(data), data, epochs=2, batch_size=8).encoder))
     assert not list(out.glob(".*"))
+
+
+def without(name: str) -> Callable[[dict[str, torch.Tensor], dict[str, Any]], None]:
+    return lambda tensors, counts: tensors.__delitem__(name)
+
+
+def with_tensor(name: str, value: torch.Tensor) -> Callable[[dict[str, torch.Tensor], dict[str, Any]], None]:
+    return lambda tensors, counts: tensors.update({name: value})
+
+
+def with_count(name: str, value: Any) -> Callable[[dict[str, torch.Tensor], dict[str, Any]], None]:
+    return lambda tensors, counts: counts.update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (without("rng"), "'rng'"),
+        (without("method.encoder.events.norm.running_var"), "Missing key"),
+        (without("optimizer.0.exp_avg_sq"), "averages of weight 0 are not those of its shape"),
+        (with_tensor("optimizer.0.exp_avg", torch.zeros(3, 3)), "averages of weight 0 are not those of its shape"),
+        (with_tensor("optimizer.99.step", torch.zeros(())), "list index out of range"),
+        (with_tensor("best.other", torch.zeros(())), "Missing key"),
+        (with_tensor("rng", torch.zeros(3)), "RNG"),
+        (with_count("steps", "many"), "steps"),
+        (with_count("history", [1]), "history"),
+        (with_count("method", None), "method"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_and_stays(
+    data: ev.Dataset, tmp_path: Path, damage: Callable[..., None], message: str
+) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12, "checkpoint_every": 1}
+    with pytest.raises(Interrupted):
+        ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(3), **settings)
+    path = tmp_path / "run" / "checkpoint.safetensors"
+    tensors, texts = read_tensors(path)
+    counts = json.loads(texts["counts"])
+    damage(tensors, counts)
+    write_tensors(path, tensors, {"counts": json.dumps(counts)})
+    damaged = path.read_bytes()
+    with pytest.raises(CheckpointError, match=f"checkpoint.safetensors is damaged: .*{message}"):
+        ev.fit(coles(data), data, out=tmp_path / "run", resume=True, **settings)
+    assert path.read_bytes() == damaged

@@ -159,7 +159,7 @@ class Clock:
 def test_a_run_bounded_by_time_continues_with_the_seconds_that_are_left(
     data: ev.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eventvec.training.loop.time", Clock())
+    monkeypatch.setattr("eventvec.training.state.time", Clock())
     settings: dict[str, Any] = {"time_budget": 3.375, "batch_size": 12, "checkpoint_every": 1}
     whole, resumed, records = coles(data), coles(data), list[Record]()
     run = ev.fit(whole, data, **settings)
@@ -194,7 +194,7 @@ def test_a_time_budget_holds_training_and_validation(
     data: ev.Dataset, monkeypatch: pytest.MonkeyPatch, budget: int, validated: int
 ) -> None:
     method = OneSecond(coles(data))
-    for module in ("loop", "validation"):
+    for module in ("state", "validation"):
         monkeypatch.setattr(f"eventvec.training.{module}.time", method)
     run = ev.fit(method, data, time_budget=budget, batch_size=2, validation=0.5)
     assert run.stopped == "time"

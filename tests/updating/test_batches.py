@@ -31,7 +31,7 @@ import eventvec as ev
 import make
 import processes
 from eventvec.cli import app
-from eventvec.errors import DataError
+from eventvec.errors import CheckpointError, DataError
 from eventvec.updating import store
 from eventvec.updating.batch_identity import batch_identity
 from updates import content, same, table, untrained, whole, with_late_events
@@ -526,6 +526,29 @@ def test_the_benchmark_runs_small() -> None:
 
 
 # The identity of a batch
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE batches SET rows = rows + 1",
+        "UPDATE batches SET first = 4611686018427387904",
+        "UPDATE batches SET first = 'x'",
+        "UPDATE versions SET events = ''",
+        "UPDATE versions SET last_time = 'soon'",
+        "UPDATE versions SET state = 'text'",
+        "UPDATE versions SET digest = NULL",
+        "UPDATE versions SET version = version + 1000",
+        "DELETE FROM versions",
+    ],
+)
+def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, change: str) -> None:
+    run, state, events = untrained(), tmp_path / "state", table()
+    ev.update(run, events, state)
+    with sqlite3.connect(state) as db:
+        db.execute(change)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        ev.update(run, events, state)
 
 
 @pytest.mark.parametrize("text", [False, True])

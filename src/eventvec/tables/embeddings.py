@@ -256,10 +256,15 @@ def _contiguous(column: pa.ChunkedArray) -> pa.Array:
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:
     if "embedding" in columns:
-        dim = columns["embedding"].type.list_size
-        values: Array = columns["embedding"].flatten().to_numpy().reshape(n, dim)
-        return values.copy()  # torch needs writable memory
-    return np.stack([column.to_numpy() for name, column in columns.items() if name.startswith("emb_")], axis=1)
+        if not pa.types.is_fixed_size_list(kind := columns["embedding"].type):
+            raise TypeError(f"embeddings are {kind}")
+        values: Array = columns["embedding"].flatten().to_numpy().reshape(n, kind.list_size)
+        values = values.copy()  # torch needs writable memory
+    else:
+        values = np.stack([column.to_numpy() for name, column in columns.items() if name.startswith("emb_")], axis=1)
+    if values.dtype.kind != "f":
+        raise TypeError(f"embeddings consist of {values.dtype} values")
+    return values
 
 
 def _raw_times(last_time: pa.Array) -> Array:

@@ -2,7 +2,8 @@
 
 ::
 
-    loop         `fit`: the loop, checkpoints, resuming
+    loop         `fit`: the loop, run folders, resuming
+    state        the state of a training, its step and its checkpoint
     fit_options  the options of `fit`
     setup        from a configuration and data to a method that is ready to be trained
     fine_tuning  `fine_tune`: a run's encoder is trained further on labels

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import json
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eventvec import checkpoint, run_files
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import choose_device
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked, sweep
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method
 from eventvec.options import accepts, as_table, gather
-from eventvec.precision import matmul_precision
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
+from eventvec.training.optimizer import adam, head_weights
 from eventvec.training.setup import build, options_of, parent_run, settings, typed
-from eventvec.training.validation import generator, split, validate, validation_batches
+from eventvec.training.state import Training
+from eventvec.training.validation import generator, split, validation_batches
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
-VALIDATION_SHARE = 0.1
-"""The largest share of a time budget that a validation takes."""
 
 
 @accepts(FitOptions)
@@ -145,7 +141,7 @@ def _train(
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
         return replace(run, info=finished.info, notes=(*run.notes, "the run had finished; nothing was trained"))
-    state = _Training(method, adam(method, options.lr, options.encoder_lr), generator(place, options.seed), options)
+    state = Training(method, adam(method, options.lr, options.encoder_lr), generator(place, options.seed), options)
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool():
         torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
@@ -169,7 +165,7 @@ def _train(
 
 
 def _train_epochs(
-    state: _Training, x: Sequences, training: Tensor, path: Path | None, progress: Progress | None
+    state: Training, x: Sequences, training: Tensor, path: Path | None, progress: Progress | None
 ) -> None:
     """Train until a bound is reached."""
     options = state.options
@@ -186,161 +182,6 @@ def _train_epochs(
         if path is not None:
             with (path / "metrics.jsonl").open("a") as file:
                 file.write(_line(state.history[-1]))
-
-
-class _Training:
-    """The state of a training: everything that the next step depends on, so that it can be stored and restored."""
-
-    COUNTS = (
-        "steps", "epoch", "within", "seconds", "events", "total", "best", "waited", "history", "validated", "reserve"
-    )  # fmt: skip
-
-    def __init__(self, method: Method, optimizer: torch.optim.Adam, rng: torch.Generator, options: FitOptions) -> None:
-        self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
-        self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
-        self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
-        self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost
-        self.reserve = 0.0  # the seconds of a validation, which a time budget keeps for the last one
-        self.step_seconds: float | None = None  # of the last step of this session
-        self.best: float | None = None
-        self.best_weights: dict[str, Tensor] = {}
-        self.history: list[Record] = []
-        self.stopped = ""
-
-    def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
-        """Start the clock at the seconds that earlier sessions took.
-
-        Args:
-            entities: The number of entities to train on.
-            held_out: The batches of rows for validation.
-        """
-        self.held_out = held_out
-        self.per_epoch = max(entities // self.options.batch_size, 1)
-        self.clock = time.perf_counter() - self.seconds
-        self._stop()
-
-    def batches(self, training: Tensor) -> Iterator[Tensor]:
-        """Yield the rows of each remaining batch of the current epoch, until training stops."""
-        shuffle = torch.Generator().manual_seed((self.options.seed * 1_000_003 + self.epoch) % 2**62)
-        order = training[torch.randperm(len(training), generator=shuffle).to(training.device)]
-        size = self.options.batch_size
-        for rows in order[: self.per_epoch * size].split(size)[self.within :]:
-            if self.stopped:
-                return
-            yield rows
-
-    def step(self, batch: Sequences) -> float:
-        """Take one optimizer step and return the loss."""
-        begun = time.perf_counter()
-        self.method.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.learning_rate(group["top"])
-        encoder_mode = frozen(self.method, self.epoch < self.options.freeze)
-        with matmul_precision(self.options.precision, batch.device), encoder_mode:
-            loss: Tensor = self.method(batch, self.rng)
-            loss.backward()
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise DataError(f"the loss became {value} at step {self.steps + 1}; lower lr or set clip")
-        if self.options.clip is not None:
-            nn.utils.clip_grad_norm_(self.method.parameters(), self.options.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
-        now = time.perf_counter()
-        self.events, self.seconds = self.events + batch.total, now - self.clock
-        is_first = self.step_seconds is None  # it allocates the buffers, and takes about twice as long as others
-        self.step_seconds = (now - begun) / (2 if is_first else 1)
-        if self.validated is None and self.held_out:  # a step takes longer than a batch of the validation
-            longest = max(self._longest_validation(), self.step_seconds)
-            self.reserve = min(longest, len(self.held_out) * self.step_seconds)
-        self._stop()
-        return value
-
-    def validation(self, x: Sequences) -> float | None:
-        """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
-
-        Under a time budget, the first validation stops after a tenth of it, and later ones take as many batches.
-        """
-        begun = time.perf_counter()
-        longest = self._longest_validation() if self.validated is None else math.inf
-        losses = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
-        self.validated, self.reserve = len(losses), time.perf_counter() - begun
-        return sum(losses) / len(losses) if losses else None
-
-    def learning_rate(self, top: float) -> float:
-        """Return the learning rate of the next step for weights with a highest one of `top`."""
-        drops = self.epoch // self.options.step_epochs
-        return learning_rate(top, self.options.schedule, self._share(), drops, self.options.step_factor)
-
-    def end_epoch(self, validation: float | None) -> None:
-        """Record the epoch, and keep its weights if they are the best so far."""
-        self.seconds = time.perf_counter() - self.clock
-        self.history.append(self.record(self.total / max(self.within, 1), validation))
-        self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
-        if self.options.patience is not None and validation is not None:
-            if self.best is None or validation < self.best:
-                self.best, self.waited = validation, 0
-                self.best_weights = {name: value.detach().clone() for name, value in self.method.state_dict().items()}
-            else:
-                self.waited += 1
-        self._stop()
-
-    def record(self, loss: float, validation: float | None) -> Record:
-        """Return a record of the training so far, see `Run.history`."""
-        return {
-            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation,
-            "lr": self.learning_rate(self.options.lr), "seconds": round(self.seconds, 3),
-            "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
-        }  # fmt: skip
-
-    def save(self, path: Path) -> None:
-        """Write the state to one file."""
-        tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
-        tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
-        for index, averages in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in averages.items()}
-        tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
-        if (device := self.rng.device).type == "cuda":
-            tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
-        counts = json.dumps({name: getattr(self, name) for name in self.COUNTS})
-        checkpoint.write_tensors(path, tensors, {"counts": counts})
-
-    def restore(self, path: Path) -> None:
-        """Restore the state from a file that `save` wrote."""
-        tensors, texts = run_files.read_tensors(path)
-        for name, value in json.loads(texts["counts"]).items():
-            setattr(self, name, value)
-        self.method.load_state_dict(_under("method.", tensors))
-        self.best_weights = _under("best.", tensors)
-        optimizer = self.optimizer.state_dict()
-        for name, value in _under("optimizer.", tensors).items():
-            index, _, average = name.partition(".")
-            optimizer["state"].setdefault(int(index), {})[average] = value
-        self.optimizer.load_state_dict(optimizer)
-        self.rng.set_state(tensors["rng"])
-        torch.set_rng_state(tensors["torch_rng"])
-        if "cuda_rng" in tensors:
-            torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
-
-    def _share(self) -> float:
-        """Return the share of the bound that is used up."""
-        epochs, budget = self.options.epochs, self.options.time_budget
-        by_time = self.seconds / (budget - min(self.reserve, budget / 2)) if budget else 0.0
-        return max(self.steps / (epochs * self.per_epoch) if epochs else 0.0, by_time)
-
-    def _longest_validation(self) -> float:
-        budget = self.options.time_budget
-        return math.inf if budget is None else VALIDATION_SHARE * budget
-
-    def _stop(self) -> None:
-        epochs, budget, patience = self.options.epochs, self.options.time_budget, self.options.patience
-        if epochs is not None and self.epoch >= epochs:
-            self.stopped = "epochs"
-        elif budget is not None and self.seconds + (self.step_seconds or 0) > budget - self.reserve:
-            self.stopped = "time"
-        elif patience is not None and self.waited >= patience:
-            self.stopped = "early stopping"
 
 
 @contextmanager
@@ -415,7 +256,3 @@ def _check_freeze(method: Method, options: FitOptions) -> None:
 
 def _line(record: Record) -> str:
     return json.dumps(record) + "\n"
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

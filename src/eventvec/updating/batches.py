@@ -23,7 +23,7 @@ from torch import Tensor
 from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
 from eventvec.options import accepts, gather
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
@@ -31,7 +31,7 @@ from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_state import RecentEvents, RecurrentStates, choose_state
 from eventvec.updating.late_events import Late, Plan, plan, refusal
-from eventvec.updating.store import ROWS, Batch, Facts, Store, opened
+from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store, opened
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,8 @@ def _applied_before(
             f"this batch was applied at {batch.applied} UTC and its rows are no longer kept (keep=, --keep); "
             "nothing was changed; embed these entities from their histories"
         )
+    if batch.rows != len(data):
+        raise CheckpointError(f"{store.path} is damaged: it has another number of entities of this batch; {RESTORE}")
     rows, vectors = np.empty(0, np.int64), torch.empty(batch.rows, states.dim)
     events, last_time = np.empty(batch.rows, np.int64), np.empty(batch.rows, _time_type(data))
     for begin in range(0, batch.rows, ROWS):
@@ -278,6 +280,7 @@ def _applied_before(
             rows = np.append(rows, places)
     notes = [f"this batch was applied before, at {batch.applied} UTC; nothing was changed"]
     if len(rows) < batch.rows:
+        store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
         data, vectors, events, last_time = data[rows], vectors[rows], events[rows], last_time[rows]
     embeddings = _embeddings(run, data, vectors, events, last_time)

@@ -137,7 +137,12 @@ class Store:
             f"WHERE {column} IN ({', '.join('?' * len(values))}) ORDER BY number DESC LIMIT 1",
             tuple(values),
         ).fetchone()
-        return None if row is None else Batch(*row)
+        if row is None:
+            return None
+        batch = Batch(*self._typed([row], int, str, str, int, int, int, int, int)[0])
+        if batch.first != self.next_version(batch.number):
+            raise self._damaged()
+        return batch
 
     def facts(self, keys: Sequence[str], kind: np.dtype[Any]) -> Facts:
         """Return the facts about entities, in the order of their keys; times have the type `kind`."""
@@ -147,7 +152,7 @@ class Store:
             part = keys[start : start + ROWS]
             rows = self._joined(enumerate(part, start), "key", "place, version, events, dropped, last_time", "entities")
             if rows:
-                places, *columns = zip(*rows, strict=True)
+                places, *columns = zip(*self._typed(rows, int, int, int, int, (int, float)), strict=True)
                 for values, column in zip(facts, columns, strict=True):
                     values[list(places)] = column
         return facts
@@ -158,7 +163,9 @@ class Store:
         Raises:
             CheckpointError: If some are absent, or are not what was written.
         """
-        rows = self._joined(enumerate(versions.tolist()), "version", "state, digest", "versions")
+        rows = self._typed(
+            self._joined(enumerate(versions.tolist()), "version", "state, digest", "versions"), bytes, int
+        )
         return self._checked([row[0] for row in rows], [row[1] for row in rows], len(versions))
 
     def written(self, batch: Batch, start: int) -> tuple[Array, Array, list[Any], list[bytes]]:
@@ -174,14 +181,28 @@ class Store:
             "SELECT version, events, last_time, state, digest FROM versions WHERE version BETWEEN ? AND ?",
             (first, min(first + ROWS, batch.first + batch.rows) - 1),
         ).fetchall()
+        rows = self._typed(rows, int, int, (int, float), bytes, int)
         versions, events, times, states, digests = zip(*rows, strict=True) if rows else ((), (), (), (), ())
         places = np.array(versions, np.int64) - batch.first
         return places, np.array(events, np.int64), list(times), self._checked(states, digests, len(rows))
 
-    def next_version(self) -> int:
-        """Return the first version of the next batch; no number is used twice."""
-        row = self.db.execute("SELECT first + rows FROM batches ORDER BY number DESC LIMIT 1").fetchone()
-        return row[0] if row else 0
+    def next_version(self, number: int | None = None) -> int:
+        """Return the first version of a batch, by default of the next one; no version is used twice."""
+        earlier = "" if number is None else "WHERE number < ?"
+        query = f"SELECT first, rows FROM batches {earlier} ORDER BY number DESC LIMIT 1"
+        row = self.db.execute(query, () if number is None else (number,)).fetchone()
+        return sum(self._typed([row], int, int)[0]) if row else 0
+
+    def check_forgotten(self, versions: Sequence[int]) -> None:
+        """Raise an error if absent versions are not those of entities that were deleted.
+
+        Raises:
+            CheckpointError: If an entity that was not deleted, or a version of it, points to one of them.
+        """
+        pointers = "SELECT version FROM entities UNION ALL SELECT before FROM versions WHERE before IS NOT NULL"
+        pointed = {row[0] for row in self.db.execute(pointers)}
+        if not pointed.isdisjoint(versions):
+            raise self._damaged()
 
     def add(self, first: int, keys: Sequence[str], before: Facts, now: Facts, states: list[bytes]) -> None:
         """Write a version of each entity, numbered from `first`, that replaces the one in `before`."""
@@ -244,8 +265,18 @@ class Store:
     def _checked(self, states: Sequence[bytes], digests: Sequence[int], count: int) -> list[bytes]:
         """Return the states after a check of their number and checksums."""
         if len(states) != count or list(map(zlib.crc32, states)) != list(digests):
-            raise CheckpointError(f"{self.path} is damaged: states are absent or not what was written; {RESTORE}")
+            raise self._damaged()
         return list(states)
+
+    def _typed(self, rows: list[tuple[Any, ...]], *kinds: type | tuple[type, ...]) -> list[tuple[Any, ...]]:
+        """Return rows after a check of the types of their columns, which sqlite does not enforce."""
+        for column, kind in zip(zip(*rows, strict=True), kinds, strict=bool(rows)):
+            if not all(isinstance(value, kind) for value in column):
+                raise self._damaged()
+        return rows
+
+    def _damaged(self) -> CheckpointError:
+        return CheckpointError(f"{self.path} is damaged: states are absent or not what was written; {RESTORE}")
 
 
 @contextmanager

@@ -1,0 +1,234 @@
+"""The state of a training: everything that the next step depends on, so that it can be stored and restored."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, FiniteFloat, NonNegativeInt
+from torch import Tensor, nn
+
+from eventvec import checkpoint, run_files
+from eventvec.checkpoint import Record
+from eventvec.errors import CheckpointError, DataError
+from eventvec.methods.declarations import Method
+from eventvec.precision import matmul_precision
+from eventvec.sequences import Sequences
+from eventvec.training.fit_options import FitOptions
+from eventvec.training.optimizer import frozen, learning_rate
+from eventvec.training.validation import validate
+
+VALIDATION_SHARE = 0.1
+"""The largest share of a time budget that a validation takes."""
+
+
+class _Counts(BaseModel, extra="forbid"):
+    """The fields of `Training` that are stored as JSON; earlier versions had no `validated` and `reserve`."""
+
+    steps: NonNegativeInt
+    epoch: NonNegativeInt
+    within: NonNegativeInt
+    seconds: FiniteFloat
+    events: NonNegativeInt
+    total: FiniteFloat
+    best: float | None
+    waited: NonNegativeInt
+    history: list[Record]
+    validated: NonNegativeInt | None = None
+    reserve: FiniteFloat = 0.0
+
+
+class Training:
+    """The state of a training, and its step.
+
+    Args:
+        method: The method that is trained, in place.
+        optimizer: The optimizer of its weights.
+        rng: The generator from which views are drawn.
+        options: How the method is trained.
+    """
+
+    def __init__(self, method: Method, optimizer: torch.optim.Adam, rng: torch.Generator, options: FitOptions) -> None:
+        self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
+        self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
+        self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
+        self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost
+        self.reserve = 0.0  # the seconds of a validation, which a time budget keeps for the last one
+        self.step_seconds: float | None = None  # of the last step of this session
+        self.best: float | None = None
+        self.best_weights: dict[str, Tensor] = {}
+        self.history: list[Record] = []
+        self.stopped = ""
+
+    def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
+        """Start the clock at the seconds that earlier sessions took.
+
+        Args:
+            entities: The number of entities to train on.
+            held_out: The batches of rows for validation.
+        """
+        self.held_out = held_out
+        self.per_epoch = max(entities // self.options.batch_size, 1)
+        self.clock = time.perf_counter() - self.seconds
+        self._stop()
+
+    def batches(self, training: Tensor) -> Iterator[Tensor]:
+        """Yield the rows of each remaining batch of the current epoch, until training stops."""
+        shuffle = torch.Generator().manual_seed((self.options.seed * 1_000_003 + self.epoch) % 2**62)
+        order = training[torch.randperm(len(training), generator=shuffle).to(training.device)]
+        size = self.options.batch_size
+        for rows in order[: self.per_epoch * size].split(size)[self.within :]:
+            if self.stopped:
+                return
+            yield rows
+
+    def step(self, batch: Sequences) -> float:
+        """Take one optimizer step and return the loss."""
+        begun = time.perf_counter()
+        self.method.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate(group["top"])
+        encoder_mode = frozen(self.method, self.epoch < self.options.freeze)
+        with matmul_precision(self.options.precision, batch.device), encoder_mode:
+            loss: Tensor = self.method(batch, self.rng)
+            loss.backward()
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise DataError(f"the loss became {value} at step {self.steps + 1}; lower lr or set clip")
+        if self.options.clip is not None:
+            nn.utils.clip_grad_norm_(self.method.parameters(), self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
+        now = time.perf_counter()
+        self.events, self.seconds = self.events + batch.total, now - self.clock
+        is_first = self.step_seconds is None  # it allocates the buffers, and takes about twice as long as others
+        self.step_seconds = (now - begun) / (2 if is_first else 1)
+        if self.validated is None and self.held_out:  # a step takes longer than a batch of the validation
+            longest = max(self._longest_validation(), self.step_seconds)
+            self.reserve = min(longest, len(self.held_out) * self.step_seconds)
+        self._stop()
+        return value
+
+    def validation(self, x: Sequences) -> float | None:
+        """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
+
+        Under a time budget, the first validation stops after a tenth of it, and later ones take as many batches.
+        """
+        begun = time.perf_counter()
+        longest = self._longest_validation() if self.validated is None else math.inf
+        losses = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
+        self.validated, self.reserve = len(losses), time.perf_counter() - begun
+        return sum(losses) / len(losses) if losses else None
+
+    def learning_rate(self, top: float) -> float:
+        """Return the learning rate of the next step for weights with a highest one of `top`."""
+        drops = self.epoch // self.options.step_epochs
+        return learning_rate(top, self.options.schedule, self._share(), drops, self.options.step_factor)
+
+    def end_epoch(self, validation: float | None) -> None:
+        """Record the epoch, and keep its weights if they are the best so far."""
+        self.seconds = time.perf_counter() - self.clock
+        self.history.append(self.record(self.total / max(self.within, 1), validation))
+        self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
+        if self.options.patience is not None and validation is not None:
+            if self.best is None or validation < self.best:
+                self.best, self.waited = validation, 0
+                self.best_weights = {name: value.detach().clone() for name, value in self.method.state_dict().items()}
+            else:
+                self.waited += 1
+        self._stop()
+
+    def record(self, loss: float, validation: float | None) -> Record:
+        """Return a record of the training so far, see `Run.history`."""
+        return {
+            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation,
+            "lr": self.learning_rate(self.options.lr), "seconds": round(self.seconds, 3),
+            "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
+        }  # fmt: skip
+
+    def save(self, path: Path) -> None:
+        """Write the state to one file."""
+        tensors = {f"method.{name}": value for name, value in self.method.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self.best_weights.items()}
+        for index, averages in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in averages.items()}
+        tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
+        if (device := self.rng.device).type == "cuda":
+            tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
+        counts = json.dumps({name: getattr(self, name) for name in _Counts.model_fields})
+        checkpoint.write_tensors(path, tensors, {"counts": counts})
+
+    def restore(self, path: Path) -> None:
+        """Restore the state from a file that `save` wrote.
+
+        Raises:
+            CheckpointError: If the file is damaged.
+        """
+        tensors, texts = run_files.read_tensors(path)
+        try:
+            for name, value in _Counts.model_validate_json(texts["counts"]).model_dump(exclude_unset=True).items():
+                setattr(self, name, value)
+            self.best_weights = _under("best.", tensors)
+            if self.best_weights:
+                self.method.load_state_dict(self.best_weights)  # to compare names and shapes
+            self.method.load_state_dict(_under("method.", tensors))
+            optimizer = self.optimizer.state_dict()
+            optimizer["state"] = self._averages(_under("optimizer.", tensors))
+            self.optimizer.load_state_dict(optimizer)
+            self.rng.set_state(tensors["rng"])
+            torch.set_rng_state(tensors["torch_rng"])
+            if "cuda_rng" in tensors:
+                torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{path} is damaged: {reason}; begin the run again in a new folder") from error
+
+    def _averages(self, tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+        """Return the averages of each weight, by its number.
+
+        Args:
+            tensors: The averages; the name of each begins with the number of the weight.
+
+        Raises:
+            ValueError: If an average of a weight is absent, or one has another shape.
+        """
+        shapes = [weight.shape for group in self.optimizer.param_groups for weight in group["params"]]
+        averages: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            index, _, average = name.partition(".")
+            averages.setdefault(int(index), {})[average] = value
+        for place, values in averages.items():
+            shape = shapes[place]
+            if {name: value.shape for name, value in values.items()} != {
+                "step": (), "exp_avg": shape, "exp_avg_sq": shape
+            }:  # fmt: skip
+                raise ValueError(f"the optimizer's averages of weight {place} are not those of its shape")
+        return averages
+
+    def _share(self) -> float:
+        """Return the share of the bound that is used up."""
+        epochs, budget = self.options.epochs, self.options.time_budget
+        by_time = self.seconds / (budget - min(self.reserve, budget / 2)) if budget else 0.0
+        return max(self.steps / (epochs * self.per_epoch) if epochs else 0.0, by_time)
+
+    def _longest_validation(self) -> float:
+        budget = self.options.time_budget
+        return math.inf if budget is None else VALIDATION_SHARE * budget
+
+    def _stop(self) -> None:
+        epochs, budget, patience = self.options.epochs, self.options.time_budget, self.options.patience
+        if epochs is not None and self.epoch >= epochs:
+            self.stopped = "epochs"
+        elif budget is not None and self.seconds + (self.step_seconds or 0) > budget - self.reserve:
+            self.stopped = "time"
+        elif patience is not None and self.waited >= patience:
+            self.stopped = "early stopping"
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
