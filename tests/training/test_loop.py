@@ -329,6 +329,8 @@ def test_a_folder_is_not_overwritten_and_a_run_is_resumed_with_its_own_options_o
     ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
     with pytest.raises(ev.CheckpointError, match="holds a run already"):
         ev.fit(coles(data), data, epochs=1, out=tmp_path / "run")
+    with pytest.raises(ev.CheckpointError, match=r"run/inner lies in the run folder .*run; choose a folder elsewhere"):
+        ev.fit(coles(data), data, epochs=1, out=tmp_path / "run" / "inner")
     with pytest.raises(ev.CheckpointError, match=r"README.md is a file; choose a new folder"):
         ev.fit(coles(data), data, epochs=1, out=tmp_path / "run" / "README.md")
     with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):

@@ -50,7 +50,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
     check_place(path)
     place = path.resolve()
     for each in inputs:
-        if not isinstance(each, str | os.PathLike):
+        if not isinstance(each, str | os.PathLike) or not os.fspath(each):
             continue
         for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):
             if place == source or place in (source.with_name(f"{source.name}{end}") for end in ("-wal", "-shm")):

@@ -11,10 +11,10 @@ import torch
 
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.options import accepts, gather
-from eventvec.tables import attach, holdout_mask, read_table
-from eventvec.tables.sources import Tabular
+from eventvec.tables import attach, holdout_mask
+from eventvec.tables.sources import Tabular, open_source
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.loop import Progress, fit
 from eventvec.training.setup import build, settings
@@ -87,14 +87,12 @@ def _with_label(data: Dataset, labels: Tabular, label: str) -> Dataset:
         ConfigError: If the column can be no label.
         DataError: If the table lacks the key or the label.
     """
-    table = read_table(labels)
-    key = data.schema.key if data.schema.key in table.columns else data.schema.key_out
-    for name in (key, label):
-        if name not in table.columns:
-            raise DataError(f"the labels have no column {name!r}; {nearest(name, table.columns)}")
+    table = open_source(labels)
+    key = data.schema.key if data.schema.key in table.types else data.schema.key_out
+    table.need((key, label), "the table of labels")
     if label == key:
-        raise ConfigError(f"the label {label!r} is the key; name the column to predict")
-    labelled = attach(data, table.select(key, label))
+        raise ConfigError(f"the label {shown(label)} is the key; name the column to predict")
+    labelled = attach(data, table.load([key, label]))
     if label not in labelled.sequences.static:
         raise ConfigError(f"{labelled.notes[-1]}; a label must hold classes or numbers, at least 2 different ones")
     return labelled

@@ -196,6 +196,9 @@ def _writer(path: Path | None) -> Iterator[None]:
         return
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"{path} is a file; choose a new folder")
+    for parent in path.resolve().parents:
+        if (parent / "run.json").is_file():
+            raise CheckpointError(f"{path} lies in the run folder {parent}; choose a folder elsewhere")
     if not (path / "run.json").exists() and not checkpoint.may_begin(path):
         raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
     with locked(path) as free:
