@@ -37,13 +37,9 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
         ...     (Path(folder) / "a.txt").read_text(), len(os.listdir(folder))
         ('done', 1)
     """
-    path = Path(path)
-    name = path.name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
-    draft = path
+    path = draft = Path(path)
     try:
-        sweep(path.parent, name)
-        handle, draft = _draft(path.parent, name)
-        try:
+        with draft_of(path.parent, path.name) as draft:
             yield draft
             with draft.open("rb") as written:
                 os.fsync(written.fileno())
@@ -53,15 +49,36 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
             else:
                 with suppress(FileExistsError):
                     os.link(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-            if handle is not None:
-                os.close(handle)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error).replace(str(draft), str(path))
         named = type(error)(f"{path} cannot be written and is as it was before: {reason}")
         named.errno = error.errno
         raise named from error
+
+
+@contextmanager
+def draft_of(folder: Path, name: str) -> Iterator[Path]:
+    """Yield a new file of mode 0600 that is deleted at the end, after those that killed processes left.
+
+    Args:
+        folder: Where it is made.
+        name: The name of the file of which it is a draft.
+
+    Example:
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with draft_of(Path(folder), "a.txt") as draft:
+        ...         draft.name.startswith(".a.txt."), draft.suffix
+        (True, '.draft')
+    """
+    name = name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
+    sweep(folder, name)
+    handle, draft = _locked_draft(folder, name)
+    try:
+        yield draft
+    finally:
+        draft.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
 
 
 def sweep(folder: Path | str, name: str | None = None) -> None:
@@ -118,7 +135,7 @@ def locked(folder: Path) -> Iterator[bool]:
                 folder.rmdir()
 
 
-def _draft(folder: Path, name: str) -> tuple[int | None, Path]:
+def _locked_draft(folder: Path, name: str) -> tuple[int | None, Path]:
     """Return the handle of a new file that this process has locked, so that no other one deletes it, and its path.
 
     Where files cannot be locked, the handle is None.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
+from eventvec.files import draft_of
 from eventvec.tables.sources import parquet_schema
 
 MARK = b"eventvec"
@@ -70,7 +70,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
 def check_place(path: Path | str) -> None:
     """Refuse a path at which no file or folder can be made, also after the missing folders above it.
 
-    A draft is made and deleted in the lowest folder that exists, because permissions do not tell everything.
+    A draft is written and deleted in the lowest folder that exists, because permissions do not tell everything.
 
     Raises:
         ConfigError: If the path lies below a file, a name in it is too long, or its folder may not be written to.
@@ -91,9 +91,8 @@ def check_place(path: Path | str) -> None:
         str(place).encode()  # Arrow writes to no other names
         with suppress(FileNotFoundError):
             (folder / longest).lstat()  # an error for a name that is too long
-        handle, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".draft")
-        os.close(handle)
-        os.unlink(draft)
+        with draft_of(folder, place.name):
+            pass
     except (OSError, ValueError) as error:  # a null character or half a letter is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path} cannot be written: {reason}; name another place to write") from error
