@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 from eventvec.errors import ConfigError, DataError
 from eventvec.tables import Fitting, read
 from eventvec.tables.fields import BLOCK, Array
-from eventvec.tables.sorting import in_order, order_of, order_ties
+from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 
 EDGES = [0, 1, -1, 2**15, 2**16, 2**31, -(2**31), 2**63 - 1, -(2**63)]
 FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, -5e-324]
@@ -145,3 +146,9 @@ def test_without_ties_or_columns_nothing_is_reordered():
     columns = {"v": np.array([3, 2])}
     assert order_ties(columns, [np.array([1, 1])], np.array([0, 1]), ["v"]) == columns  # one event each
     assert order_ties(columns, [np.array([1, 1])], np.array([0]), []) == columns
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "+07:30"), pa.timestamp("us", "Mars/X"), pa.decimal256(60, 2)])
+def test_events_are_ordered_by_columns_of_types_that_polars_lacks(kind: pa.DataType):
+    column = pa.array([3, 1, 2]).cast(kind if pa.types.is_decimal(kind) else pa.timestamp("us")).cast(kind)
+    assert ranks_of("line", pa.chunked_array([column])).tolist() == [3, 1, 2]

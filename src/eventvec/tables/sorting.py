@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.errors import DataError
+from eventvec.errors import DataError, shown
 from eventvec.tables.fields import Array, blocks, count_and_first, kind_of
+from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
 SIGN = np.uint64(1 << 63)
@@ -67,12 +68,16 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
         [2, 1, 2]
     """
     if kind_of(column.type) not in ("text", "integer", "float", "time"):
-        raise DataError(f"column {name!r} cannot order events: it holds {column.type}; accepted: numbers, times, text")
-    values = pl.Series(column)
+        raise DataError(
+            f"column {shown(name)} cannot order events: it holds {column.type}; accepted: numbers, times, text"
+        )
+    values = polars_series(name, column)
     values = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
     missing = (values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()).to_numpy()
     if missing.any():
-        raise DataError(f"column {name!r} has {count_and_first(missing, 'missing value')}; it must order every event")
+        raise DataError(
+            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; it must order every event"
+        )
     ranks: Array = values.rank("dense").to_numpy()
     return ranks
 
