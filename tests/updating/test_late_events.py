@@ -108,3 +108,18 @@ def test_a_recomputed_history_has_its_ties_in_the_order_of_the_schema(tmp_path: 
     vectors = dict(zip(expected.keys.to_pylist(), ev.encode(run.encoder, expected.sequences), strict=True))
     assert updated.late == len(tied)
     assert same(updated, vectors)
+
+
+def test_a_recomputed_history_keeps_the_order_by_a_column(tmp_path: Path) -> None:
+    run, state = untrained(), tmp_path / "state"
+    events = table(n=2).with_row_index("line")
+    tied = pl.concat([events[40:43].with_columns(code=pl.lit(code)) for code in ("v2", "v0")])  # ties with the first
+    tied = tied.with_columns(line=pl.Series([9, 8, 7, 6, 5, 4], dtype=pl.UInt32))
+    order = {"order": "line", "ties": "canonical"}
+    ev.update(run, events, state, **order)
+    history = pl.concat([tied, events])
+    updated = ev.update(run, tied, state, late="recompute", history=history, **order)
+    expected = ev.read(history, schema=run.schema, **order)
+    vectors = dict(zip(expected.keys.to_pylist(), ev.encode(run.encoder, expected.sequences), strict=True))
+    assert updated.late == len(tied)
+    assert same(updated, vectors)

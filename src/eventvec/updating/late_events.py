@@ -162,14 +162,18 @@ def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, histo
 
 
 def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
-    """Return rows in order of time, with `gap` to match; events at the same time are in the order of the schema."""
+    """Return rows in order of time, with `gap` to match.
+
+    Events at the same time keep the order that they were read in, the new ones after those of the history, unless the
+    schema orders them by their values alone.
+    """
     time, rows = x.values("time").numpy(), x.rows().numpy()
     order = np.lexsort((time, rows))
     x = x.take(x.flat()[torch.from_numpy(order)], x.lengths)
     heads = x.starts[x.lengths > 0].numpy()
     gap = torch.from_numpy(times.intervals(time[order], heads, schema.clock))
     x = replace(x, columns={**x.columns, "gap": gap})
-    if schema.ties == "file":
+    if schema.ties == "file" or schema.order is not None:  # the ranks in a column are not known here any more
         return x
     names = [field.name for field in schema.fields]
     columns = {name: x.values(name).numpy() for name in x.columns}
