@@ -197,6 +197,17 @@ def test_a_lock_ends_with_its_process_and_a_refused_process_leaves_it(tmp_path):
     assert os.listdir(folder) == []
 
 
+def test_a_lock_file_that_cannot_be_deleted_is_no_error(tmp_path, monkeypatch):
+    def unlink(path, missing_ok=False):
+        raise PermissionError("the file is open")  # as on Windows
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with locked(tmp_path / "run") as free:
+        assert free
+    with locked(tmp_path / "run") as free:
+        assert free
+
+
 def test_a_folder_that_was_made_for_a_lock_is_deleted_if_it_stays_empty(tmp_path):
     with locked(tmp_path / "new"):
         assert (tmp_path / "new").is_dir()

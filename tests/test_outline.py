@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,9 @@ def test_an_encoder_of_a_million_layers_is_refused_before_the_first_is_built(enc
 def test_a_convolution_over_more_events_than_64_bits_count_is_refused(layers: int, kernel: int) -> None:
     with pytest.raises(ConfigError, match=rf"below 2\^62 events, got layers {layers}, kernel {kernel}"):
         build(tables("tcn", layers=layers, kernel=kernel), make.schema(), seed=0)
+
+
+def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sysconf")  # as on Windows
+    monkeypatch.setattr(module, "LIMIT", Path("absent"))
+    assert memory() > 1 << 60

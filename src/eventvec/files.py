@@ -41,7 +41,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
     try:
         with draft_of(path.parent, path.name) as draft:
             yield draft
-            with draft.open("rb") as written:
+            with draft.open("r+b") as written:  # Windows flushes files that are open for writing only
                 os.fsync(written.fileno())
             draft.chmod(0o600)
             if replace:
@@ -109,7 +109,8 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
 def locked(folder: Path) -> Iterator[bool]:
     """Yield whether this process has the lock of a folder, which it keeps until the block ends or the process dies.
 
-    The folder is created if it does not exist, and deleted at the end if it is empty then. Its file `.lock` is deleted.
+    The folder is created if it does not exist, and deleted at the end if it is empty then. Its file `.lock` is deleted
+    too, except on Windows, where open files stay.
 
     Example:
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +128,8 @@ def locked(folder: Path) -> Iterator[bool]:
             yield free
         finally:
             if free:
-                file.unlink(missing_ok=True)
+                with suppress(OSError):  # Windows keeps files that are open; a file without a lock is in nobody's way
+                    file.unlink(missing_ok=True)
     finally:
         os.close(handle)
         if is_new:

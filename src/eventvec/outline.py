@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,14 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
 def memory() -> int:
     """Return the bytes of memory of this machine, or of the container that this process is in.
 
+    Where the system does not tell, as on Windows, it is a number that no machine has.
+
     Example:
         >>> memory() > 1 << 20
         True
     """
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    known = hasattr(os, "sysconf")  # Windows does not tell
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else sys.maxsize
     limit = LIMIT.read_text().strip() if LIMIT.is_file() else "max"
     return min(present, int(limit)) if limit.isdigit() else present
 
