@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 import torch
 import typer
 
-from eventvec.cli import main, terminal
+from eventvec.cli import commands, main, terminal
 
 
 @pytest.mark.parametrize(
@@ -80,3 +81,16 @@ def test_a_stream_that_lacks_characters_gets_others_in_their_place(monkeypatch: 
     terminal.out.print("AUROC · 0.5 ± é")
     sys.stdout.flush()
     assert b"AUROC ? 0.5 ? ?" in written.getvalue()
+
+
+def test_help_that_cannot_be_printed_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def app() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(commands, "app", app)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "OSError: [Errno 28] No space left on device\n"

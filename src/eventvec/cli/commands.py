@@ -315,7 +315,11 @@ def main() -> None:
     """Run the command line."""
     interrupts.raise_again()
     terminal.replace_unknown_characters()
-    app()
+    try:
+        app()
+    except OSError as error:  # the help could not be printed
+        terminal.say_wrong(f"{type(error).__name__}: {error}")
+        raise SystemExit(1) from error
 
 
 def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset:

@@ -39,12 +39,12 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
         except BrokenPipeError:
             raise  # the reader of the output has seen enough: click ends the command without a word
         except (EventvecError, OSError) as error:
-            _say_wrong(f"{type(error).__name__}: {error}")
+            say_wrong(f"{type(error).__name__}: {error}")
             raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
-            _say_wrong("this needs more memory than this machine has; choose smaller batches, views or encoders")
+            say_wrong("this needs more memory than this machine has; choose smaller batches, views or encoders")
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             err.print("interrupted; no file is half-written, and a run can continue with --resume")
@@ -53,7 +53,8 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _say_wrong(sentence: str) -> None:
+def say_wrong(sentence: str) -> None:
+    """Print a sentence about what is wrong."""
     err.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
 
 
