@@ -147,6 +147,19 @@ def test_a_damaged_store_is_refused(tmp_path: Path, how: str, message: str) -> N
         store.states(store.facts(["key 0", "key 1"], INTEGER).version)
 
 
+@pytest.mark.parametrize("time", [1e300, 1.5])
+def test_a_time_that_is_no_whole_number_is_refused_where_times_are(tmp_path: Path, time: float) -> None:
+    facts = Facts(*np.array([[-1], [5], [0], [99]]))
+    with opened(tmp_path / "state", "3f2a", "state") as store, store.writing():
+        store.add(0, ["a"], facts, facts, [b"bytes"])
+        store.db.execute("UPDATE entities SET last_time = ?", (time,))
+    with (
+        opened(tmp_path / "state", "3f2a", "state") as store,
+        pytest.raises(CheckpointError, match="is damaged: states are absent or not what was written"),
+    ):
+        store.facts(["a"], np.dtype(np.int64))
+
+
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no such file"), opened(tmp_path, "3f2a", "state"):
         pass

@@ -152,7 +152,8 @@ class Store:
             part = keys[start : start + ROWS]
             rows = self._joined(enumerate(part, start), "key", "place, version, events, dropped, last_time", "entities")
             if rows:
-                places, *columns = zip(*self._typed(rows, int, int, int, int, (int, float)), strict=True)
+                time = int if kind.kind == "i" else (int, float)
+                places, *columns = zip(*self._typed(rows, int, int, int, int, time), strict=True)
                 for values, column in zip(facts, columns, strict=True):
                     values[list(places)] = column
         return facts
