@@ -105,6 +105,16 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
                 os.close(handle)
 
 
+def run_above(path: Path) -> Path | None:
+    """Return the run folder in which a path lies, or None.
+
+    Example:
+        >>> run_above(Path("/absent/events.parquet")) is None
+        True
+    """
+    return next((parent for parent in path.resolve().parents if (parent / "run.json").is_file()), None)
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
     """Yield whether this process has the lock of a folder, which it keeps until the block ends or the process dies.

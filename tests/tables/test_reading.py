@@ -700,6 +700,19 @@ def test_numbers_of_a_csv_file_are_one_category_however_they_are_written(tmp_pat
     assert batch.sequences.values("code").tolist() == data.sequences.values("code").tolist()[:1]
 
 
+@pytest.mark.parametrize("written", [["1.50", "0.10", "3.00", "2e3", "-0"], ["5411", "7"], ["true", "false"]])
+def test_a_cell_of_text_in_a_csv_file_does_not_change_the_numbers_beside_it(tmp_path: Path, written: list[str]):
+    frame = pl.DataFrame({"card": 1, "day": range(len(written)), "code": written})
+    frame.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=EVERY)
+    codes = data.sequences.values("code").tolist()
+    for text, code in (("free", 1), ("007", 1), ("inf", 1), ("NaN", 0)):
+        other = pl.DataFrame({"card": [1, 1], "day": [98, 99], "code": ["free", text]})
+        pl.concat([frame, other], how="vertical_relaxed").write_csv(tmp_path / "batch.csv")
+        batch = read(tmp_path / "batch.csv", schema=data.schema)
+        assert batch.sequences.values("code").tolist() == [*codes, 1, code]
+
+
 @pytest.mark.parametrize(("keys", "kind"), [(["2", "10"], pa.int64()), (["1.50", "1E5"], pa.large_string())])
 def test_keys_of_a_csv_file_are_whole_numbers_or_text(tmp_path: Path, keys: list[str], kind: pa.DataType):
     pl.DataFrame({"card": keys, "day": [1, 2]}).write_csv(tmp_path / "e.csv")

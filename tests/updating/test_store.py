@@ -160,6 +160,13 @@ def test_a_time_that_is_no_whole_number_is_refused_where_times_are(tmp_path: Pat
         store.facts(["a"], np.dtype(np.int64))
 
 
+def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"lies in the run folder .*; name a store elsewhere"):
+        filled(tmp_path / "state")
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+
+
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="no such file"), opened(tmp_path, "3f2a", "state"):
         pass

@@ -180,6 +180,28 @@ def from_numbers(values: Sequence[str]) -> bool:
     return bool(pc.all(pc.is_finite(floats)).as_py()) and _texts(floats).to_pylist() == list(values)
 
 
+def as_numbers(column: Coded) -> Coded:
+    """Return a column whose texts of numbers and booleans are those that numbers and booleans have; NaN is missing.
+
+    A column of a CSV file is text as soon as one of its cells is. This makes its other cells what they are in a file
+    without such a cell. Digits after a leading zero stay text, as in 00501.
+
+    Example:
+        >>> as_numbers(Coded(np.array([0, 1, 2]), pa.array(["1.50", "free", "True"]))).values.to_pylist()
+        ['1.5', 'free', 'true']
+    """
+    text = pl.Series(column.values, dtype=pl.String)
+    real, whole = text.cast(pl.Float64, strict=False), text.cast(pl.Int64, strict=False)
+    is_number = real.is_not_null() & ~real.is_infinite().fill_null(False) & ~text.str.contains(r"^[+-]?0\d")
+    lower = text.str.to_lowercase()
+    boolean = pl.select(pl.when(lower.is_in(["true", "false"])).then(lower).otherwise(text)).to_series()
+    of_real = pl.Series(_texts(pa.array(real.fill_null(0).fill_nan(0).to_numpy())), dtype=pl.String)
+    number = pl.select(pl.coalesce(whole.cast(pl.String), of_real)).to_series()
+    values = pl.select(pl.when(is_number).then(number).otherwise(boolean)).to_series()
+    values = pl.select(pl.when(real.is_nan().fill_null(False)).then(None).otherwise(values)).to_series()
+    return Coded(*_distinct(column.codes, values.to_arrow().cast(pa.large_string())))
+
+
 def numbers(name: str, column: pa.ChunkedArray) -> Array:
     """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0.
 

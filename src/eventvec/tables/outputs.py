@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.files import draft_of
+from eventvec.files import draft_of, run_above
 from eventvec.tables.sources import parquet_schema
 
 MARK = b"eventvec"
@@ -57,9 +57,8 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
                 raise ConfigError(f"{path} is an input; name another file to write")
             if source.is_dir() and source in place.parents:
                 raise ConfigError(f"{path} lies in the folder {each}, which is an input; name a file elsewhere")
-    for parent in place.parents:
-        if (parent / "run.json").is_file():
-            raise ConfigError(f"{path} lies in the run folder {parent}; name a file elsewhere")
+    if run := run_above(place):
+        raise ConfigError(f"{path} lies in the run folder {run}; name a file elsewhere")
     if path.exists() and not overwrite and not _ours(path):
         raise ConfigError(
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "

@@ -93,7 +93,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     if cuts.until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
     reader = _ColumnReader(names, stream, rows, notes)
-    fitted = reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame)
+    fitted = (
+        reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame, opened.typed)
+    )
     pa.default_memory_pool().release_unused()
     lengths = torch.from_numpy(rows.lengths)
     values = reader.values
@@ -262,7 +264,7 @@ class _ColumnReader:
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
         return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
 
-    def apply(self, schema: Schema, frame: Schema) -> Schema:
+    def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
 
         The result has the name of the key in files from this table, the order of events at one time there, and
@@ -273,7 +275,10 @@ class _ColumnReader:
             if name not in known:
                 self._numbers(name, column)
                 continue
-            codes = self.values[name] = fields.encode(self._coded(name, column), known[name])
+            coded = self._coded(name, column)
+            if not typed and fields.is_text(column.type) and fields.from_numbers(known[name].values):
+                coded = fields.as_numbers(coded)
+            codes = self.values[name] = fields.encode(coded, known[name])
             self.notes.extend(fields.unknown_note(name, codes, "events"))
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)

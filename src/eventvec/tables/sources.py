@@ -44,12 +44,14 @@ class Source:
         sizes: The size of each column in bytes, for files whose columns can be read apart; None where reading columns
             together costs no more than reading one of them.
         header: Where the names of the columns are, for messages.
+        typed: Whether the columns have types of their own, which those of CSV files do not.
     """
 
     types: Mapping[str, pa.DataType]
     load: Callable[[Sequence[str]], pa.Table]
     sizes: Mapping[str, int] | None = None
     header: str = "the header"
+    typed: bool = True
 
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns, which are read when they are needed.
@@ -304,7 +306,9 @@ def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
         return load_csv(files, types, names).to_arrow()
 
     schema = pl.DataFrame(schema=types).to_arrow().schema
-    return Source({field.name: field.type for field in schema}, load, header=f"the first line of {files[0].name}")
+    return Source(
+        {field.name: field.type for field in schema}, load, header=f"the first line of {files[0].name}", typed=False
+    )
 
 
 def read_table(source: Tabular, columns: list[str] | None = None, table: str | None = None) -> pl.DataFrame:

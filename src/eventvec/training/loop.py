@@ -18,7 +18,7 @@ from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.files import locked, sweep
+from eventvec.files import locked, run_above, sweep
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method
 from eventvec.options import accepts, as_table, gather
@@ -196,9 +196,8 @@ def _writer(path: Path | None) -> Iterator[None]:
         return
     if path.exists() and not path.is_dir():
         raise CheckpointError(f"{path} is a file; choose a new folder")
-    for parent in path.resolve().parents:
-        if (parent / "run.json").is_file():
-            raise CheckpointError(f"{path} lies in the run folder {parent}; choose a folder elsewhere")
+    if run := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
     if not (path / "run.json").exists() and not checkpoint.may_begin(path):
         raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
     with locked(path) as free:

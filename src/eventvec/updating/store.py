@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from eventvec.errors import CheckpointError, DataError
-from eventvec.files import whole
+from eventvec.files import run_above, whole
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -330,6 +330,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _create(path: Path, run: str, kind: str) -> None:
     """Create an empty store; of two processes that do so at the same time, only one creates it."""
+    if folder := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {folder}; name a store elsewhere")
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
