@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from eventvec.evaluation.metrics import METRICS, Task, half_width
+from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
+from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -22,6 +23,9 @@ class Scores:
 
     Args:
         values: The scores, in the order of the folds.
+        replicates: `(replicates, folds)` the scores on resampled test entities, see `bootstrap`. Without them, the
+            interval is the t-interval over the folds that papers print, which is too narrow.
+        same_test: Whether all folds are tested on the same entities, as in a hold-out test.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -30,6 +34,8 @@ class Scores:
     """
 
     values: tuple[float, ...]
+    replicates: Array | None = field(default=None, compare=False, repr=False)
+    same_test: bool = False
 
     @property
     def mean(self) -> float:
@@ -38,11 +44,18 @@ class Scores:
 
     @property
     def interval(self) -> float:
-        """The half-width of the 95 % t-interval of the mean over the folds."""
-        return half_width(self.values)
+        """The half-width of the 95 % interval of the mean over the folds, see `intervals`."""
+        if self.replicates is None:
+            return half_width(self.values)
+        if self.same_test:
+            return crossed_half_width(self.replicates)
+        return cross_validation_half_width(self.values, self.replicates)
 
     def __sub__(self, other: Scores) -> Scores:
-        return Scores(tuple(a - b for a, b in zip(self.values, other.values, strict=True)))
+        values = tuple(a - b for a, b in zip(self.values, other.values, strict=True))
+        if self.replicates is None or other.replicates is None:
+            return Scores(values)
+        return Scores(values, self.replicates - other.replicates, self.same_test)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the mean, the interval and the scores as plain numbers."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import ConfigError, shown
+from eventvec.evaluation.bootstrap import replicates, resample
 from eventvec.evaluation.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
 from eventvec.evaluation.inputs import array, column, in_range, matrix
 from eventvec.evaluation.metrics import Array, measure
@@ -126,7 +127,8 @@ def score_features(
         splits = cross_validation(labelled, chosen.folds, codes, chosen.seed)
     else:
         splits = holdout_splits(labelled, held_out, chosen.folds, codes, chosen.seed)
-    results = _score(sets, labelled, splits, chosen, models, progress)
+    weights = resample(len(labelled.y), codes, seed=chosen.seed)
+    results = _score(sets, labelled, splits, weights, chosen, models, progress)
     protocol = "cross-validation" if held_out is None else "holdout"
     notes += [_protocol_note(held_out, learned_from), *model_notes]
     return Evaluation(
@@ -139,6 +141,7 @@ def _score(
     sets: Mapping[str, Array],
     labelled: Target,
     splits: Sequence[Split],
+    weights: Array,
     options: EvaluationOptions,
     models: Mapping[str, Model],
     progress: Callable[[int, int], None] | None,
@@ -148,17 +151,23 @@ def _score(
         fraction: [subsample(labelled, train, fraction, options.seed + fold) for fold, (train, _) in enumerate(splits)]
         for fraction in options.fractions
     }
+    same_test = all(test is splits[0][1] for _, test in splits)
     cells = list(product(parts, models, sets))
     results = []
     for done, (fraction, model, name) in enumerate(cells):
-        x, scores = sets[name], []
+        x, scores, resampled = sets[name], [], []
         for fold, (train, (_, test)) in enumerate(zip(parts[fraction], splits, strict=True)):
             if progress:
                 progress(done * len(splits) + fold, len(cells) * len(splits))
             classes, y = len(labelled.classes), labelled.y
             job = Job(labelled.task, classes, x[train], y[train], x[test], options.seed, options.num_threads)
-            scores.append(measure(labelled.task, y[test], models[model](job)))
-        main, secondary = (Scores(tuple(values)) for values in zip(*scores, strict=True))
+            predicted = models[model](job)
+            scores.append(measure(labelled.task, y[test], predicted))
+            resampled.append(replicates(labelled.task, y[test], predicted, weights[:, test]))
+        main, secondary = (
+            Scores(tuple(values), part, same_test)
+            for values, part in zip(zip(*scores, strict=True), np.stack(resampled, 2).transpose(1, 0, 2), strict=True)
+        )
         results.append(Result(name, model, fraction, main, secondary))
     if progress:
         progress(len(cells) * len(splits), len(cells) * len(splits))

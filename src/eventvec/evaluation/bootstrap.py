@@ -1,0 +1,104 @@
+"""Scores on resampled test entities: what the interval of a score is made of.
+
+A test set is a sample of entities, and the scores of several models on one test set share its luck. Resampling the
+entities shows how much of a score, or of a paired difference, is luck. All features and models are scored on the same
+resampled entities, so that the replicates of two of them can be subtracted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eventvec.evaluation.metrics import Array, Task
+
+REPLICATES, FEWEST = 1000, 200
+"""The number of resampled test sets, and that for very many entities, whose intervals are short anyway."""
+WEIGHTS = 20_000_000
+"""The number of weights up to which there are `REPLICATES`."""
+BLOCK = 1_000_000
+"""The number of weights of a block, so that intermediate results take little memory."""
+
+
+def resample(n: int, groups: Array | None = None, *, seed: int) -> Array:
+    """Return `(replicates, n)` uint8: how often each entity counts in each resampled test set.
+
+    These are Poisson numbers of mean 1 (Poisson bootstrap). Entities of one group count equally often.
+
+    Args:
+        n: The number of entities.
+        groups: `(n,)` codes, if entities belong together.
+        seed: The seed of the numbers.
+
+    Example:
+        >>> weights = resample(4, np.array([0, 0, 1, 2]), seed=0)
+        >>> weights.shape, bool((weights[:, 0] == weights[:, 1]).all())
+        ((1000, 4), True)
+    """
+    units = n if groups is None else int(groups.max()) + 1
+    count = max(FEWEST, min(REPLICATES, WEIGHTS // max(units, 1)))
+    rng, weights = np.random.default_rng(seed), np.empty((count, units), np.uint8)
+    for row in weights:
+        row[:] = rng.poisson(1.0, units)
+    return weights if groups is None else weights[:, groups]
+
+
+def replicates(task: Task, truth: Array, prediction: Array, weights: Array) -> Array:
+    """Return `(replicates, 2)` the main and the secondary score on resampled test entities.
+
+    A replicate in which a score is not defined, for example because no positive entity is left, is NaN.
+
+    Args:
+        task: What is predicted.
+        truth: `(n,)` the labels of the test entities, as for `measure`.
+        prediction: `(n,)` the predictions.
+        weights: `(replicates, n)` how often each entity counts, see `resample`.
+
+    Example:
+        >>> truth, prediction = np.arange(100) % 2, np.arange(100) % 7
+        >>> scores = replicates("binary", truth, prediction, resample(100, seed=0))
+        >>> scores.shape, bool(abs(scores[:, 0].mean() - 0.5) < 0.1)
+        ((1000, 2), True)
+    """
+    function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
+    step = max(1, BLOCK // max(len(truth), 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        parts = [function(truth, prediction, weights[i : i + step]) for i in range(0, len(weights), step)]
+    return np.concatenate(parts)
+
+
+def _binary(truth: Array, prediction: Array, weights: Array) -> Array:
+    """Return `(replicates, 2)` AUROC and average precision."""
+    order = np.argsort(-prediction, kind="stable")
+    descending, positive = prediction[order], truth[order].astype(bool)
+    starts = np.flatnonzero(np.append(True, descending[1:] != descending[:-1]))  # of groups of equal predictions
+    weights = weights[:, order].astype(np.float64)
+    positives = np.add.reduceat(np.where(positive, weights, 0), starts, 1)
+    negatives = np.add.reduceat(np.where(positive, 0, weights), starts, 1)
+    found, passed = positives.cumsum(1), negatives.cumsum(1)
+    n_positives, n_negatives = found[:, -1], passed[:, -1]
+    above = (negatives * (found - positives / 2)).sum(1)  # pairs in which the positive entity has the higher prediction
+    precision = np.divide(found, found + passed, out=np.zeros_like(found), where=found + passed > 0)
+    return np.stack([above / (n_positives * n_negatives), (positives * precision).sum(1) / n_positives], 1)
+
+
+def _multiclass(truth: Array, prediction: Array, weights: Array) -> Array:
+    """Return `(replicates, 2)` accuracy and macro-F1 over the classes that occur."""
+    classes = np.arange(max(truth.max(), prediction.max()) + 1)
+    is_true, is_predicted = truth[:, None] == classes, prediction[:, None] == classes
+    weights = weights.astype(np.float32)
+    hits, true, predicted = (
+        weights @ part.astype(np.float32) for part in (is_true & is_predicted, is_true, is_predicted)
+    )
+    f1 = np.where(true + predicted > 0, 2 * hits / (true + predicted), np.nan)
+    occurs = np.nan_to_num(f1)
+    return np.stack([hits.sum(1) / weights.sum(1), occurs.sum(1) / (true + predicted > 0).sum(1)], 1)
+
+
+def _numeric(truth: Array, prediction: Array, weights: Array) -> Array:
+    """Return `(replicates, 2)` R² and the mean absolute error."""
+    weights = weights.astype(np.float64)
+    total, centred = weights.sum(1), truth - truth.mean()
+    mean = weights @ centred / total
+    spread = weights @ centred**2 - total * mean**2
+    residual = truth - prediction
+    return np.stack([1 - weights @ residual**2 / spread, weights @ np.abs(residual) / total], 1)

@@ -1,0 +1,68 @@
+"""The interval of a mean score: how far another sample of entities, and other training parts, would move it.
+
+Two protocols need two intervals. In a hold-out test, all models of the folds score the same entities, so the entities
+and the folds are resampled together. In a cross-validation each entity is tested once, and the training parts of the
+folds overlap, so that the spread between folds says too little; it is corrected for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eventvec.evaluation.metrics import Array
+
+NORMAL = 1.959964
+"""The 97.5 % quantile of the normal distribution."""
+
+
+def crossed_half_width(replicates: Array, seed: int = 0) -> float:
+    """Return the half-width of the 95 % interval of a mean over models that are tested on the same entities.
+
+    Each replicate resamples the test entities, and then the models, as in a bootstrap of crossed factors (Owen 2007,
+    The pigeonhole bootstrap). One model has no spread of its own.
+
+    Args:
+        replicates: `(replicates, models)` the score of each model on each resampled test set.
+        seed: The seed with which models are resampled.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> shared = rng.normal(0, 0.02, (1000, 1))  # of the test set, which five models share
+        >>> f"{crossed_half_width(0.8 + shared + np.zeros((1, 5))):.3f}"
+        '0.040'
+    """
+    count, models = replicates.shape
+    drawn = np.random.default_rng(seed).integers(models, size=(count, models))
+    means = np.take_along_axis(replicates, drawn, 1).mean(1)
+    return float(NORMAL * np.nanstd(means, ddof=1))
+
+
+def cross_validation_half_width(scores: Sequence[float], replicates: Array) -> float:
+    """Return the half-width of the 95 % interval of a mean over the folds of a cross-validation.
+
+    The variance of the mean of `k` scores has two parts. The first is that of the entities, resampled within their
+    folds, times `1 + r`, where `r = 1/(k−1)` is the size of a test part beside that of a training part. The second is
+    the variance between the folds that this does not explain, times `1/k + r`. Both factors allow for the overlap of
+    the training parts; the second is that of Nadeau and Bengio 2003, who apply it to all of the variance between folds.
+
+    Their interval is too wide where nothing is trained, and as wide as needed where a lot depends on the training part;
+    see the table in `tests/evaluation/test_intervals.py`. This one is between the two: in simulations, two arms of
+    equal worth were called different in 2 to 3 % of draws without training, and in 4 to 7 % with.
+
+    Args:
+        scores: One score per fold, two or more.
+        replicates: `(replicates, folds)` the score of each fold on its resampled entities.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> of_entities = rng.normal(0, 0.04, (1000, 5))
+        >>> f"{cross_validation_half_width([0.8, 0.8, 0.8, 0.8, 0.8], 0.8 + of_entities):.3f}"
+        '0.039'
+    """
+    k = len(scores)
+    of_entities = float(np.nanvar(replicates.mean(1), ddof=1))
+    unexplained = max(0.0, float(np.var(scores, ddof=1) - np.nanvar(replicates, axis=0, ddof=1).mean()))
+    ratio = 1 / (k - 1)
+    return float(NORMAL * np.sqrt(of_entities * (1 + ratio) + unexplained * (1 / k + ratio)))
