@@ -46,7 +46,7 @@ def slow(x: Sequences, schema: Schema, values: int) -> list[list[float]]:
         row = [float(length)]
         for column in schema.numeric:
             numbers = [v for v in events[column.name] if v == v]
-            row += [sum(numbers), mean(numbers), std(numbers)]
+            row += [sum(numbers), mean(numbers), std(numbers), min(numbers, default=0.0), max(numbers, default=0.0)]
         for column in schema.categorical:
             codes = events[column.name]
             counted = range(FIRST, FIRST + min(values, len(column.values)))
@@ -108,6 +108,8 @@ def test_worked_by_hand():
             "amount: sum": 16,
             "amount: mean": 4,
             "amount: std": (26 / 3) ** 0.5,
+            "amount: min": 1,
+            "amount: max": 8,
             "mcc=v0: count": 2,
             "mcc=v1: count": 1,
             "amount where mcc=v0: mean": 2,
@@ -141,6 +143,13 @@ def test_the_standard_deviation_is_exact_beside_a_large_mean(offset):
     assert named["n where c=v0: std"] == pytest.approx(truth, rel=1e-6)
 
 
+def test_the_maximum_of_negative_numbers_is_negative():
+    x = Sequences({"n": torch.tensor([-7.0, -3.0, torch.nan])}, torch.tensor([0]), torch.tensor([3]))
+    encoder = Aggregates(a_schema({}, ("n",)))
+    named = dict(zip(encoder.names, encoder(x)[0].tolist(), strict=True))
+    assert (named["n: min"], named["n: max"]) == (-7, -3)
+
+
 def test_the_standard_deviation_of_equal_numbers_is_exactly_zero():
     x = Sequences({"n": torch.full((7,), 0.1)}, torch.tensor([0]), torch.tensor([7]))
     assert Aggregates(a_schema({}, ("n",)))(x)[0, 3] == 0
@@ -166,7 +175,7 @@ def test_the_block_size_has_no_influence(monkeypatch, size):
 def test_blocks_have_at_most_their_size(monkeypatch):
     monkeypatch.setattr(aggregates, "BLOCK_SIZE", 20)
     lengths = torch.tensor([3, 3, 3, 100, 0, 0, 0])
-    blocks = list(aggregates._blocks(lengths, 5))
+    blocks = list(aggregates.blocks(lengths, 5))
     assert [row for block in blocks for row in range(7)[block]] == list(range(7))
     assert all(int((lengths[b] + 5).sum()) <= 20 + int((lengths[b] + 5).max()) for b in blocks)
     assert len(blocks) > 2

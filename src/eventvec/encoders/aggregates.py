@@ -1,7 +1,8 @@
-"""Hand-crafted aggregates: counts, sums, means and standard deviations, the baseline for every embedding.
+"""Aggregates of the CoLES paper: counts, sums, means, standard deviations, extremes; a baseline for every embedding.
 
 They are an encoder without parameters. They depend neither on the order of the events nor on their times. Babaev et
-al. 2022, Appendix E.1, and the authors' public code.
+al. 2022, Appendix E.1, and the authors' public code: the paper has the minimum and the maximum of each number, the code
+has the number of events and of distinct values; both are here.
 """
 
 from __future__ import annotations
@@ -24,21 +25,25 @@ BLOCK_SIZE = 1 << 20
 
 
 class Aggregates(nn.Module):
-    """An encoder without parameters that computes counts, sums, means and standard deviations of a row's events.
+    """An encoder without parameters that computes counts, sums, means, deviations and extremes of a row's events.
 
     The features are, in this order:
 
     - the number of events;
-    - for each numeric column: the sum, the mean and the sample standard deviation of the values that are not missing;
+    - for each numeric column: the sum, the mean, the sample standard deviation, the minimum and the maximum of the
+      values that are not missing;
     - for each categorical column: the count of each value; for each numeric column, its mean and its sample standard
       deviation over the events with that value; and the number of distinct values, in which all unknown values count
       as one and missing values do not count.
 
-    A mean over no values and a standard deviation over fewer than two are 0. An empty row gives zeros.
+    A mean, minimum or maximum over no values and a standard deviation over fewer than two are 0. An empty row gives
+    zeros.
 
     Sums are computed in float64 over differences from one of the values, so that a small standard deviation beside a
     large mean is exact, and that of equal values is exactly 0. Rows are computed in blocks, so that memory beyond the
     result is bounded. Apple's accelerator has no float64, so rows on it are computed on the CPU.
+
+    Relations: `Handcrafted` adds times, order and changes, and takes logs.
 
     Args:
         schema: The meaning of the columns.
@@ -61,6 +66,8 @@ class Aggregates(nn.Module):
         amount: sum                  9.000 7.000
         amount: mean                 3.000 7.000
         amount: std                  2.000 0.000
+        amount: min                  1.000 7.000
+        amount: max                  5.000 7.000
         mcc=5411: count              2.000 1.000
         amount where mcc=5411: mean  4.000 7.000
         amount where mcc=5411: std   1.414 0.000
@@ -91,7 +98,7 @@ class Aggregates(nn.Module):
         if device.type == "mps":
             x = x.to("cpu")
         z = torch.zeros(len(x), self.dim, device=x.device)
-        for block in _blocks(x.lengths, self._width):
+        for block in blocks(x.lengths, self._width):
             z[block] = self._aggregate(x[block])
         return z.to(device)
 
@@ -100,7 +107,7 @@ class Aggregates(nn.Module):
         numbers = [x.values(name).double() for name in self.numeric]
         parts = [x.lengths.unsqueeze(1)]
         for number in numbers:
-            parts.append(torch.stack(_moments(number, rows, n), 1))
+            parts.append(torch.stack([*_moments(number, rows, n), *_extremes(number, rows, n)], 1))
         for column in self.categorical:
             code, size = x.values(column.name).long(), self._n_values(column)
             counts = torch.bincount(rows * column.size + code, minlength=n * column.size).view(n, column.size)
@@ -119,7 +126,7 @@ class Aggregates(nn.Module):
     def _names(self) -> Iterator[str]:
         yield "events"
         for name in self.numeric:
-            yield from (f"{name}: sum", f"{name}: mean", f"{name}: std")
+            yield from (f"{name}: {statistic}" for statistic in ("sum", "mean", "std", "min", "max"))
         for column in self.categorical:
             conditions = [f"{column.name}={value}" for value in column.values[: self._n_values(column)]]
             yield from (f"{condition}: count" for condition in conditions)
@@ -139,8 +146,9 @@ def aggregate_features(
         >>> from eventvec.schema import Numeric, Schema
         >>> schema = Schema("card", "day", "integer", numeric=(Numeric("amount"),))
         >>> x = Sequences({"amount": torch.tensor([3.0, 5.0])}, torch.tensor([0]), torch.tensor([2]))
-        >>> aggregate_features(Dataset(pa.array(["a"]), x, schema))
-        (array([[2. , 8. , 4. , 1.4142135]], dtype=float32), ('events', 'amount: sum', 'amount: mean', 'amount: std'))
+        >>> values, names = aggregate_features(Dataset(pa.array(["a"]), x, schema))
+        >>> [f"{name}: {value:.2f}" for name, value in zip(names[1:], values[0, 1:])]
+        ['amount: sum: 8.00', 'amount: mean: 4.00', 'amount: std: 1.41', 'amount: min: 3.00', 'amount: max: 5.00']
     """
     encoder = Aggregates(data.schema, values)
     return encoder(data.sequences).cpu().numpy(), encoder.names
@@ -161,8 +169,26 @@ def _moments(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor
     return (pivot * count + total)[:groups], (pivot + mean)[:groups], std[:groups]
 
 
-def _blocks(lengths: Tensor, width: int) -> Iterator[slice]:
-    """Yield consecutive rows that have about `BLOCK_SIZE` features and events in all, but at least one row."""
+def _extremes(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """Return the minimum and the maximum per group, `(groups,)` each; 0 for a group without values."""
+    group = torch.where(values.isnan(), groups, group)
+    zeros = values.new_zeros(groups + 1)
+    low = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
+    high = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
+    return low[:groups], high[:groups]
+
+
+def blocks(lengths: Tensor, width: int) -> Iterator[slice]:
+    """Yield consecutive rows that have about `BLOCK_SIZE` features and events in all, but at least one row.
+
+    Args:
+        lengths: `(n,)` the number of events of each row.
+        width: The number of features of each row.
+
+    Example:
+        >>> list(blocks(torch.tensor([3, 1, 2]), width=10))
+        [slice(0, 3, None)]
+    """
     ends = (lengths + width).cumsum(0)
     sizes = torch.unique_consecutive((ends - 1) // BLOCK_SIZE, return_counts=True)[1]
     stops = sizes.cumsum(0).tolist()
