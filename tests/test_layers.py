@@ -24,7 +24,7 @@ ORDER = (
     ("encoders",),
     ("lineage", "methods"),
     ("config", "tables"),
-    ("embedding", "model_card", "outline"),
+    ("embedding", "features", "model_card", "outline"),
     ("checkpoint", "run_files"),
     ("prediction", "training"),
     ("updating", "evaluation"),

@@ -8,6 +8,7 @@ import torch
 
 import make
 from eventvec.embedding import encode
+from eventvec.encoders import Handcrafted, RunningHandcrafted
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 from eventvec.updating.entity_state import choose_state
@@ -55,3 +56,16 @@ def test_an_encoder_with_a_state_needs_no_window_and_one_without_needs_it() -> N
         choose_state(make.encoder("gru"), data, 4)
     kinds = [choose_state(make.encoder(name), data, count).kind for name, count in (("lstm", None), ("set", 4))]
     assert kinds == ["state", "latest 4 events"]
+
+
+def test_hand_crafted_features_that_follow_from_sums_continue_and_the_others_need_a_window() -> None:
+    data, encoder = make.dataset([5, 0, 3, 9, 1]), RunningHandcrafted(make.schema())
+    states = choose_state(encoder, data, None)
+    first, second = halves(data.sequences)
+    known = np.array([True, True, False, True, False])
+    stored = states.advance(first[known.tolist()], np.zeros(3, bool), [])
+    vectors = states.read(states.advance(second, known, stored))
+    whole, alone = encode(encoder, data.sequences), encode(encoder, second)
+    assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)
+    with pytest.raises(ConfigError, match="Handcrafted cannot continue exactly from a stored state"):
+        choose_state(Handcrafted(make.schema()), data, None)

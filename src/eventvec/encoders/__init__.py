@@ -7,7 +7,9 @@
     sets           sets of events or points         convolution  dilated convolutions
     language       a language model over texts of event types and times
     text           a BERT over free texts           backbones    where pre-trained models are found
-    aggregates     hand-crafted aggregates, an encoder without parameters
+    aggregates     the aggregates of the CoLES paper, an encoder without parameters
+    handcrafted    features of timing, numbers and categories, an encoder without parameters
+    running        those of them that continue exactly from a stored state
     event_encoder  columns of a table to one vector per event
     points         points (x, y) to one vector each
     segments       which of two joined rows an event is from
@@ -20,10 +22,12 @@ from typing import Any
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.convolution import TemporalConvolution
 from eventvec.encoders.event_encoder import EventEncoder
+from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
+from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
 from eventvec.encoders.text import TextEncoder
@@ -49,12 +53,14 @@ __all__ = [
     "Encoder",
     "EventEncoder",
     "EventEncoding",
+    "Handcrafted",
     "Images",
     "LanguageEncoder",
     "Numbers",
     "PaperTransformer",
     "PointEncoder",
     "Recurrent",
+    "RunningHandcrafted",
     "Segmented",
     "SetEncoder",
     "TemporalConvolution",

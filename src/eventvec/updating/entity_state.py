@@ -86,7 +86,7 @@ class RecurrentStates:
 
     def __init__(self, encoder: Updatable, x: Sequences) -> None:
         self.encoder, self.dim = encoder, int(encoder.dim)
-        self.device = next(encoder.parameters()).device
+        self.device = next((weight.device for weight in encoder.parameters()), torch.device("cpu"))
         self.empty = x.slice(*torch.zeros(3, 1, dtype=torch.int64))
 
     def advance(self, x: Sequences, known: np.ndarray[Any, np.dtype[Any]], stored: list[bytes]) -> list[bytes]:

@@ -1,0 +1,202 @@
+"""Hand-crafted features of timing, numbers and categories: the strong opponent of every embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.aggregates import blocks
+from eventvec.encoders.running import COUNT, MEAN, RunningHandcrafted, at, finite, signed_log, statistics, tally
+from eventvec.errors import DataError
+from eventvec.schema import FIRST, MISSING, Schema
+from eventvec.sequences import Sequences
+
+MOMENT = "moment of prediction"
+"""The static value with each row's moment of prediction, in the unit of the column `time`."""
+
+LATE = {"half": 2, "quarter": 4, "tenth": 10}
+"""The last parts of a life, by the number of such parts in the whole."""
+
+
+class Handcrafted(nn.Module):
+    """An encoder without parameters: what an analyst would compute from a row's events to predict something.
+
+    It has all features of `RunningHandcrafted`, which follow from counts, sums, extremes, and first and last values, so
+    that an update continues them exactly. It adds features that need all events, or the moment of prediction:
+
+    - timing: the times since the last and since the first event (recency and tenure) at the moment of prediction; the
+      median gap; the shares of events in the last half, quarter and tenth of the row's span; and the same shares of the
+      time from the first event to the moment, with the rate of events there, the log of the count over the count that
+      an even rate would give, each with 1 added;
+    - for each numeric column: the change, which is the mean in the late half of the span minus that in the early half,
+      and the slope, which is the change per span of the least squares line over time;
+    - for each categorical column: the number of distinct values, the entropy in nats, the share of the most frequent
+      value and the share of values that came before in the row, all over values that are not missing; and the share of
+      each frequent value among the events of the late half. All unknown values count as one.
+
+    Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. A row of which all
+    events have one time is late as a whole. The features do not depend on other rows.
+
+    Relations: `Aggregates` has the set of the CoLES paper, without times. `features.handcrafted_features` finds the
+    moment of prediction of a data set.
+
+    Args:
+        schema: The meaning of the columns.
+        moment: The moment of prediction in the unit of the column `time`, for rows without the static value `MOMENT`.
+        values: How many values of each categorical column have counts, shares and sums, the most frequent first.
+        frequent: How many of these values also have a share of the late half, and say whether the last event has them.
+
+    Raises:
+        ConfigError: If `values` or `frequent` is negative.
+
+    Example:
+        >>> columns = {"time": torch.tensor([10, 20, 50])}
+        >>> encoder = Handcrafted(Schema("card", "day", "integer"), moment=60)
+        >>> z = encoder(Sequences(columns, torch.tensor([0]), torch.tensor([3])))
+        >>> for name, value in zip(encoder.names, z[0].tolist()):
+        ...     print(f"{name:34} {value:.3f}")
+        events                             1.386
+        time: distinct                     1.386
+        time: span                         3.714
+        gap: mean                          3.045
+        gap: std                           2.717
+        gap: max                           3.434
+        gap: last                          3.434
+        time: recency                      2.398
+        time: tenure                       3.932
+        gap: median                        3.045
+        time: share in last half           0.333
+        time: share in last quarter        0.333
+        time: share in last tenth          0.333
+        time: share in half to moment      0.333
+        time: share in quarter to moment   0.333
+        time: share in tenth to moment     0.000
+        time: rate in half to moment       -0.223
+        time: rate in quarter to moment    0.134
+        time: rate in tenth to moment      -0.262
+    """
+
+    names: tuple[str, ...]
+    dim: int
+
+    def __init__(self, schema: Schema, moment: float | None = None, values: int = 200, frequent: int = 20) -> None:
+        super().__init__()
+        self.running = RunningHandcrafted(schema, values, frequent)
+        self.moment, self.values, self.frequent, self.clock = moment, values, frequent, schema.clock
+        self.numeric, self.categorical = schema.numeric, schema.categorical
+        self.names = (*self.running.names, *self._names())
+        self.dim = len(self.names)
+        self._width = self.running.width + self.dim
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return the features of each row, `(n, dim)` float32.
+
+        Args:
+            x: Rows with the schema's columns and `time`: int32 codes, and raw numbers that are NaN where missing.
+
+        Raises:
+            DataError: If neither the rows nor the encoder have a moment of prediction.
+        """
+        device = x.device
+        x = x.to("cpu") if device.type == "mps" else x  # it has no float64
+        moment = self._moments(x)
+        z = torch.zeros(len(x), self.dim, device=x.device)
+        for block in blocks(x.lengths, self._width):
+            z[block] = self._features(x[block], moment[block])
+        return z.to(device)
+
+    def _moments(self, x: Sequences) -> Tensor:
+        moment = x.static.get(MOMENT)
+        if isinstance(moment, Tensor):
+            return moment.double() if moment.is_floating_point() else moment
+        if self.moment is None:
+            raise DataError(
+                "the rows have no moment of prediction, to which hand-crafted features of time refer; give "
+                f"Handcrafted(moment=), or rows with the static value {MOMENT!r}"
+            )
+        kind = torch.float64 if isinstance(self.moment, float) else torch.int64
+        return torch.tensor(self.moment, dtype=kind, device=x.device).expand(len(x))
+
+    def _features(self, x: Sequences, moment: Tensor) -> Tensor:
+        n, rows, time = len(x), x.rows(), x.values("time")
+        ends = x.lengths.cumsum(0) - 1
+        first, last = at(time, ends + 1 - x.lengths), at(time, ends)
+        span = (last - first).double()
+        late = (last[rows] - time).double() * 2 <= span[rows]
+        parts = self._timing(x, moment, first, last)
+        place = (time - first[rows]).double() / span[rows].clamp(min=torch.finfo(torch.float64).tiny)
+        for column in self.numeric:
+            change = torch.stack(_changes(x.values(column.name).double(), late, place, rows, n), 1)
+            parts.append(signed_log(change) if column.log else change)
+        n_late = tally(late, rows, n).clamp(min=1).unsqueeze(1)
+        for field in self.categorical:
+            code, size = x.values(field.name).long(), self._n_frequent(len(field.values))
+            parts.append(_mixture(code, rows, n, field.size))
+            slots = FIRST + size + 1
+            group = rows * slots + code.clamp(max=slots - 1)
+            parts.append(tally(late, group, n * slots).view(n, slots)[:, FIRST:-1] / n_late)
+        extra = torch.cat(parts, 1).masked_fill((x.lengths == 0).unsqueeze(1), 0)
+        return torch.cat([self.running.features(x), finite(extra)], 1)
+
+    def _timing(self, x: Sequences, moment: Tensor, first: Tensor, last: Tensor) -> list[Tensor]:
+        """Return recency, tenure, median gap, and the shares and rates of late events."""
+        n, rows, time = len(x), x.rows(), x.values("time")
+        recency, tenure, span = (moment - last).double(), (moment - first).double(), (last - first).double()
+        gaps = time.diff(prepend=time[:1]).double().masked_fill(x.steps() == 0, torch.nan)
+        seconds = torch.stack([recency, tenure, _medians(gaps, rows, x.lengths)], 1) / (1e6 if self.clock else 1)
+        count = x.lengths.double()
+        before_last, before_moment = (last[rows] - time).double(), (moment[rows] - time).double()
+        own = [tally(before_last * k <= span[rows], rows, n) for k in LATE.values()]
+        windows = [tally(before_moment * k <= tenure[rows], rows, n) for k in LATE.values()]
+        rates = [(1 + late).log() - (1 + count / k).log() for late, k in zip(windows, LATE.values(), strict=True)]
+        shares = torch.stack([*own, *windows], 1) / count.clamp(min=1).unsqueeze(1)
+        return [signed_log(seconds), shares, torch.stack(rates, 1)]
+
+    def _n_frequent(self, n_values: int) -> int:
+        return min(self.values, self.frequent, n_values)
+
+    def _names(self) -> Iterator[str]:
+        yield from ("time: recency", "time: tenure", "gap: median")
+        yield from (f"time: share in last {part}" for part in LATE)
+        yield from (f"time: {statistic} in {part} to moment" for statistic in ("share", "rate") for part in LATE)
+        for number in self.numeric:
+            yield from (f"{number.name}: change", f"{number.name}: slope")
+        for column in self.categorical:
+            yield from (f"{column.name}: {feature}" for feature in ("distinct", "entropy", "top share", "seen before"))
+            conditions = self.running.conditions(column)
+            yield from (f"{condition}: share of late half" for condition in conditions[: self.frequent])
+
+
+def _medians(values: Tensor, rows: Tensor, lengths: Tensor) -> Tensor:
+    """Return `(n,)` the median of each row's values after the first, which is NaN; 0 for fewer than two events."""
+    order = values.argsort(stable=True)  # NaN is last
+    order = order[rows[order].argsort(stable=True)]
+    start, count = lengths.cumsum(0) - lengths, (lengths - 1).clamp(min=1)
+    middle = [at(values[order], start + place) for place in ((count - 1) // 2, count // 2)]
+    return torch.where(lengths > 1, (middle[0] + middle[1]) / 2, 0)
+
+
+def _changes(values: Tensor, late: Tensor, place: Tensor, rows: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Return `(n,)` the late mean minus the early mean, and `(n,)` the slope over the place in the span."""
+    halves = statistics(values, rows * 2 + late, 2 * n).view(n, 2, 6)
+    change = torch.where((halves[..., COUNT] > 0).all(1), halves[:, 1, MEAN] - halves[:, 0, MEAN], 0)
+    place = place.masked_fill(values.isnan(), torch.nan)
+    mean_value, mean_place = (statistics(column, rows, n)[:, MEAN] for column in (values, place))
+    values, place = (values - mean_value[rows]).nan_to_num(), (place - mean_place[rows]).nan_to_num()
+    covariance, variance = (values.new_zeros(n).index_add(0, rows, place * other) for other in (values, place))
+    return change, torch.where(variance > 1e-24, covariance / variance.clamp(min=1e-24), 0)
+
+
+def _mixture(code: Tensor, rows: Tensor, n: int, size: int) -> Tensor:
+    """Return `(n, 4)` the log count of distinct values, their entropy, the largest share, and that of seen values."""
+    groups, counts = (rows * size + code)[code != MISSING].unique(return_counts=True)
+    row, zeros = groups // size, torch.zeros(n, dtype=torch.float64, device=code.device)
+    present = zeros.index_add(0, row, counts.double())
+    shares = counts / present[row]
+    entropy = zeros.index_add(0, row, -shares * shares.log())
+    distinct = torch.bincount(row, minlength=n)
+    seen = (present - distinct) / present.clamp(min=1)
+    top = zeros.scatter_reduce(0, row, shares, "amax", include_self=False)
+    return torch.stack([signed_log(distinct), entropy, top, seen], 1)

@@ -1,0 +1,322 @@
+"""The hand-crafted features that follow from sums, so that new events continue them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.aggregates import blocks
+from eventvec.errors import ConfigError
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
+from eventvec.sequences import Sequences
+
+COUNT, MEAN, NORM, LOW, HIGH, LAST = range(6)
+"""The parts of a column's statistics; `NORM` is the root of the sum of squared differences from the mean."""
+
+
+class RunningHandcrafted(nn.Module):
+    """An encoder without parameters: those features of `Handcrafted` that are exact after an update.
+
+    They follow from counts, sums, extremes, and first and last values of a row's events. So the features of a whole
+    history are those of its beginning, continued with the events since:
+
+    - the number of events and of distinct times, and the span from the first to the last event;
+    - mean, sample standard deviation, maximum and last of the gaps between events;
+    - for each numeric column: the count and the sum of its values, their mean, sample standard deviation, minimum,
+      maximum and last value, and the share of events where it is missing;
+    - for each categorical column: the shares of missing and of unknown values and of values that repeat the one of the
+      event before; count and share of each frequent value; the sum of each numeric column over the events with that
+      value; and which frequent value the last event has.
+
+    Counts, sums and times are signed logs, `sign(v)·log(1 + |v|)`, in seconds for calendar times and otherwise in the
+    unit of the times. Means, standard deviations, extremes and last values of a column are signed logs if the schema
+    scales the column by logs, and raw otherwise. What is undefined is 0, as everything of an empty row is.
+
+    A state holds float64 numbers as three float32 numbers each, because stores keep float32. So a continued state
+    differs from that of the whole history by rounding of float64 sums only. Integer times beyond 2^53 are rounded.
+
+    Relations: `Handcrafted` has these features and those that need all events.
+
+    Args:
+        schema: The meaning of the columns.
+        values: How many values of each categorical column have counts, shares and sums, the most frequent first.
+        frequent: For how many of these values a feature says whether the last event has it.
+
+    Raises:
+        ConfigError: If `values` or `frequent` is negative.
+
+    Example:
+        >>> from eventvec.schema import Numeric
+        >>> encoder = RunningHandcrafted(Schema("card", "day", "integer", numeric=(Numeric("amount", log=False),)))
+        >>> columns = {"time": torch.tensor([1, 2, 6]), "amount": torch.tensor([3.0, 5.0, 1.0])}
+        >>> x, row = Sequences(columns, torch.tensor([0]), torch.tensor([3])), torch.tensor([0])
+        >>> begun = encoder.state(x.slice(row, row, torch.tensor([2])))
+        >>> z = encoder.read(encoder.state(x.slice(row, torch.tensor([2]), torch.tensor([1])), begun))
+        >>> bool((z == encoder(x)).all()), round(z[0, encoder.names.index("amount: max")].item(), 3)
+        (True, 5.0)
+    """
+
+    causal = True
+    names: tuple[str, ...]
+    dim: int
+
+    def __init__(self, schema: Schema, values: int = 200, frequent: int = 20) -> None:
+        super().__init__()
+        for name, number in (("values", values), ("frequent", frequent)):
+            if number < 0:
+                raise ConfigError(f"{name} must be at least 0, got {number}")
+        self.values, self.frequent, self.clock = values, frequent, schema.clock
+        self.numeric, self.categorical = schema.numeric, schema.categorical
+        self.names = tuple(self._names())
+        self.dim = len(self.names)
+        n_added = 2 + sum(
+            2 + self._n_slots(column) + len(self.numeric) * self.n_values(column) for column in self.categorical
+        )
+        self._sizes = (2 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
+        self.width = 3 * sum(self._sizes) + self.dim
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return the features of each row, `(n, dim)` float32.
+
+        Args:
+            x: Rows with the schema's columns and `time`: int32 codes, and raw numbers that are NaN where missing.
+        """
+        device = x.device
+        x = x.to("cpu") if device.type == "mps" else x  # it has no float64
+        z = torch.zeros(len(x), self.dim, device=x.device)
+        for block in blocks(x.lengths, self.width):
+            z[block] = self.features(x[block])
+        return z.to(device)
+
+    def features(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)` float32 the features of rows that fit into memory together."""
+        return self._read(self._state(x, None))
+
+    def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
+        """Return `(n, k)` float32 the state after each row's last event.
+
+        Args:
+            x: The rows.
+            initial: `(n, k)` states before the first events; those of empty rows if not given.
+        """
+        device = x.device
+        x = x.to("cpu") if device.type == "mps" else x
+        states = torch.zeros(len(x), 3 * sum(self._sizes), device=x.device)
+        for block in blocks(x.lengths, self.width):
+            before = None if initial is None else _joined(initial[block].to(x.device))
+            states[block] = _split(self._state(x[block], before))
+        return states.to(device)
+
+    def read(self, state: Tensor) -> Tensor:
+        """Return `(n, dim)` float32 the features of states."""
+        place = torch.device("cpu") if state.device.type == "mps" else state.device
+        return self._read(_joined(state.to(place))).to(state.device)
+
+    def _state(self, x: Sequences, before: Tensor | None) -> Tensor:
+        """Return `(n, s)` float64: the latest values, what is added, and the statistics of gaps and numbers."""
+        if before is None:
+            before = torch.zeros(len(x), sum(self._sizes), dtype=torch.float64, device=x.device)
+        old_latest, old_added, old_moments = before.split(self._sizes, 1)
+        n, rows, filled, known = len(x), x.rows(), x.lengths > 0, old_added[:, 0] > 0
+        head = x.steps() == 0
+        time = x.values("time")
+        ends = x.lengths.cumsum(0) - 1
+        first, last = at(time, ends + 1 - x.lengths).double(), at(time, ends).double()
+        since_before = (first - old_latest[:, 1]).where(known, torch.nan)
+        gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
+        numbers = [x.values(column.name).double() for column in self.numeric]
+        latest = [torch.where(known, old_latest[:, 0], first), last]
+        moved = tally(gap != 0, rows, n)  # the first event ever, whose gap is NaN, is counted too
+        added = [torch.stack([x.lengths, moved], 1)]
+        for i, column in enumerate(self.categorical):
+            code, slots = x.values(column.name).long(), self._n_slots(column)
+            latest.append(at(code, ends).double())
+            previous = torch.where(head, old_latest[:, 2 + i].long()[rows], code.roll(1))
+            pair = (code != MISSING) & (previous != MISSING)
+            added += [torch.stack([tally(pair, rows, n), tally(pair & (code == previous), rows, n)], 1)]
+            group = rows * slots + code.clamp(max=slots - 1)
+            added.append(torch.bincount(group, minlength=n * slots).view(n, slots))
+            for number in numbers:
+                sums = number.new_zeros(n * slots).index_add(0, group, number.nan_to_num())
+                added.append(sums.view(n, slots)[:, FIRST:-1])
+        moments = [statistics(values, rows, n) for values in (gap, *numbers)]
+        return torch.cat(
+            [
+                torch.where(filled.unsqueeze(1), torch.stack(latest, 1), old_latest),
+                old_added + torch.cat([part.double() for part in added], 1),
+                merged(old_moments.unflatten(1, (-1, 6)), torch.stack(moments, 1)).flatten(1),
+            ],
+            1,
+        )
+
+    def _read(self, state: Tensor) -> Tensor:
+        latest, added, moments = state.split(self._sizes, 1)
+        gap, *numbers = moments.unflatten(1, (-1, 6)).unbind(1)
+        events, added = added[:, :2], added[:, 2:]
+        scale = 1e6 if self.clock else 1.0
+        gaps = torch.stack([gap[:, MEAN], deviation(gap), gap[:, HIGH], gap[:, LAST]], 1)
+        n = events[:, :1]
+        times = torch.cat([latest[:, 1:2] - latest[:, :1], gaps], 1)
+        parts = [signed_log(events), signed_log(times / scale)]
+        for field, number in zip(self.numeric, numbers, strict=True):
+            count = number[:, COUNT : COUNT + 1]
+            parts.append(signed_log(torch.cat([count, count * number[:, MEAN : MEAN + 1]], 1)))
+            levels = torch.stack([number[:, MEAN], deviation(number), *number[:, LOW:].unbind(1)], 1)
+            parts += [signed_log(levels) if field.log else levels, (n - count) / n.clamp(min=1)]
+        for i, column in enumerate(self.categorical):
+            values, slots = self.n_values(column), self._n_slots(column)
+            sizes = (2, slots, values * len(self.numeric))
+            pairs, counts, sums = added[:, : sum(sizes)].split(sizes, 1)
+            added = added[:, sum(sizes) :]
+            shares = counts / n.clamp(min=1)
+            codes = torch.arange(FIRST, FIRST + min(values, self.frequent), device=state.device)
+            parts += [shares[:, [MISSING, UNKNOWN]], pairs[:, 1:] / pairs[:, :1].clamp(min=1)]
+            parts += [signed_log(counts[:, FIRST:-1]), shares[:, FIRST:-1], signed_log(sums)]
+            parts.append(latest[:, 2 + i, None] == codes)
+        return finite(torch.cat([part.double() for part in parts], 1))
+
+    def n_values(self, column: Categorical) -> int:
+        """Return how many values of a column have features."""
+        return min(self.values, len(column.values))
+
+    def conditions(self, column: Categorical) -> list[str]:
+        """Return a text such as `mcc=5411` for each value of a column that has features."""
+        return [f"{column.name}={value}" for value in column.values[: self.n_values(column)]]
+
+    def _n_slots(self, column: Categorical) -> int:
+        """Return the number of counters: missing, unknown, each value with features, and all others."""
+        return FIRST + self.n_values(column) + 1
+
+    def _names(self) -> Iterator[str]:
+        yield from ("events", "time: distinct", "time: span", "gap: mean", "gap: std", "gap: max", "gap: last")
+        for number in self.numeric:
+            for statistic in ("count", "sum", "mean", "std", "min", "max", "last", "missing"):
+                yield f"{number.name}: {statistic}"
+        for column in self.categorical:
+            conditions = self.conditions(column)
+            yield from (f"{column.name}: {share}" for share in ("missing", "unknown", "repeated"))
+            yield from (f"{condition}: count" for condition in conditions)
+            yield from (f"{condition}: share" for condition in conditions)
+            for number in self.numeric:
+                yield from (f"{number.name} where {condition}: sum" for condition in conditions)
+            yield from (f"{condition}: last" for condition in conditions[: self.frequent])
+
+
+def signed_log(values: Tensor) -> Tensor:
+    """Return `sign(v)·log(1 + |v|)`.
+
+    Example:
+        >>> [round(value, 3) for value in signed_log(torch.tensor([0.0, -1.0])).tolist()]
+        [0.0, -0.693]
+    """
+    return values.sign() * values.double().abs().log1p()
+
+
+def finite(values: Tensor) -> Tensor:
+    """Return float32 values, where those beyond its range become its largest number.
+
+    Example:
+        >>> finite(torch.tensor([2.0, 1e300], dtype=torch.float64)).isfinite().tolist()
+        [True, True]
+    """
+    limit = torch.finfo(torch.float32).max
+    return values.clamp(-limit, limit).float()
+
+
+def at(values: Tensor, index: Tensor) -> Tensor:
+    """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values.
+
+    Example:
+        >>> at(torch.tensor([5, 6]), torch.tensor([-1, 1, 2])).tolist()
+        [5, 6, 6]
+    """
+    return values[index.clamp(0, len(values) - 1)] if len(values) else values.new_zeros(index.shape)
+
+
+def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
+    """Return `(n,)` float64 how many events of each row are true in a mask.
+
+    Example:
+        >>> tally(torch.tensor([True, False, True]), torch.tensor([0, 0, 1]), 3).tolist()
+        [1.0, 1.0, 0.0]
+    """
+    return torch.zeros(n, dtype=torch.float64, device=rows.device).index_add(0, rows, events.double())
+
+
+def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Return `(groups, 6)` float64 count, mean, norm, minimum, maximum and last of the values that are not missing.
+
+    Args:
+        values: `(total,)` float64, NaN where missing.
+        group: `(total,)` the group of each value.
+        groups: The number of groups.
+
+    Example:
+        >>> values = torch.tensor([2.0, 2.0, 6.0, 6.0, torch.nan], dtype=torch.float64)
+        >>> statistics(values, torch.tensor([0, 0, 0, 0, 1]), 2).tolist()
+        [[4.0, 4.0, 4.0, 2.0, 6.0, 6.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
+    """
+    group = torch.where(values.isnan(), groups, group)
+    values, zeros = values.nan_to_num(), values.new_zeros(groups + 1)
+    count = torch.bincount(group, minlength=groups + 1)
+    low = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
+    high = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
+    mean = low + zeros.index_add(0, group, values - low[group]) / count.clamp(min=1)  # exact for equal values
+    norm = zeros.index_add(0, group, (values - mean[group]).square()).sqrt()
+    place = torch.arange(len(values), device=values.device)
+    last = at(values, torch.full_like(count, -1).scatter_reduce(0, group, place, "amax")) * (count > 0)
+    return torch.stack([count.double(), mean, norm, low, high, last], 1)[:groups]
+
+
+def merged(first: Tensor, second: Tensor) -> Tensor:
+    """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979.
+
+    Example:
+        >>> first, second = torch.tensor([[2.0, 2.0, 0.0, 2.0, 2.0, 2.0], [2.0, 6.0, 0.0, 6.0, 6.0, 6.0]])
+        >>> merged(first, second).tolist()
+        [4.0, 4.0, 4.0, 2.0, 6.0, 6.0]
+    """
+    n, m = first[..., COUNT], second[..., COUNT]
+    weight = m / (n + m).clamp(min=1)
+    difference = second[..., MEAN] - first[..., MEAN]
+    extremes = torch.stack(
+        [torch.minimum(first[..., LOW], second[..., LOW]), torch.maximum(first[..., HIGH], second[..., HIGH])], -1
+    )
+    both = torch.stack(
+        [
+            n + m,
+            first[..., MEAN] + difference * weight,
+            (first[..., NORM].square() + second[..., NORM].square() + difference.square() * n * weight).sqrt(),
+            *extremes.unbind(-1),
+            second[..., LAST],
+        ],
+        -1,
+    )
+    either = torch.where((m > 0).unsqueeze(-1), second, first)
+    return torch.where(((n > 0) & (m > 0)).unsqueeze(-1), both, either)
+
+
+def deviation(statistics: Tensor) -> Tensor:
+    """Return `(...)` the sample standard deviations; 0 for fewer than two values.
+
+    Example:
+        >>> deviation(torch.tensor([5.0, 4.0, 4.0, 2.0, 6.0, 6.0])).item()
+        2.0
+    """
+    return statistics[..., NORM] / (statistics[..., COUNT] - 1).clamp(min=1).sqrt()
+
+
+def _split(values: Tensor) -> Tensor:
+    """Return `(n, 3k)` float32: each float64 number as the sum of three."""
+    high = values.float()
+    middle = (values - high).float()
+    low = (values - high.double() - middle).float()
+    return torch.cat([high, middle, low], 1)
+
+
+def _joined(state: Tensor) -> Tensor:
+    """Return `(n, k)` float64, the numbers that `_split` took apart."""
+    high, middle, low = state.double().chunk(3, 1)
+    return high + (middle + low)

@@ -1,0 +1,133 @@
+"""Hand-crafted features of a data set, as of the moment of prediction of each entity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eventvec.dataset import Dataset, check_dataset
+from eventvec.embedding import encode
+from eventvec.encoders.handcrafted import MOMENT, Handcrafted
+from eventvec.errors import ConfigError, DataError
+from eventvec.tables.cutoffs import cutoff_times
+from eventvec.tables.times import Instant, instant
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def handcrafted_features(
+    data: Dataset, moment: Instant | Tensor | Array | None = None, values: int = 200, frequent: int = 20
+) -> tuple[np.ndarray[Any, np.dtype[np.float32]], tuple[str, ...]]:
+    """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`.
+
+    Args:
+        data: The entities.
+        moment: The moment of prediction, see `with_moment`.
+        values: As for `encoders.Handcrafted`.
+        frequent: As for `encoders.Handcrafted`.
+
+    Raises:
+        DataError: If an entity has an event after its moment of prediction, or that moment is not known any more.
+        ConfigError: If the moment is of another kind than the times of the events, or a number is negative.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8]})
+        >>> values, names = handcrafted_features(ev.read(events, key="card", time="day", numeric=[]))
+        >>> np.expm1(values[:, names.index("time: recency")]).round(3).tolist()  # since the last event of the table
+        [5.0, 0.0]
+    """
+    encoder = Handcrafted(data.schema, values=values, frequent=frequent)
+    return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
+
+
+def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:
+    """Return the data with each entity's moment of prediction as a static value, from which hand-crafted features read.
+
+    Args:
+        data: The entities; without a moment of their own, the rows of a whole table, because the moment may be the last
+            event of all.
+        moment: One time for all entities, or `(n,)` numbers in the unit of the column `time`. By default, it is the
+            time at which the events were cut: `until`, each entity's cutoff, or the earlier of the two. Without a cut,
+            it is the time of the last event of the data.
+
+    Raises:
+        DataError: If an entity has an event after its moment of prediction, or the data were cut at times that are in
+            no file.
+        ConfigError: If the moment is of another kind than the times of the events.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8]})
+        >>> data = ev.read(events, key="card", time="day", numeric=[], until=5)
+        >>> with_moment(data).sequences.static["moment of prediction"].tolist()
+        [5, 5]
+    """
+    check_dataset(data)
+    x = data.sequences
+    if moment is None:
+        moments = _recorded(data)
+    elif isinstance(moment, Tensor | np.ndarray):
+        moments = _listed(data, moment)
+    else:
+        moments = _one(data, instant(data.schema, moment))
+    moments = moments.to(x.device)
+    time = x.columns["time"]
+    assert isinstance(time, Tensor)
+    filled = x.lengths > 0
+    last = time[(x.starts + x.lengths - 1)[filled]]
+    if later := int((last > moments[filled]).sum()):
+        raise DataError(
+            f"{later:,} of {len(data):,} entities have events after the moment of prediction; "
+            "cut their histories there, with until= or cutoffs="
+        )
+    return replace(data, sequences=replace(x, static={**x.static, MOMENT: moments}))
+
+
+def _recorded(data: Dataset) -> Tensor:
+    """Return `(n,)` the times at which the data were cut, or the time of the last event."""
+    options, cuts = data.origin.options, list[Tensor]()
+    if (column := options.get("cutoff_column")) is not None:
+        if options["cutoffs"] == "a table in memory":
+            raise DataError(
+                f"the histories were cut at the times in {column!r} of a table in memory, which the data do not have "
+                "any more; give these times as the moment of prediction, one for each entity"
+            )
+        positions, times = cutoff_times(data.keys, data.schema, options["cutoffs"], column)
+        if len(positions) < len(data):
+            raise DataError(
+                f"{len(data) - len(positions):,} of {len(data):,} entities have no time in {column!r}, at which their "
+                "histories were cut"
+            )
+        cuts.append(torch.from_numpy(times))
+    if data.origin.until is not None:
+        cuts.append(_one(data, instant(data.schema, data.origin.until)))
+    if cuts:
+        return torch.stack(cuts).amin(0)
+    values = data.sequences.values("time")
+    return _one(data, values.max().item() if len(values) else 0)
+
+
+def _one(data: Dataset, moment: float) -> Tensor:
+    kind = torch.float64 if data.schema.time_kind == "float" else torch.int64
+    return torch.full((len(data),), moment, dtype=kind)
+
+
+def _listed(data: Dataset, moments: Tensor | Array) -> Tensor:
+    """Return one moment for each entity, which a caller gave."""
+    listed = moments.cpu().numpy() if isinstance(moments, Tensor) else moments
+    if listed.shape != (len(data),) or listed.dtype.kind not in "iuf":
+        raise ConfigError(
+            f"the moments of prediction must be {len(data)} numbers in the unit of the times, one for each entity, "
+            f"got {listed.dtype} of shape {listed.shape}"
+        )
+    if not np.isfinite(listed).all():
+        raise ConfigError(f"the moments of prediction must be finite, got {listed[~np.isfinite(listed)][0]}")
+    integers = listed.dtype.kind != "f" and data.schema.time_kind != "float"
+    return torch.from_numpy(listed.astype(np.int64 if integers else np.float64))
