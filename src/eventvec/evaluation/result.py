@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
+from eventvec.evaluation.verdicts import verdict
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -112,7 +114,8 @@ class Evaluation:
         protocol: `cross-validation`, or `holdout` for a test on entities that the encoder never saw.
         positive: For binary labels, the class whose probability is scored.
         results: One result for each fraction, model and set of features.
-        differences: One difference for each fraction, model and pair of feature sets.
+        differences: One difference for each fraction, model and pair of feature sets; the tables show those of learned
+            features and an opponent.
         notes: Sentences about what was counted, left out or assumed.
 
     Example:
@@ -141,6 +144,11 @@ class Evaluation:
     def metric(self) -> str:
         """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
         return METRICS[self.task][0]
+
+    @property
+    def verdict(self) -> str:
+        """What the embedding is worth, in one or two sentences; see `verdicts`."""
+        return verdict(self)
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.
@@ -190,6 +198,7 @@ class Evaluation:
             "n": self.n,
             "folds": self.folds,
             "protocol": self.protocol,
+            "verdict": self.verdict,
             "positive": self.positive,
             "results": [
                 {"features": r.features, "model": r.model, "fraction": r.fraction}
@@ -227,10 +236,11 @@ def render(evaluation: Evaluation) -> Group:
     protocol = f"{evaluation.n:,} entities · {evaluation.protocol}, {evaluation.folds} folds"
     parts: list[RenderableType] = [
         Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
+        Text(evaluation.verdict),
         _results_table(evaluation),
     ]
     if evaluation.differences:
-        parts += [Text("paired over the folds", "bold"), _differences_table(evaluation)]
+        parts += [Text("paired differences", "bold"), _differences_table(evaluation)]
     return Group(*parts, *(Text(note) for note in evaluation.notes))
 
 
@@ -251,9 +261,17 @@ def _differences_table(evaluation: Evaluation) -> Table:
     from rich.text import Text
 
     table = Table("labels", "model", "difference", evaluation.metric)
-    for d in evaluation.differences:
+    for d in filter(_is_printed, evaluation.differences):
         table.add_row(_percent(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _with_interval(d.main, "+"))
     return table
+
+
+def _is_printed(difference: Difference) -> bool:
+    """Return whether a difference is one that users ask for: of what is learned and an opponent, alone or together."""
+    together = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
+    if difference.a in together:
+        return difference.b in together[difference.a]
+    return difference.a == "embedding" and difference.b not in BASELINES
 
 
 def _with_interval(scores: Scores, sign: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
 
-COMPARED = (("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding"))
-"""The pairs of feature sets that are compared: the scores of the first minus those of the second."""
+TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
+"""The sets of features that consist of two others side by side, and are added if both are there."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def score_features(
 
     Args:
         features: `(n, d)` numbers for each set of features. If `embedding` and `aggregates` are among the names, `both`
-            is added, in which the two are side by side.
+            is added, in which the two are side by side; with `handcrafted`, `embedding_handcrafted`.
         labels: `(n,)` one label per row. Rows whose label is None or NaN are left out and counted.
         groups: `(n,)` the group of each entity. Groups are never split between training and test, for example the
             patients of one hospital.
@@ -108,10 +108,9 @@ def score_features(
         raise ConfigError(
             f"features must be numbers by name, such as {{'embedding': z}}, got {type(features).__name__}"
         )
-    if "both" in features:
-        raise ConfigError(
-            "features may not be called 'both', the name of the embedding and the aggregates side by side; rename them"
-        )
+    if taken := [name for name in TOGETHER if name in features]:
+        parts = " and ".join(TOGETHER[taken[0]])
+        raise ConfigError(f"features may not be called {taken[0]!r}, the name of {parts} side by side; rename them")
     n = len(array(labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
     labelled = target(labels, chosen.task, label)
@@ -175,20 +174,22 @@ def _score(
 
 
 def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
-    """Return the paired differences of the results between the feature sets in `COMPARED`."""
+    """Return the paired differences of all pairs of feature sets; the sets of `TOGETHER` come first in their pairs."""
     main = {(r.fraction, r.model, r.features): r.main for r in results}
     cells = dict.fromkeys((r.fraction, r.model) for r in results)
+    names = dict.fromkeys(r.features for r in results)
+    pairs = list(combinations(sorted(names, key=lambda name: name not in TOGETHER), 2))
     return tuple(
         Difference(a, b, model, fraction, main[fraction, model, a] - main[fraction, model, b])
-        for (fraction, model), (a, b) in product(cells, COMPARED)
-        if (fraction, model, a) in main and (fraction, model, b) in main
+        for (fraction, model), (a, b) in product(cells, pairs)
     )
 
 
 def _with_both(sets: dict[str, Array]) -> dict[str, Array]:
-    """Return the sets of features, with `both` if there are an embedding and aggregates."""
-    if "embedding" in sets and "aggregates" in sets:
-        sets["both"] = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
+    """Return the sets of features, with those of `TOGETHER` whose parts are there."""
+    for name, parts in TOGETHER.items():
+        if all(part in sets for part in parts):
+            sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
     return sets
 
 
