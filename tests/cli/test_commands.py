@@ -89,6 +89,14 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
     assert any("without labels" in note for note in result["notes"])
 
 
+def test_an_evaluation_can_name_its_models(folder: Path) -> None:
+    arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--models")
+    assert {r["model"] for r in answer(*arguments, "mlp,blend")["results"]} == {"mlp", "blend"}
+    result = invoke(*arguments, "mpl")
+    assert result.exit_code == 2
+    assert "no model 'mpl' for a binary label; did you mean 'mlp'" in " ".join(result.stderr.split())
+
+
 def test_groups_and_holdout_are_printed_as_tables(folder: Path) -> None:
     arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--folds", 3)
     for option, sentence in ((("--group", "shop"), "without labels"), (("--holdout",), "never saw")):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from eventvec.errors import ConfigError
 from eventvec.evaluation import METRICS, MODELS, measure, models
@@ -31,7 +35,7 @@ def test_boosting_has_the_papers_settings(monkeypatch):
 class Zeros:
     """A booster that predicts zeros."""
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
+    def predict(self, x: np.ndarray, num_threads: int) -> np.ndarray:
         return np.zeros((len(x), 4))
 
 
@@ -53,7 +57,9 @@ def test_a_small_training_part_is_all_nearest_neighbours():
 def test_each_model_learns_each_of_its_tasks(name, task):
     model, tasks = MODELS[name]
     if task not in tasks:
-        with pytest.raises(ConfigError, match=f"no model '{name}' for a {task} label; .*accepted: knn, lightgbm"):
+        with pytest.raises(
+            ConfigError, match=f"no model '{name}' for a {task} label; .*accepted: (blend, )?knn, lightgbm"
+        ):
             models.choose(task, [name])
         return
     rng = np.random.default_rng(0)
@@ -64,6 +70,83 @@ def test_each_model_learns_each_of_its_tasks(name, task):
     assert prediction.shape == (100,)
     assert measure(task, y[200:], prediction)[0] > 0.7
     np.testing.assert_array_equal(prediction, model(job))
+
+
+def random_job(n: int, d: int, task: str = "binary", seed: int = 0, **changes: object) -> Job:
+    """Return a job whose label depends on the first feature."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n + 30, d))
+    signal = x[:, 0] + 0.5 * rng.normal(size=n + 30)
+    y = {"binary": (signal > 0) * 1, "multiclass": np.digitize(signal, [-0.5, 0.5]), "numeric": signal}[task]
+    return Job(task, {"binary": 2, "multiclass": 3, "numeric": 0}[task], x[:n], y[:n], x[n:], **changes)
+
+
+def test_the_blend_is_the_mean_of_the_ranks_of_its_four_models():
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    job = random_job(200, 80)
+    x, test = (job.x - job.x.mean(0)) / job.x.std(0), (job.test - job.x.mean(0)) / job.x.std(0)
+    pca, linear = PCA(64).fit(x), LogisticRegression(C=0.01)
+    parts = [
+        linear.fit(x, job.y).predict_proba(test)[:, 1],
+        linear.fit(pca.transform(x), job.y).predict_proba(pca.transform(test))[:, 1],
+        RidgeCV(alphas=np.logspace(-1, 5, 7)).fit(x, job.y).predict(test),
+        models.lightgbm(job),
+    ]
+    ranks = [[(part < value).sum() + ((part == value).sum() + 1) / 2 for value in part] for part in parts]
+    expected = (np.mean(ranks, axis=0) - 0.5) / len(test)
+    np.testing.assert_allclose(models.blend(job), expected)
+    assert 0 < expected.min() < expected.max() < 1
+
+
+def test_the_blend_takes_what_was_predicted_before(monkeypatch):
+    job, calls = random_job(100, 3), []
+    count = lambda job: calls.append(1) or models.lightgbm(job)  # noqa: E731
+    monkeypatch.setitem(MODELS, "lightgbm", (count, ("binary",)))
+    for name in ("lightgbm", "blend", "lightgbm"):
+        models.predict(job, name)
+    assert calls == [1]
+
+
+def test_without_lightgbm_the_blend_is_of_the_others_and_a_note_says_so(monkeypatch):
+    job = random_job(100, 3)
+    whole = models.blend(job)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    assert not np.array_equal(models.blend(random_job(100, 3)), whole)
+    chosen, notes = models.choose("binary", ["blend"])
+    assert list(chosen) == ["blend"]
+    assert [note.startswith("The blend is without boosted trees: needs lightgbm") for note in notes] == [True]
+
+
+def test_new_models_are_trained_only_if_they_are_named():
+    assert list(models.choose("binary", None)[0]) == ["lightgbm", "logistic_regression", "knn"]
+    assert list(models.choose("binary", ["mlp", "blend"])[0]) == ["mlp", "blend"]
+
+
+@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize(("n", "d"), [(10, 1), (10, 40), (50, 3), (300, 1)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_small_and_constant_features_give_finite_predictions(task, n, d, constant):
+    job = random_job(n, d, task, seed=1)
+    job = replace(job, x=job.x * 0 + 3, test=job.test * 0 + 3) if constant else job
+    for name in models.ON_REQUEST:
+        if task in MODELS[name][1]:
+            prediction = MODELS[name][0](job)
+            assert prediction.shape == (30,)
+            assert np.isfinite(prediction).all()
+            np.testing.assert_array_equal(prediction, MODELS[name][0](replace(job, predictions={})))
+            assert not constant or len(set(prediction.round(5).tolist())) == 1
+
+
+def test_the_network_finds_what_a_linear_model_cannot_and_leaves_the_global_generator_alone():
+    x = np.random.default_rng(0).normal(size=(3000, 5))
+    y = (x[:, 0] * x[:, 1] > 0) * 1
+    job, state = Job("binary", 2, x[:2000], y[:2000], x[2000:]), torch.random.get_rng_state()
+    assert measure("binary", y[2000:], models.mlp(job))[0] > 0.9
+    assert measure("binary", y[2000:], models.logistic_regression(job))[0] < 0.6
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert not np.array_equal(models.mlp(job), models.mlp(replace(job, seed=1)))
 
 
 def test_boosting_accepts_a_training_part_that_lacks_a_class():

@@ -66,6 +66,7 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
         {"embedding": np.c_[sets["embedding"], index], "aggregates": np.c_[sets["aggregates"], index][:, 1:]},
         y,
         fractions=(0.5, 1.0),
+        num_threads=1,  # so that the rows are recorded in the order of the folds
     )
     assert len(rows) == 6  # two models, widths 4, 3 and 7
     first, *others = rows.values()

@@ -240,7 +240,7 @@ def predict(
 
 
 @command
-@takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed")))
+@takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")))
 def evaluate(
     embeddings: Annotated[Path, typer.Argument(metavar="Z.parquet", help="Embeddings that `embed` wrote.")],
     labels: Annotated[

@@ -1,4 +1,4 @@
-"""The models that are trained on features: boosted trees, a linear model and nearest neighbours.
+"""The models that are trained on features: boosted trees, linear models, nearest neighbours, a small network, a blend.
 
 Their settings are fixed and nothing is tuned, so that a difference in scores is due to the features.
 """
@@ -6,13 +6,15 @@ Their settings are fixed and nothing is tuned, so that a difference in scores is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from eventvec.errors import ConfigError, nearest, need
 from eventvec.evaluation.metrics import Array, Task
+from eventvec.evaluation.perceptron import train_and_predict
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 """The default settings: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
 
 
+COMPONENTS = 64
+"""The largest number of principal components in `blend`."""
+
+
 @dataclass(frozen=True)
 class Job:
     """The input of a model: one set of features, for the training part of a fold and for the rows to predict.
@@ -61,6 +67,7 @@ class Job:
         seed: The seed of models that draw random numbers.
         num_threads: The number of threads of boosted trees; all cores by default.
         boosting: The settings of boosted trees; by default those that `lightgbm` describes.
+        predictions: The predictions so far, by the name of the model, see `predict`.
     """
 
     task: Task
@@ -71,6 +78,15 @@ class Job:
     seed: int = 42
     num_threads: int | None = None
     boosting: Boosting | None = None
+    predictions: dict[str, Array] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def standardised(self) -> tuple[Array, Array]:
+        """`x` and `test`, minus the means of `x` and divided by its standard deviations."""
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler().fit(self.x)
+        return scaler.transform(self.x), scaler.transform(self.test)
 
 
 def lightgbm(job: Job) -> Array:
@@ -112,7 +128,8 @@ def lightgbm(job: Job) -> Array:
         "num_threads": job.num_threads or 0,
         "verbosity": -1,
     }
-    predicted = np.asarray(package.train(parameters, package.Dataset(job.x, job.y), rounds).predict(job.test))
+    trained = package.train(parameters, package.Dataset(job.x, job.y), rounds)
+    predicted = np.asarray(trained.predict(job.test, num_threads=parameters["num_threads"]))
     return predicted.argmax(1) if job.task == "multiclass" else predicted
 
 
@@ -129,7 +146,7 @@ def logistic_regression(job: Job) -> Array:
     """
     from sklearn.linear_model import LogisticRegression
 
-    return _predict(job, LogisticRegression(C=0.01, max_iter=2000))
+    return _fit_and_predict(job, LogisticRegression(C=0.01, max_iter=2000))
 
 
 def ridge(job: Job) -> Array:
@@ -144,7 +161,7 @@ def ridge(job: Job) -> Array:
     """
     from sklearn.linear_model import RidgeCV
 
-    return _predict(job, RidgeCV(alphas=np.logspace(-1, 5, 7)))
+    return _fit_and_predict(job, RidgeCV(alphas=np.logspace(-1, 5, 7)))
 
 
 def knn(job: Job) -> Array:
@@ -163,7 +180,48 @@ def knn(job: Job) -> Array:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
     kind = KNeighborsRegressor if job.task == "numeric" else KNeighborsClassifier
-    return _predict(job, kind(n_neighbors=min(20, len(job.y))))
+    return _fit_and_predict(job, kind(n_neighbors=min(20, len(job.y))))
+
+
+def mlp(job: Job) -> Array:
+    """Return predictions of a neural network with one hidden layer on standardised features.
+
+    It stops early on a fifth of the training part; the settings are those of `perceptron.train_and_predict`.
+
+    Returns:
+        `(m,)` probabilities of class 1, class codes, or numbers.
+
+    Example:
+        >>> x = np.linspace(0, 1, 60)[:, None]
+        >>> mlp(Job("binary", 2, x, x[:, 0] > 0.5, np.array([[0.1], [0.9]]))).round()
+        array([0., 1.])
+    """
+    (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
+    output = train_and_predict(x, job.y, test, classes, job.seed)
+    if job.task == "binary":
+        return np.asarray(1 / (1 + np.exp(output[:, 0] - output[:, 1])))
+    return output if job.task == "numeric" else output.argmax(1)
+
+
+def blend(job: Job) -> Array:
+    """Return `(m,)` means of the ranks of the test rows under four models, from 0 to 1, both excluded.
+
+    The models are logistic regression, the same on the first 64 principal components of the standardised features,
+    a ridge regression of the codes 0 and 1, and boosted trees, which are left out if LightGBM is not installed. Equal
+    predictions share the mean of their ranks. The score of a row depends on the other test rows and is not a
+    probability, so the blend is for binary labels only.
+
+    Example:
+        >>> x = np.arange(40.0)[:, None]
+        >>> blend(Job("binary", 2, x, x[:, 0] > 19, np.array([[3.0], [35.0]]))).tolist()
+        [0.25, 0.75]
+    """
+    from scipy.stats import rankdata  # type: ignore[import-untyped]
+
+    parts = [predict(job, "logistic_regression"), _on_components(job), ridge(job)]
+    if _why_no_lightgbm() is None:
+        parts.append(predict(job, "lightgbm"))
+    return np.asarray((np.mean([rankdata(part) for part in parts], axis=0) - 0.5) / len(job.test))
 
 
 Model = Callable[[Job], Array]
@@ -173,16 +231,40 @@ MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
     "logistic_regression": (logistic_regression, ("binary", "multiclass")),
     "ridge": (ridge, ("numeric",)),
     "knn": (knn, ("binary", "multiclass", "numeric")),
+    "mlp": (mlp, ("binary", "multiclass", "numeric")),
+    "blend": (blend, ("binary",)),
 }
 """The function of each model and the tasks that it can do, by the name of the model."""
 
+ON_REQUEST = ("mlp", "blend")
+"""The models that are trained only if they are asked for by name."""
+
+
+def predict(job: Job, name: str, model: Model | None = None) -> Array:
+    """Return the predictions of a model; they are computed once per job, and kept in it.
+
+    Args:
+        job: The input of the model.
+        name: The name of the model.
+        model: The function of the model; by default the one in `MODELS`.
+
+    Example:
+        >>> x = np.arange(9.0)[:, None]
+        >>> job = Job("numeric", 0, x, 2 * x[:, 0], np.array([[10.0]]))
+        >>> predict(job, "ridge") is predict(job, "ridge")
+        True
+    """
+    if name not in job.predictions:
+        job.predictions[name] = (model or MODELS[name][0])(job)
+    return job.predictions[name]
+
 
 def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], list[str]]:
-    """Return the models for a task by name, and a note if boosted trees are left out.
+    """Return the models for a task by name, and notes if boosted trees are left out.
 
     Args:
         task: What is predicted.
-        names: The names of the models; all that can do the task by default.
+        names: The names of the models; by default all that can do the task, without those in `ON_REQUEST`.
 
     Raises:
         ConfigError: If a name is unknown or the model cannot do the task, or if boosted trees are the only model and
@@ -196,14 +278,18 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     for name in names or ():
         if name not in fitting:
             raise ConfigError(f"there is no model {name!r} for a {task} label; {nearest(name, fitting)}")
-    chosen = {name: fitting[name] for name in names or fitting}
-    reason = _why_no_lightgbm() if "lightgbm" in chosen else None
+    chosen = {name: fitting[name] for name in names or fitting if names or name not in ON_REQUEST}
+    reason = _why_no_lightgbm() if {"lightgbm", "blend"} & set(chosen) else None
     if reason is None:
         return chosen, []
-    del chosen["lightgbm"]
+    notes = []
+    if chosen.pop("lightgbm", None):
+        notes.append(f"The lightgbm rows are left out: {reason}")
     if not chosen:
         raise ConfigError(reason)
-    return chosen, [f"The lightgbm rows are left out: {reason}"]
+    if "blend" in chosen:
+        notes.append(f"The blend is without boosted trees: {reason}")
+    return chosen, notes
 
 
 def _default_boosting(job: Job) -> Boosting:
@@ -223,11 +309,26 @@ def _why_no_lightgbm() -> str | None:
     return None
 
 
-def _predict(job: Job, model: Any) -> Array:
+def _fit_and_predict(job: Job, model: Any) -> Array:
     """Return the predictions of a scikit-learn model on standardised features."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    x, test = job.standardised
+    fitted = model.fit(x, job.y)
+    classifies = job.task == "binary" and hasattr(fitted, "predict_proba")
+    return np.asarray(fitted.predict_proba(test)[:, 1] if classifies else fitted.predict(test))
 
-    fitted = make_pipeline(StandardScaler(), model).fit(job.x, job.y)
-    predicted = fitted.predict_proba(job.test)[:, 1] if job.task == "binary" else fitted.predict(job.test)
-    return np.asarray(predicted)
+
+def _on_components(job: Job) -> Array:
+    """Return the predictions of a logistic regression on the first principal components of standardised features.
+
+    The components keep their variances, so that the penalty holds back the small ones most.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.linear_model import LogisticRegression
+
+    x, test = job.standardised
+    n, d = x.shape
+    components = PCA(min(COMPONENTS, n, d), svd_solver="covariance_eigh" if d <= n else "full")
+    with np.errstate(invalid="ignore"):  # the shares of variance, which are not used, are 0 / 0 for constant features
+        reduced = components.fit_transform(x)
+    fitted = LogisticRegression(C=0.01, max_iter=2000).fit(reduced, job.y)
+    return np.asarray(fitted.predict_proba(components.transform(test))[:, 1])

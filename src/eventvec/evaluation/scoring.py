@@ -8,13 +8,15 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
+import torch
 
 from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.bootstrap import replicates, resample
 from eventvec.evaluation.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
 from eventvec.evaluation.inputs import array, column, in_range, matrix
 from eventvec.evaluation.metrics import Array, measure
-from eventvec.evaluation.models import Job, Model, choose
+from eventvec.evaluation.models import Job, Model, choose, predict
+from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
@@ -34,11 +36,12 @@ class EvaluationOptions:
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
         seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
-        models: The names of the models in `MODELS`; by default all that can do the task.
-        num_threads: The number of threads of boosted trees; all cores by default.
+        models: The names of the models in `MODELS`; by default all that can do the task, without `mlp` and `blend`.
+        num_threads: The number of threads, which train folds side by side; by default as many as PyTorch uses.
 
     Raises:
-        ConfigError: If a fraction is outside (0, 1] or given twice, or the seed is not in [0, 2^31).
+        ConfigError: If a fraction is outside (0, 1] or given twice, the seed is not in [0, 2^31), or `num_threads`
+            is negative.
 
     Example:
         >>> EvaluationOptions(fractions=(1.0, 0.25)).folds
@@ -55,6 +58,8 @@ class EvaluationOptions:
     def __post_init__(self) -> None:
         in_range(self.fractions)
         check_seed("seed", self.seed, 31)
+        if (self.num_threads or 0) < 0:
+            raise ConfigError(f"num_threads must be at least 1, or 0 for all, got {self.num_threads}")
 
 
 @accepts(EvaluationOptions)
@@ -150,26 +155,31 @@ def _score(
         fraction: [subsample(labelled, train, fraction, options.seed + fold) for fold, (train, _) in enumerate(splits)]
         for fraction in options.fractions
     }
+
+    def train(fraction: float, features: str, fold: int) -> list[tuple[tuple[float, float], Array]]:
+        """Return the scores of each model and their replicates; the models share what they compute from the rows."""
+        rows, test, x = parts[fraction][fold], splits[fold][1], sets[features]
+        y, classes = labelled.y, len(labelled.classes)
+        job = Job(labelled.task, classes, x[rows], y[rows], x[test], options.seed, num_threads=1)
+        predictions = [predict(job, name, model) for name, model in models.items()]
+        drawn = weights[:, test]
+        return [
+            (measure(labelled.task, y[test], each), replicates(labelled.task, y[test], each, drawn))
+            for each in predictions
+        ]
+
+    folds, threads = range(len(splits)), options.num_threads or torch.get_num_threads()
     same_test = all(test is splits[0][1] for _, test in splits)
-    cells = list(product(parts, models, sets))
+    tasks = list(product(parts, sets, folds))
+    trained = dict(zip(tasks, side_by_side(train, tasks, threads, len(models), progress), strict=True))
     results = []
-    for done, (fraction, model, name) in enumerate(cells):
-        x, scores, resampled = sets[name], [], []
-        for fold, (train, (_, test)) in enumerate(zip(parts[fraction], splits, strict=True)):
-            if progress:
-                progress(done * len(splits) + fold, len(cells) * len(splits))
-            classes, y = len(labelled.classes), labelled.y
-            job = Job(labelled.task, classes, x[train], y[train], x[test], options.seed, options.num_threads)
-            predicted = models[model](job)
-            scores.append(measure(labelled.task, y[test], predicted))
-            resampled.append(replicates(labelled.task, y[test], predicted, weights[:, test]))
+    for fraction, (i, model), name in product(parts, enumerate(models), sets):
+        values, resampled = zip(*(trained[fraction, name, fold][i] for fold in folds), strict=True)
         main, secondary = (
-            Scores(tuple(values), part, same_test)
-            for values, part in zip(zip(*scores, strict=True), np.stack(resampled, 2).transpose(1, 0, 2), strict=True)
+            Scores(tuple(scores), np.stack([each[:, metric] for each in resampled], 1), same_test)
+            for metric, scores in enumerate(zip(*values, strict=True))
         )
         results.append(Result(name, model, fraction, main, secondary))
-    if progress:
-        progress(len(cells) * len(splits), len(cells) * len(splits))
     return tuple(results)
 
 

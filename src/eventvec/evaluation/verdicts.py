@@ -90,8 +90,8 @@ def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model:
     differences = (results[name].main - results[baseline].main for name in others)
     if any(difference.mean > difference.interval for difference in differences):
         return ""
-    score = results[baseline].main.mean
-    return f" Nothing is clearly ahead of the baseline {baseline} ({score:.3f}), so this label cannot rank sets of features."
+    score = f"{baseline} ({results[baseline].main.mean:.3f})"
+    return f" Nothing is clearly ahead of the baseline {score}, so this label cannot rank sets of features."
 
 
 def _in(evaluation: Evaluation, model: str) -> str:
