@@ -82,7 +82,10 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
     )  # fmt: skip
     cells = {(r["features"], r["model"], r["fraction"]) for r in result["results"]}
     models = {"lightgbm", "logistic_regression", "knn"}
-    assert cells == {(f, m, s) for f in ("embedding", "aggregates", "both") for m in models for s in (1.0, 0.5)}
+    sets = {"embedding", "aggregates", "handcrafted", "both", "embedding_handcrafted", "event_count", "untrained"}
+    assert cells == {(f, m, s) for f in sets for m in models for s in (1.0, 0.5)}
+    assert len(result["differences"]) == 21 * 3 * 2  # all pairs, for each model and share
+    assert result["verdict"].startswith(("The embedding is", "It cannot be told"))
     assert all({"mean", "interval", "scores"} <= r.keys() and len(r["scores"]) == 4 for r in result["results"])
     best = {r["features"]: r["mean"] for r in result["results"] if r["model"] == "logistic_regression"}
     assert best["aggregates"] > 0.95  # the share of tea gives the label away
@@ -95,6 +98,15 @@ def test_an_evaluation_can_name_its_models(folder: Path) -> None:
     result = invoke(*arguments, "mpl")
     assert result.exit_code == 2
     assert "no model 'mpl' for a binary label; did you mean 'mlp'" in " ".join(result.stderr.split())
+
+
+def test_own_features_are_named_by_their_files(folder: Path, tmp_path: Path) -> None:
+    keys = pl.read_parquet(folder / "labels.parquet")["customer"]
+    pl.DataFrame({"customer": keys, "v": range(len(keys))}).write_csv(tmp_path / "mine.csv")
+    arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--models", "knn")
+    result = answer(*arguments, "--features", tmp_path / "mine.csv")
+    assert [r["features"] for r in result["results"]] == ["embedding", "mine"]
+    assert "or mine is ahead" in result["verdict"] or "mine by" in result["verdict"]
 
 
 def test_groups_and_holdout_are_printed_as_tables(folder: Path) -> None:

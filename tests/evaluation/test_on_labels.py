@@ -15,6 +15,8 @@ import pytest
 import eventvec as ev
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.baselines import baselines
+from eventvec.features import handcrafted_features
 from eventvec.tables import holdout_mask
 
 N, DAYS = 90, 12
@@ -66,7 +68,10 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
     label, home = dict(table.select("card", "likes").rows()), dict(table.select("card", "home").rows())
     rows = [row for row, key in enumerate(z.keys.to_pylist()) if key in label]
     keys = [z.keys[row].as_py() for row in rows]
+    last = int(data.sequences.values("time").max())  # of all events: the moment of prediction
+    handcrafted, _ = handcrafted_features(data[rows], np.full(len(rows), last))
     features = {"embedding": z.values[rows], "aggregates": aggregate_features(data[rows])[0]}
+    features |= {"handcrafted": handcrafted, **baselines(data[rows])}
     expected = ev.score_features(
         features, [label[key] for key in keys], groups=[home[key] for key in keys], learned_from=None, **MODELS
     )
@@ -289,3 +294,40 @@ def test_a_label_table_without_a_line_of_names_shows_none_of_its_values(tmp_path
     assert str(caught.value).startswith(
         "the label table has no column 'card'; the first line of labels.csv looks like data, not like column names"
     )
+
+
+def test_own_features_are_joined_by_key_and_compared() -> None:
+    data = read()
+    z = untrained(data)
+    keys = z.keys.to_pylist()
+    mine = pl.DataFrame({"card": keys[::-1], "spent": [float(key) for key in keys[::-1]], "vip": True})
+    evaluation = ev.evaluate(z, None, LABELS, "likes", features={"rfm": mine}, **MODELS)
+    expected = np.stack([np.array(keys, float), np.ones(len(keys))], 1)
+    label = dict(LABELS.select("card", "likes").rows())
+    again = ev.score_features({"embedding": z.values, "rfm": expected}, [label[key] for key in keys], **MODELS)
+    assert [r.main for r in evaluation.results] == [r.main for r in again.results]
+    assert [(d.a, d.b) for d in evaluation.differences][:1] == [("embedding", "rfm")]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda t: t.rename({"card": "id"}), ev.DataError, "'rfm' has no column 'card', the key"),
+        (lambda t: t[1:], ev.DataError, "1 of 90 labelled entities have no row in the table of features 'rfm'"),
+        (lambda t: pl.concat([t, t[:2]]), ev.DataError, "'rfm' has 2 repeated keys"),
+        (
+            lambda t: t.with_columns(v=pl.lit("a")),
+            ev.DataError,
+            "column 'v' of the table of features 'rfm' holds String",
+        ),
+        (lambda t: t.with_columns(v=pl.lit(None, pl.Float64)), ev.DataError, "'rfm' have NaN or infinite numbers"),
+    ],
+)
+def test_own_features_that_cannot_be_used_are_refused(change: Any, error: type[Exception], message: str) -> None:
+    data = read()
+    z = untrained(data)
+    mine = pl.DataFrame({"card": z.keys.to_pylist(), "v": 1.0})
+    with pytest.raises(error, match=message):
+        ev.evaluate(z, None, LABELS, "likes", features={"rfm": change(mine)}, **MODELS)
+    with pytest.raises(ev.ConfigError, match="features may not be called 'embedding'"):
+        ev.evaluate(z, None, LABELS, "likes", features={"embedding": mine}, **MODELS)

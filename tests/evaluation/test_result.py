@@ -36,7 +36,8 @@ def test_json_follows_the_contract(task):
     result = scored(task).to_dict()
     assert json.loads(json.dumps(result)) == result
     assert list(result) == [
-        *("label", "task", "metric", "n", "folds", "protocol", "positive", "results", "differences", "notes"),
+        *("label", "task", "metric", "n", "folds", "protocol", "verdict", "positive", "results", "differences"),
+        "notes",
     ]
     main, secondary = METRICS[task]
     assert (result["label"], result["task"], result["metric"], result["n"]) == ("churn", task, main, 120)

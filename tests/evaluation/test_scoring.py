@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation import models, score_features, scoring, target
 from eventvec.evaluation.folds import cross_validation
+from eventvec.evaluation.intervals import cross_validation_half_width
 from eventvec.evaluation.models import Job
 
 
@@ -83,8 +83,8 @@ def test_differences_are_paired_over_the_folds():
     for d in evaluation.differences:
         a, b = (np.array(evaluation.get(name, d.model, d.fraction).main.values) for name in (d.a, d.b))
         np.testing.assert_allclose(d.main.values, a - b)
-        low, high = stats.t.interval(0.95, 4, loc=(a - b).mean(), scale=stats.sem(a - b))
-        assert d.main.interval == pytest.approx((high - low) / 2)
+        first, second = (evaluation.get(name, d.model, d.fraction).main.replicates for name in (d.a, d.b))
+        assert d.main.interval == cross_validation_half_width(d.main.values, first - second)
     pairs = {("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding")}
     assert {(d.a, d.b) for d in evaluation.differences} == pairs
 

@@ -251,10 +251,13 @@ def evaluate(
         str | None, typer.Option(callback=not_empty, help="Events that were embedded, for aggregates.")
     ] = None,
     time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
+    ] = None,
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Measure how well embeddings predict a label, beside aggregates of the same events, in the same folds.
+    """Measure how well embeddings predict a label, beside hand-crafted features of the same events, in the same folds.
 
     Example: `eventvec evaluate embeddings.parquet labels.parquet --label churn --events events.parquet`
     """
@@ -263,7 +266,8 @@ def evaluate(
         with terminal.bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
     with terminal.bar("models") as tick:
-        result = evaluation.evaluate(z, data, labels, label, progress=tick, **options)
+        own = {Path(path).name.partition(".")[0]: path for path in features or ()}
+        result = evaluation.evaluate(z, data, labels, label, features=own, progress=tick, **options)
     terminal.answer(result.to_dict(), evaluation.render(result), json_)
 
 

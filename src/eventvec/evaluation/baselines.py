@@ -42,12 +42,13 @@ def baselines(data: Dataset, seed: int = 0) -> dict[str, Array]:
         `event_count`, `(n, 1)` logarithms of 1 + the number of events; `untrained`, `(n, d)`, which has it too.
 
     Example:
+        >>> import numpy as np
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8], "paid": [1.0, 2.0, 3.0]})
         >>> found = baselines(ev.read(events, key="card", time="day", numeric=["paid"]))
-        >>> found["event_count"].round(3).tolist(), found["untrained"].shape
-        ([[1.099], [0.693]], (2, 6))
+        >>> np.expm1(found["event_count"]).round().tolist(), found["untrained"].shape
+        ([[2.0], [1.0]], (2, 5))
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

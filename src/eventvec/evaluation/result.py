@@ -12,7 +12,6 @@ import polars as pl
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
-from eventvec.evaluation.verdicts import verdict
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -117,6 +116,7 @@ class Evaluation:
         differences: One difference for each fraction, model and pair of feature sets; the tables show those of learned
             features and an opponent.
         notes: Sentences about what was counted, left out or assumed.
+        verdict: What the embedding is worth, in one or two sentences, see `verdicts`.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -139,16 +139,12 @@ class Evaluation:
     results: tuple[Result, ...]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
+    verdict: str = ""
 
     @property
     def metric(self) -> str:
         """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
         return METRICS[self.task][0]
-
-    @property
-    def verdict(self) -> str:
-        """What the embedding is worth, in one or two sentences; see `verdicts`."""
-        return verdict(self)
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.
@@ -236,7 +232,7 @@ def render(evaluation: Evaluation) -> Group:
     protocol = f"{evaluation.n:,} entities · {evaluation.protocol}, {evaluation.folds} folds"
     parts: list[RenderableType] = [
         Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
-        Text(evaluation.verdict),
+        *([Text(evaluation.verdict)] if evaluation.verdict else []),
         _results_table(evaluation),
     ]
     if evaluation.differences:
@@ -261,12 +257,13 @@ def _differences_table(evaluation: Evaluation) -> Table:
     from rich.text import Text
 
     table = Table("labels", "model", "difference", evaluation.metric)
-    for d in filter(_is_printed, evaluation.differences):
+    names = {result.features for result in evaluation.results}
+    for d in (d for d in evaluation.differences if "embedding" not in names or _is_asked_for(d)):
         table.add_row(_percent(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _with_interval(d.main, "+"))
     return table
 
 
-def _is_printed(difference: Difference) -> bool:
+def _is_asked_for(difference: Difference) -> bool:
     """Return whether a difference is one that users ask for: of what is learned and an opponent, alone or together."""
     together = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
     if difference.a in together:

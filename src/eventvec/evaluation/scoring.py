@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from typing import Any
 
@@ -19,6 +19,7 @@ from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
+from eventvec.evaluation.verdicts import verdict
 from eventvec.options import accepts, check_seed, gather
 
 TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
@@ -135,10 +136,11 @@ def score_features(
     results = _score(sets, labelled, splits, weights, chosen, models, progress)
     protocol = "cross-validation" if held_out is None else "holdout"
     notes += [_protocol_note(held_out, learned_from), *model_notes]
-    return Evaluation(
+    evaluation = Evaluation(
         label, labelled.task, len(labelled.y), chosen.folds, protocol, labelled.positive, results,
         _differences(results), tuple(notes),
     )  # fmt: skip
+    return replace(evaluation, verdict=verdict(evaluation))
 
 
 def _score(

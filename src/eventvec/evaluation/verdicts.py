@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from eventvec.evaluation.baselines import BASELINES
-
-if TYPE_CHECKING:
-    from eventvec.evaluation.result import Difference, Evaluation, Result
+from eventvec.evaluation.result import Difference, Evaluation, Result
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
@@ -61,7 +58,7 @@ def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> in
 
     Example:
         >>> labels_needed(300, 0.08)
-        4357
+        4359
     """
     return math.ceil(n * (half_width * POWER / difference) ** 2)
 
