@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eventvec.evaluation import bootstrap
-from eventvec.evaluation.bootstrap import replicates, resample
+from eventvec.evaluation import resampling
+from eventvec.evaluation.conclusion import labels_needed
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import Array, measure
-from eventvec.evaluation.verdicts import labels_needed
+from eventvec.evaluation.resampling import replicates, resample
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "numeric"])
 def test_a_replicate_is_the_score_of_entities_that_are_repeated(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "BLOCK", 500)
+    monkeypatch.setattr(resampling, "BLOCK", 500)
     rng = np.random.default_rng(0)
     truth = {"binary": rng.integers(0, 2, 60), "multiclass": rng.integers(0, 3, 60), "numeric": rng.normal(5, 1, 60)}
     predicted = rng.integers(0, 3, 60) if task == "multiclass" else np.round(truth[task] + rng.normal(0, 1, 60), 1)
@@ -33,7 +33,7 @@ def test_entities_of_one_group_count_equally_often_and_weights_have_mean_and_var
     many = resample(1000, seed=0)
     assert abs(many.mean() - 1) < 0.01
     assert abs(many.astype(float).var() - 1) < 0.01
-    assert len(resample(1_000_000, seed=0)) == bootstrap.FEWEST
+    assert len(resample(1_000_000, seed=0)) == resampling.FEWEST
 
 
 def test_a_replicate_without_positives_is_nan_and_does_not_count() -> None:
@@ -97,7 +97,7 @@ PROTOCOLS = ("holdout", "fixed", "cross-validation")
 def test_equal_arms_are_called_different_in_about_one_of_twenty_draws(
     protocol: str, n: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap, "REPLICATES", 200)
+    monkeypatch.setattr(resampling, "REPLICATES", 200)
     false, _ = simulate(protocol, n, share, draws=1000)
     # In a cross-validation without training there are no training parts that overlap, so that the correction for them
     # makes the interval longer than it need be here.
@@ -106,7 +106,7 @@ def test_equal_arms_are_called_different_in_about_one_of_twenty_draws(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_large_difference_is_seen(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "REPLICATES", 200)
+    monkeypatch.setattr(resampling, "REPLICATES", 200)
     share, difference = simulate(protocol, 1000, 0.5, draws=20, worse=1.5)
     assert difference > 0.05
     assert share > 0.8

@@ -2,17 +2,23 @@
 
 ::
 
-    on_labels  `evaluate`: embeddings and a table of labels, beside aggregates
-    scoring    `score_features`: the same models, folds and shares of the labels for each set of features
-    labels     the join of labels and embeddings by key, which counts every row that does not fit
-    leaks      checks that no embedding contains later events and that all features describe the same events
-    task       the task of a column of labels: binary, multiclass or numeric
-    folds      training and test positions: groups, shares of the labels, holdout
-    models     boosted trees, a linear model and nearest neighbours with fixed settings
-    metrics    scores and their intervals
-    retrieval  search by description: mean reciprocal rank and recall, beside chance
-    inputs     checks of features, groups and options
-    result     `Evaluation`: a table, a data frame, JSON
+    on_labels   `evaluate`: embeddings and a table of labels, beside hand-crafted features
+    scoring     `score_features`: the same models, folds and shares of the labels for each set of features
+    labels      the join of labels and embeddings by key, which counts every row that does not fit
+    leaks       checks that no embedding contains later events and that all features describe the same events
+    task        the task of a column of labels: binary, multiclass or numeric
+    folds       training and test positions: groups, shares of the labels, holdout
+    models      boosted trees, a linear model, nearest neighbours and others, with fixed settings
+    perceptron  the small network among them
+    parallel    work side by side in threads
+    baselines   features without training: the number of events, an untrained event encoder
+    metrics     scores of predictions
+    resampling  scores on resampled test entities
+    intervals   the interval of a mean score, from these
+    retrieval   search by description: mean reciprocal rank and recall, beside chance
+    inputs      checks of features, groups and options
+    result      `Evaluation`: a table, a data frame, JSON
+    conclusion  the result in one sentence
 
 Nothing here is tuned: the settings of a model are the same for every set of features.
 """

@@ -24,7 +24,7 @@ class Scores:
 
     Args:
         values: The scores, in the order of the folds.
-        replicates: `(replicates, folds)` the scores on resampled test entities, see `bootstrap`. Without them, the
+        replicates: `(replicates, folds)` the scores on resampled test entities, see `resampling`. Without them, the
             interval is the t-interval over the folds that papers print, which is too narrow.
         same_test: Whether all folds are tested on the same entities, as in a hold-out test.
 
@@ -116,7 +116,7 @@ class Evaluation:
         differences: One difference for each fraction, model and pair of feature sets; the tables show those of learned
             features and an opponent.
         notes: Sentences about what was counted, left out or assumed.
-        verdict: What the embedding is worth, in one or two sentences, see `verdicts`.
+        verdict: What the embedding is worth, in one or two sentences, see `conclusion`.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 
 from eventvec.errors import ConfigError, shown
-from eventvec.evaluation.bootstrap import replicates, resample
+from eventvec.evaluation.conclusion import verdict
 from eventvec.evaluation.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
 from eventvec.evaluation.inputs import array, column, in_range, matrix
 from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
+from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
-from eventvec.evaluation.verdicts import verdict
 from eventvec.options import accepts, check_seed, gather
 
 TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
