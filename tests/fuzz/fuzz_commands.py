@@ -204,7 +204,8 @@ def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
     if code:
         return []
     output, state, out = _value(arguments, "-o", "--output"), _value(arguments, "--state"), _value(arguments, "--out")
-    inputs = [text for place, text in enumerate(arguments) if arguments[place - 1] not in ("-o", "--output")]
+    texts = [text for place, text in enumerate(arguments) if arguments[place - 1] not in ("-o", "--output")]
+    inputs = [text for text in texts if text != "--overwrite"]  # a flag, and no file of that name
     allowed = []
     if output is not None and output not in inputs:
         replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments

@@ -198,6 +198,8 @@ def _begun() -> tuple[Path, ev.Run]:
 def _any_file(rng: Random, path: Path, others: list[Path]) -> str:
     """Damage a file without regard to what it holds."""
     content, name = path.read_bytes(), path.name
+    if not content:  # it was damaged before
+        return "nothing"
     act = rng.choice(
         ("flip", "flip", "truncate", "append", "remove", "empty", "random", "folder", "other", "link", "nul")
     )

@@ -751,3 +751,13 @@ def test_the_largest_times_have_finite_gaps():
     for times in ([2**62 - 1, -(2**62 - 1)], [1e38, -1e38]):
         data = read(pl.DataFrame({"card": [1, 1], "day": times}), key="card", time="day", numeric=[])
         assert 0 < data.sequences.values("gap")[1].item() < math.inf
+
+
+# Dictionaries
+
+
+def test_dictionaries_of_several_chunks_may_hold_nulls():
+    chunks = [pa.DictionaryArray.from_arrays([0, 1], [name, None]) for name in ("a", "b")]
+    table = pa.table({"card": [1, 1, 2, 2], "day": [1, 2, 3, 4], "shop": pa.chunked_array(chunks)})
+    data = read(table, key="card", time="day", categorical=["shop"], fitting=EVERY)
+    assert data.sequences.values("shop").tolist() == [2, 0, 3, 0]

@@ -157,6 +157,7 @@ def with_count(name: str, value: Any) -> Callable[[dict[str, torch.Tensor], dict
         (without("method.encoder.events.norm.running_var"), "Missing key"),
         (without("optimizer.0.exp_avg_sq"), "averages of weight 0 are not those of its shape"),
         (with_tensor("optimizer.0.exp_avg", torch.zeros(3, 3)), "averages of weight 0 are not those of its shape"),
+        (with_tensor("optimizer.0.step", torch.tensor(True)), "averages of weight 0 are no real numbers"),
         (with_tensor("optimizer.99.step", torch.zeros(())), "list index out of range"),
         (with_tensor("best.other", torch.zeros(())), "Missing key"),
         (with_tensor("rng", torch.zeros(3)), "RNG"),

@@ -20,7 +20,7 @@ from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array
-from eventvec.tables.keys import holdout_mask
+from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
 from eventvec.tables.sources import parquet_schema
 
@@ -218,6 +218,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
         columns = {name: _contiguous(table.column(name)) for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
         last_time = _raw_times(columns.pop("last_time"))
+        labels, holdouts = described.get("labels") or [], described.get("holdouts") or []
+        if not all(isinstance(name, str) for name in labels) or not all(isinstance(each, dict) for each in holdouts):
+            raise TypeError("the metadata are not what was written")
+        if texts(keys).n_unique() < len(keys):
+            raise ValueError("keys are repeated")
         return Embeddings(keys, _matrix(columns, len(keys)), events, last_time, schema, described)
     except (DataError, KeyError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(

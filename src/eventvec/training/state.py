@@ -204,6 +204,8 @@ class Training:
             averages.setdefault(int(index), {})[average] = value
         for place, values in averages.items():
             shape = shapes[place]
+            if not all(value.is_floating_point() for value in values.values()):
+                raise ValueError(f"the optimizer's averages of weight {place} are no real numbers")
             if {name: value.shape for name, value in values.items()} != {
                 "step": (), "exp_avg": shape, "exp_avg_sq": shape
             }:  # fmt: skip
