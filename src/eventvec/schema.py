@@ -6,6 +6,7 @@ event encoder scales numbers with the means and standard deviations from here.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -34,6 +35,8 @@ class Categorical:
     Args:
         name: The column in the table.
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
+        text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
+            A CSV file has no types, so that its cells are read accordingly.
 
     Example:
         >>> Categorical("shop", ("grocer", "baker")).size
@@ -42,6 +45,7 @@ class Categorical:
 
     name: str
     values: tuple[str, ...]
+    text: bool | None = dataclasses.field(default=None, compare=False)
 
     @property
     def size(self) -> int:

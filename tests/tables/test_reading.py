@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
+from eventvec.schema import Schema
 from eventvec.tables import Fitting, describe, holdout_mask, read, read_table, until
 from eventvec.tables.fields import scaled
 
@@ -727,6 +728,27 @@ def test_a_number_that_is_missing_in_all_of_a_csv_file_is_missing(tmp_path: Path
     ).schema
     (tmp_path / "e.csv").write_text("card,day,paid\n1,2,\n")
     assert math.isnan(read(tmp_path / "e.csv", schema=schema).sequences.values("paid").item())
+
+
+@pytest.mark.parametrize(("frequent", "others"), [("1.5", ["free", "1.50"]), ("a", ["NaN", "b"])])
+def test_a_column_that_was_text_is_read_as_text_whatever_its_frequent_values_are(
+    tmp_path: Path, frequent: str, others: list[str]
+):
+    frame = pl.DataFrame({"card": 1, "day": range(7), "code": [frequent] * 5 + others})
+    frame.write_csv(tmp_path / "history.csv")
+    for fitting in (Fitting(min_count=5), Fitting(min_count=6)):  # a vocabulary of one value, and an empty one
+        data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=fitting)
+        again = read(tmp_path / "history.csv", schema=data.schema)
+        assert again.fingerprint == data.fingerprint
+        frame[5:].write_csv(tmp_path / "batch.csv")
+        batch = read(tmp_path / "batch.csv", schema=Schema.from_json(data.schema.to_json()))
+        assert batch.sequences.values("code").tolist() == data.sequences.values("code").tolist()[5:]
+
+
+def test_a_file_without_a_value_of_a_column_does_not_make_it_text(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("card,day,paid\n1,1,2.5\n1,2,3.5\n")
+    (tmp_path / "b.csv").write_text("card,day,paid\n1,3,\n1,4,\n")
+    assert read(tmp_path / "*.csv", key="card", time="day").schema.numeric[0].name == "paid"
 
 
 # Times that are too large

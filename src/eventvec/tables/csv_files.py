@@ -7,6 +7,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 import polars as pl
@@ -28,14 +29,18 @@ def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> di
     Raises:
         DataError: If a file is not CSV, two columns have the same name, or the files have different columns.
     """
-    types: dict[str, pl.DataType] = {}
-    for file in files:
-        file_types = _types(file)
-        if types and list(types) != list(file_types):
+    inferred = [_types(file) for file in files]
+    types = inferred[0]
+    for file, file_types in zip(files, inferred, strict=True):
+        if list(types) != list(file_types):
             raise DataError(
                 f"{file.name} has other columns than {files[0].name}; all files need the same columns in the same order"
             )
-        types = {name: _wider(types.get(name, kind), kind) for name, kind in file_types.items()}
+    for name in [name for name in types if len({each[name] for each in inferred}) > 1]:
+        for file, file_types in zip(files, inferred, strict=True):
+            if file_types[name] == pl.String() and _is_empty(file, file_types, name):
+                file_types[name] = pl.Null()  # a file without a value says nothing of the type
+    types = {name: reduce(_wider, (each[name] for each in inferred)) for name in types}
     if key in types and not types[key].is_integer():
         text = [*text, key]
     types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
@@ -57,6 +62,12 @@ def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequen
         DataError: If a file is not CSV.
     """
     return _collected(pl.scan_csv(list(files), schema=types, glob=False).select(names), files)
+
+
+def _is_empty(file: Path, types: dict[str, pl.DataType], name: str) -> bool:
+    """Return whether a column of a file has no value."""
+    lazy = pl.scan_csv(file, schema=types, glob=False).select(pl.col(name).is_null().all())
+    return bool(_collected(lazy, [file]).item())
 
 
 def _types(file: Path) -> dict[str, pl.DataType]:
@@ -108,8 +119,10 @@ def _header(file: Path) -> list[str]:
 
 def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
     """Return a type that holds the values of both."""
-    if one == other:
+    if one == other or other == pl.Null():
         return one
+    if one == pl.Null():
+        return other
     return pl.Float64() if one.is_numeric() and other.is_numeric() else pl.String()
 
 

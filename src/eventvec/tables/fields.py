@@ -182,6 +182,16 @@ def from_numbers(values: Sequence[str]) -> bool:
     return bool(pc.all(pc.is_finite(floats)).as_py()) and _texts(floats).to_pylist() == list(values)
 
 
+def was_text(field: Categorical) -> bool:
+    """Return whether a column was text when the schema was fitted; for an earlier schema, by its values.
+
+    Example:
+        >>> was_text(Categorical("code", ("5", "1.5"))), was_text(Categorical("code", ("5", "1.5"), text=True))
+        (False, True)
+    """
+    return not from_numbers(field.values) if field.text is None else field.text
+
+
 def as_numbers(column: Coded) -> Coded:
     """Return a column whose texts of numbers and booleans are those that numbers and booleans have; NaN is missing.
 
@@ -338,6 +348,11 @@ def pick(values: Array, order: Array | None) -> Array:
     if order is not None:
         return values[order]
     return values if values.flags.writeable else values.copy()
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Return whether a type is text of any Arrow layout, or a dictionary of text."""
+    return is_text(kind.value_type if isinstance(kind, pa.DictionaryType) else kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

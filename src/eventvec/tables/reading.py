@@ -60,7 +60,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
-        text += [column.name for column in schema.categorical if not fields.from_numbers(column.values)]
+        text += [column.name for column in schema.categorical if fields.was_text(column)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     opened = open_source(source, text, key)
     roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
@@ -276,7 +276,7 @@ class _ColumnReader:
                 self._numbers(name, column)
                 continue
             coded = self._coded(name, column)
-            if not typed and fields.is_text(column.type) and fields.from_numbers(known[name].values):
+            if not typed and fields.is_text(column.type) and not fields.was_text(known[name]):
                 coded = fields.as_numbers(coded)
             codes = self.values[name] = fields.encode(coded, known[name])
             self.notes.extend(fields.unknown_note(name, codes, "events"))
@@ -286,7 +286,7 @@ class _ColumnReader:
 
     def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
         codes = self._coded(name, column)
-        fitted = fields.vocabulary(name, codes, fitting)
+        fitted = replace(fields.vocabulary(name, codes, fitting), text=fields.holds_text(column.type))
         self.values[name] = fields.encode(codes, fitted)
         self.notes.extend(fields.rare_note(fitted, fitting))
         return fitted
