@@ -46,16 +46,8 @@ def test_the_moment_is_each_entitys_cutoff(tmp_path: Path) -> None:
     assert moments(cut) == [8, 6, 5]
     assert moments(cut[[2, 0]]) == [5, 8]
     assert moments(ev.until(cut, 7)) == [7, 6, 5]
-    CUTOFFS.filter(pl.col("card") < 3).write_parquet(tmp_path / "cutoffs.parquet")
-    with pytest.raises(ev.DataError, match="1 of 3 entities have no time in 'decided'"):
-        with_moment(cut)
-
-
-def test_cutoffs_of_a_table_in_memory_have_to_be_given_again() -> None:
-    cut = read(cutoffs=CUTOFFS, cutoff_column="decided")
-    with pytest.raises(ev.DataError, match=r"times in 'decided' of a table in memory, .* give these times"):
-        with_moment(cut)
-    assert moments(cut, np.array([8, 6, 5])) == [8, 6, 5]
+    in_memory = read(cutoffs=CUTOFFS, cutoff_column="decided")
+    assert moments(in_memory) == [8, 6, 5]
 
 
 def test_a_moment_may_be_given_in_any_form_of_a_time() -> None:

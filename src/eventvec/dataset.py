@@ -56,12 +56,16 @@ class Origin:
 class Dataset:
     """One row per entity: its key beside its events, with the length and the indexing that scikit-learn needs.
 
+    If histories were cut at a time each, an entity may have several rows, one for each of its times.
+
     Args:
         keys: `n` keys, in the type that they have in the table.
         sequences: `n` rows of events.
         schema: What the columns mean.
         notes: Sentences about what was left out or counted when the table was read.
         origin: Where the rows come from.
+        moments: `(n,)` the time of each row, before which its events lie, in the unit of the column `time`; None if the
+            histories were not cut at a time each.
 
     Example:
         >>> from eventvec.schema import Numeric
@@ -76,6 +80,7 @@ class Dataset:
     schema: Schema
     notes: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
+    moments: np.ndarray[Any, np.dtype[Any]] | None = None
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -100,7 +105,8 @@ class Dataset:
             index = index if index.numel() else index.long()  # an empty list arrives as floats
         positions = torch.arange(len(self))[index].reshape(-1)
         keys = self.keys.take(pa.array(positions.numpy()))
-        return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)])
+        moments = None if self.moments is None else self.moments[positions.numpy()]
+        return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)], moments=moments)
 
     def __repr__(self) -> str:
         n_fields = len(self.schema.fields)
@@ -191,3 +197,34 @@ def check_dataset(data: Any) -> None:
             f"the data must be a Dataset, got {type(data).__name__}; read the events first: "
             "data = ev.read(events, key=..., time=...)"
         )
+
+
+def check_entities(data: Any) -> None:
+    """Raise an error for data that are not one row per entity, as training needs them.
+
+    Raises:
+        ConfigError: If it is not a `Dataset`, or an entity has several rows, cut at several times.
+
+    Example:
+        >>> x = Sequences({"time": torch.tensor([1, 2])}, torch.tensor([0, 0]), torch.tensor([1, 2]))
+        >>> check_entities(Dataset(pa.array([7, 7]), x, Schema("card", "day", "integer"), moments=np.array([2, 3])))
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: 1 of 2 rows are further times of an entity; one row per entity is needed: ...
+    """
+    check_dataset(data)
+    if further := 0 if data.moments is None else repeated(data.keys):
+        raise ConfigError(
+            f"{further:,} of {len(data):,} rows are further times of an entity; one row per entity is needed: "
+            "give one time for each in cutoffs= (--cutoffs), or none"
+        )
+
+
+def repeated(keys: pa.Array) -> int:
+    """Return the number of keys that equal an earlier one.
+
+    Example:
+        >>> repeated(pa.array([7, 8, 7]))
+        1
+    """
+    plain = keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
+    return len(plain) - len(pc.unique(plain))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -75,6 +76,9 @@ def encode(
     Rows are sorted by length and cut into batches of about as many events, so that memory is bounded by choice and
     little is spent on padding. The encoder runs in evaluation mode, without gradients, on the device of its weights.
 
+    Rows that begin at the same event are one history at several times. An encoder that continues from a state reads
+    such a history once, from each of the times to the next.
+
     Relations: `embed` keeps the keys and the origin beside the vectors.
 
     Args:
@@ -100,17 +104,15 @@ def encode(
         raise ConfigError(f"events_per_batch must be at least 1, got {events_per_batch}")
     device = next((weight.device for weight in encoder.parameters()), x.device)
     x = x.to(device)  # once: windows onto it cost nothing
-    order = x.lengths.argsort(descending=True, stable=True)
-    lengths = x.lengths[order]
-    batch = (lengths.cumsum(0) - lengths) // events_per_batch  # by the event at which a row begins
-    sizes = batch.unique_consecutive(return_counts=True)[1].tolist()
     vectors = torch.empty(len(x), int(encoder.dim))
     training, done = encoder.training, 0
+    in_parts = len(x) > 1 and hasattr(encoder, "state") and _share_starts(x)
+    batches = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
     encoder.eval()
     try:
         with torch.inference_mode(), matmul_precision(precision, device):
-            for rows in order.split(sizes):
-                vectors[rows.cpu()] = encoder(x[rows]).float().cpu()
+            for rows, z in batches:
+                vectors[rows.cpu()] = z.float().cpu()
                 done += len(rows)
                 if progress:
                     progress(done, len(x))
@@ -123,6 +125,46 @@ def encode(
             "these rows"
         )
     return vectors
+
+
+def _batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:
+    """Yield the positions of lengths, in descending order, in batches of about as many events."""
+    order = lengths.argsort(descending=True, stable=True)
+    events = lengths[order]
+    batch = (events.cumsum(0) - events) // events_per_batch  # by the event at which a row begins
+    yield from order.split(batch.unique_consecutive(return_counts=True)[1].tolist())
+
+
+def _whole(encoder: Encoder, x: Sequences, events_per_batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield rows and their vectors, each from all of its events."""
+    for rows in _batches(x.lengths, events_per_batch):
+        yield rows, encoder(x[rows])
+
+
+def _share_starts(x: Sequences) -> bool:
+    """Return whether two rows with events begin at the same event."""
+    starts = x.starts[x.lengths > 0]
+    return len(starts.unique()) < len(starts)
+
+
+def _continued(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield rows and their vectors, each from the state of the next shorter row that begins at the same event."""
+    histories = x.starts.unique(return_inverse=True)[1]
+    order = (x.lengths.argsort(stable=True))[histories[x.lengths.argsort(stable=True)].argsort(stable=True)]
+    counts = histories.bincount()
+    firsts = counts.cumsum(0) - counts  # places in `order`
+    longest = x.lengths[order[firsts + counts - 1]]
+    for batch in _batches(longest, events_per_batch):
+        batch = batch[counts[batch].argsort(descending=True, stable=True)]
+        state, ends = None, torch.zeros_like(batch)
+        for k in range(int(counts[batch[0]])):
+            n = int((counts[batch] > k).sum())  # histories with a row of this rank
+            rows = order[firsts[batch[:n]] + k]
+            ends = ends[:n]
+            part = x.slice(rows, ends, x.lengths[rows] - ends)
+            state = encoder.state(part, None if state is None else state[:n])
+            ends = x.lengths[rows]
+            yield rows, encoder.read(state)
 
 
 def choose_device(name: torch.device | str) -> torch.device:

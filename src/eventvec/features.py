@@ -13,7 +13,6 @@ from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import encode
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
 from eventvec.errors import ConfigError, DataError
-from eventvec.tables.cutoffs import cutoff_times
 from eventvec.tables.times import Instant, instant
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +30,7 @@ def handcrafted_features(
         frequent: As for `encoders.Handcrafted`.
 
     Raises:
-        DataError: If an entity has an event after its moment of prediction, or that moment is not known any more.
+        DataError: If an entity has an event after its moment of prediction.
         ConfigError: If the moment is of another kind than the times of the events, or a number is negative.
 
     Example:
@@ -57,8 +56,7 @@ def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -
             it is the time of the last event of the data.
 
     Raises:
-        DataError: If an entity has an event after its moment of prediction, or the data were cut at times that are in
-            no file.
+        DataError: If an entity has an event after its moment of prediction.
         ConfigError: If the moment is of another kind than the times of the events.
 
     Example:
@@ -92,20 +90,7 @@ def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -
 
 def _recorded(data: Dataset) -> Tensor:
     """Return `(n,)` the times at which the data were cut, or the time of the last event."""
-    options, cuts = data.origin.options, list[Tensor]()
-    if (column := options.get("cutoff_column")) is not None:
-        if options["cutoffs"] == "a table in memory":
-            raise DataError(
-                f"the histories were cut at the times in {column!r} of a table in memory, which the data do not have "
-                "any more; give these times as the moment of prediction, one for each entity"
-            )
-        positions, times = cutoff_times(data.keys, data.schema, options["cutoffs"], column)
-        if len(positions) < len(data):
-            raise DataError(
-                f"{len(data) - len(positions):,} of {len(data):,} entities have no time in {column!r}, at which their "
-                "histories were cut"
-            )
-        cuts.append(torch.from_numpy(times))
+    cuts = [] if data.moments is None else [torch.from_numpy(data.moments)]
     if data.origin.until is not None:
         cuts.append(_one(data, instant(data.schema, data.origin.until)))
     if cuts:

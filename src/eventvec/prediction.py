@@ -15,6 +15,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
+from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
@@ -23,6 +24,8 @@ from eventvec.tables.sources import Tabular
 @accepts(Cuts, TableFormat)
 def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
+
+    If the histories are cut at several times of an entity, there is one row for each time, which follows the key.
 
     The events need no labels. For the raw logits, use ``embed(run.method.predictor, data)``.
 
@@ -58,13 +61,18 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
     outputs = encode(predictor, data.sequences, progress=progress)
     columns = _value(outputs) if isinstance(target, Numeric) else _classes(target, outputs)
+    rows = row_columns(data.keys, data.schema, data.moments, data.origin.options)
     key = data.schema.key_out
     if key in columns:
         raise ConfigError(
             f"the key is called {key!r}, like a column of the predictions; give it another name: key_as= (--key-as)"
         )
+    if taken := rows.keys() & columns:
+        raise ConfigError(
+            f"the column of cutoffs is called {min(taken)!r}, like a column of the predictions; rename it in its table"
+        )
     described = {**run.lineage.to_dict(), "fingerprint": data.fingerprint}
-    return pa.table({key: data.keys, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
+    return pa.table({**rows, **columns}).replace_schema_metadata({MARK: json.dumps(described)})
 
 
 def _value(outputs: Tensor) -> dict[str, pa.Array]:

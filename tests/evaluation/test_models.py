@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from eventvec.errors import ConfigError
-from eventvec.evaluation import METRICS, MODELS, measure, models
+from eventvec.evaluation import MODELS, measure, models
 from eventvec.evaluation.models import Job
+
+TASKS = ("binary", "multiclass", "numeric")
 
 
 def test_boosting_has_the_papers_settings(monkeypatch):
@@ -53,7 +55,7 @@ def test_a_small_training_part_is_all_nearest_neighbours():
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("task", TASKS)
 def test_each_model_learns_each_of_its_tasks(name, task):
     model, tasks = MODELS[name]
     if task not in tasks:
@@ -124,7 +126,7 @@ def test_new_models_are_trained_only_if_they_are_named():
     assert list(models.choose("binary", ["mlp", "blend"])[0]) == ["mlp", "blend"]
 
 
-@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize(("n", "d"), [(10, 1), (10, 40), (50, 3), (300, 1)])
 @pytest.mark.parametrize("constant", [False, True])
 def test_small_and_constant_features_give_finite_predictions(task, n, d, constant):
@@ -153,3 +155,39 @@ def test_boosting_accepts_a_training_part_that_lacks_a_class():
     x = np.arange(60.0)[:, None]
     y = np.where(x[:, 0] < 30, 0, 2)
     assert set(models.lightgbm(Job("multiclass", 3, x, y, x))) == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("knn", task) for task in TASKS] + [("logistic_regression", "binary"), ("logistic_regression", "multiclass")],
+)
+def test_a_row_of_weight_5_counts_as_five_rows(name: str, task: str) -> None:
+    rng = np.random.default_rng(0)
+    x, test = rng.normal(size=(240, 3)), rng.normal(size=(50, 3))
+    y = np.digitize(x[:, 0], [-0.5, 0.5]) if task == "multiclass" else (x[:, 0] > 0).astype(int)
+    counts = np.where(rng.random(240) < 0.3, 5, 1)
+    weighted = MODELS[name][0](Job(task, 3, x, y, test, weights=counts.astype(float)))
+    again = np.repeat(np.arange(240), counts)
+    expected = MODELS[name][0](Job(task, 3, x[again], y[again], test))
+    if name == "knn":  # the 20 nearest rows, which vote with their weights
+        spread = np.sqrt(np.cov(x.T, fweights=counts, bias=True).diagonal())
+        nearest = [np.argsort((((x - row) / spread) ** 2).sum(1))[:20] for row in test]
+        votes = [np.repeat(y[rows], counts[rows]) for rows in nearest]
+        expected = np.array([np.bincount(v).argmax() if task == "multiclass" else v.mean() for v in votes])
+    np.testing.assert_allclose(weighted, expected, atol=1e-3)
+    if task != "multiclass":
+        assert np.abs(weighted - MODELS[name][0](Job(task, 3, x, y, test))).max() > 0.01
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("task", TASKS)
+def test_models_follow_heavy_rows(name: str, task: str) -> None:
+    model, tasks = MODELS[name]
+    if task not in tasks:
+        pytest.skip(f"{name} cannot do {task} labels")
+    rng = np.random.default_rng(0)
+    x, heavy = rng.normal(size=(400, 2)), rng.random(400) < 0.5
+    y = ((x[:, 0] > 0) == heavy).astype(int)  # heavy rows say one thing, light ones the opposite
+    for weights, expected in ((np.where(heavy, 5.0, 0.2), [0, 1]), (np.where(heavy, 0.2, 5.0), [1, 0])):
+        predicted = model(Job(task, 2, x, y, np.array([[-2.0, 0.0], [2.0, 0.0]]), weights=weights))
+        assert predicted.argsort().tolist() == expected

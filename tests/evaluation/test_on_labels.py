@@ -92,7 +92,7 @@ def test_a_part_of_the_embeddings_is_evaluated() -> None:
     z = untrained(data)
     part = ev.evaluate(z[10:70], data, LABELS, "likes", **MODELS)
     assert part.n == 60
-    assert "30 labelled keys have no embedding and were left out." in part.notes
+    assert "30 labels have no embedding and were left out." in part.notes
     without = ev.evaluate(z, None, LABELS.rename({"card": "id"}), "likes", key="id", **MODELS)
     assert {result.features for result in without.results} == {"embedding"}
 
@@ -212,8 +212,7 @@ def test_only_events_before_each_label_are_used(fitted: ev.Run) -> None:
     assert evaluation.get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
     with pytest.raises(DataError, match="90 of 90 embeddings were made from events at or after the time in 'decided'"):
         ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", label_time="decided")
-    with pytest.raises(DataError, match="another number of events in the data than were embedded"):
-        ev.evaluate(z, data, LABELS, "likes")
+    assert ev.evaluate(z, data, LABELS, "likes", **MODELS) == evaluation  # the embeddings know their times
 
 
 # Refusals
@@ -242,8 +241,17 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
         ("likes", {"fold": 3}, ConfigError, "there is no option 'fold'; did you mean 'folds'"),
         ("likes", {"fractions": (2.0,)}, ConfigError, r"fractions must be in \(0, 1\], got 2"),
         ("home", {"task": "binary"}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
-        (None, {}, ConfigError, "label must be the name of a column, got None"),
-        (["likes"], {}, ConfigError, r"label must be the name of a column, got \['likes'\]"),
+        (None, {}, ConfigError, "label must be the name of a column, or of several, got None"),
+        ([], {}, ConfigError, r"label must be the name of a column, or of several, got \[\]"),
+        (["likes", None], {}, ConfigError, r"label must be the name of a column, or of several, got \['likes', None\]"),
+        (["likes", "home"], {}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
+        (["likes", "card"], {}, DataError, "the label 'card' is the key"),
+        ("likes", {"task": "multilabel"}, ConfigError, "a multilabel task needs several labels, got 'likes' alone"),
+        ("likes", {"split_at": 6}, ConfigError, r"split_at needs the time of each label; .* \(--label-time\)"),
+        ("likes", {"gap": 6}, ConfigError, "gap is given without split_at"),
+        ("likes", {"both_sides": True}, ConfigError, "both_sides is given without split_at"),
+        ("likes", {"weight": "bought"}, DataError, "the label table has no column 'bought'"),
+        ("likes", {"weight": "home"}, DataError, r"weights must be finite and above 0, but 6 of 90 are not \(first at"),
         ("likes", {"seed": -1}, ConfigError, r"seed must be in \[0, 2\^31\), got -1"),
         ("likes", {"until": 10**400}, ConfigError, "a whole number of 1,329 bits cannot be compared with column 'day'"),
     ],

@@ -15,7 +15,7 @@ import pages
 from eventvec.evaluation import METRICS, Evaluation, render, score_features
 from eventvec.evaluation.result import Scores
 
-LINEAR = {"binary": "logistic_regression", "multiclass": "logistic_regression", "numeric": "ridge"}
+LINEAR = dict.fromkeys(("binary", "multiclass", "multilabel"), "logistic_regression") | {"numeric": "ridge"}
 
 
 def scored(task: str = "binary", **options: object) -> Evaluation:
@@ -27,6 +27,7 @@ def scored(task: str = "binary", **options: object) -> Evaluation:
         "binary": binary,
         "multiclass": np.array(["a", "b", "c"])[np.arange(120) % 3],
         "numeric": sets["embedding"][:, 0],
+        "multilabel": {"buys": binary, "sells": rng.random(120) < 0.5},
     }
     return score_features(sets, labels[task], **{"models": [LINEAR[task]], "label": "churn", **options})
 
@@ -36,14 +37,28 @@ def test_json_follows_the_contract(task):
     result = scored(task).to_dict()
     assert json.loads(json.dumps(result)) == result
     assert list(result) == [
-        *("label", "task", "metric", "n", "folds", "protocol", "verdict", "positive", "results", "differences"),
+        *(
+            "label",
+            "task",
+            "metric",
+            "n",
+            "entities",
+            "folds",
+            "protocol",
+            "verdict",
+            "positive",
+            "results",
+            "differences",
+        ),
         "notes",
     ]
     main, secondary = METRICS[task]
     assert (result["label"], result["task"], result["metric"], result["n"]) == ("churn", task, main, 120)
-    assert result["positive"] is (True if task == "binary" else None)
+    positive = {"binary": True, "multilabel": {"buys": True, "sells": True}}
+    assert result["positive"] == positive.get(task)
     first = result["results"][0]
-    assert list(first) == ["features", "model", "fraction", "mean", "interval", "scores", "secondary"]
+    assert list(first)[:7] == ["features", "model", "fraction", "mean", "interval", "scores", "secondary"]
+    assert list(first)[7:] == (["labels"] if task == "multilabel" else [])
     assert first["secondary"]["metric"] == secondary
     assert len(first["scores"]) == len(first["secondary"]["scores"]) == result["folds"] == 5
     assert first["mean"] == pytest.approx(np.mean(first["scores"]))

@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import models, score_features, scoring, target
+from eventvec.evaluation import measure, models, score_features, scoring, target
 from eventvec.evaluation.folds import cross_validation
 from eventvec.evaluation.intervals import cross_validation_half_width
 from eventvec.evaluation.models import Job
@@ -202,3 +202,75 @@ def test_invalid_features_and_options_are_refused(change, error, message):
     sets, y = problem()
     with pytest.raises(error, match=message):
         score_features(**{"features": sets, "labels": y, **change})
+
+
+def test_weights_count_in_training_and_in_scores():
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(150, 3)), rng.random(150) < 0.4
+    weights = rng.integers(1, 4, 150)
+    options = {"models": ["logistic_regression"], "folds": 3}
+    evaluation = score_features({"embedding": x}, labels, weights=weights * 7.0, **options)
+    labelled = target(labels)
+    expected = []
+    for train, test in cross_validation(labelled, 3, None, 42):
+        relative = weights / weights.mean()
+        job = Job("binary", 2, x[train], labelled.y[train], x[test], weights=relative[train])
+        truth, predicted = (
+            np.repeat(labelled.y[test], weights[test]),
+            np.repeat(models.logistic_regression(job), weights[test]),
+        )
+        expected.append(measure("binary", truth, predicted)[0])
+    result = evaluation.get("embedding", "logistic_regression").main
+    assert result.values == pytest.approx(expected)
+    assert result.interval != score_features({"embedding": x}, labels, **options).results[0].main.interval
+    equal = score_features({"embedding": x}, labels, weights=np.full(150, 3.0), **options)
+    assert equal.results[0].main.values == pytest.approx(
+        score_features({"embedding": x}, labels, **options).results[0].main.values
+    )
+    with pytest.raises(DataError, match=r"weights must be finite and above 0, but 1 of 150 are not \(first at row 0\)"):
+        score_features({"embedding": x}, labels, weights=np.arange(150), **options)
+
+
+def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
+    rng = np.random.default_rng(0)
+    x, n = rng.normal(size=(240, 3)), 240
+    labels = {
+        "a": (x[:, 0] + rng.normal(size=n) > 0).astype(float),
+        "b": rng.random(n) < 0.2,
+        "c": np.where(x[:, 1] > 0, "yes", "no").astype(object),
+    }
+    labels["a"][::7] = np.nan  # a missing label leaves the row to the others
+    evaluation = score_features({"embedding": x}, labels, models=["logistic_regression", "knn"])
+    assert (evaluation.task, evaluation.metric, evaluation.n) == ("multilabel", "macro_auroc", n)
+    assert evaluation.positive == {"a": 1.0, "b": True, "c": "yes"}
+    labelled = target(labels)
+    assert labelled.strata.tolist() == [
+        next((place for place, column in enumerate(order) if labelled.y[row, column] == 1), 3)
+        for order in [np.argsort((labelled.y == 1).sum(0))] for row in range(n)
+    ]  # fmt: skip
+    expected = np.empty((5, 3, 2))
+    for fold, (train, test) in enumerate(cross_validation(labelled, 5, None, 42)):
+        for place, codes in enumerate(labelled.y.T):
+            rows, tested = train[codes[train] >= 0], test[codes[test] >= 0]
+            job = Job("binary", 2, x[rows], codes[rows], x[tested])
+            expected[fold, place] = measure("binary", codes[tested], models.logistic_regression(job))
+    result = evaluation.get("embedding", "logistic_regression")
+    assert result.main.values == pytest.approx(expected[..., 0].mean(1))
+    assert result.secondary.values == pytest.approx(expected[..., 1].mean(1))
+    for place, name in enumerate(labels):
+        assert result.labels[name].values == pytest.approx(expected[:, place, 0])
+    means = [scores.interval for scores in result.labels.values()]
+    assert 0 < result.main.interval < max(means)
+    assert set(evaluation.to_dict()["results"][0]["labels"]) == {"a", "b", "c"}
+    shares = score_features({"embedding": x}, labels, models=["knn"], fractions=(1.0, 0.3))
+    assert [r.fraction for r in shares.results] == [1.0, 0.3]
+    with pytest.raises(DataError, match="leaves one class of label 'a' without a training label"):
+        score_features({"embedding": x}, labels, models=["knn"], fractions=(0.01,))
+    for wrong, message in (
+        ({"a": labels["a"]}, "several labels must be two or more, got 1"),
+        ({"a": labels["a"], "b": labels["b"][:9]}, "the labels must have the same number of rows, got 9 and 240"),
+    ):
+        with pytest.raises((DataError, ConfigError), match=message):
+            score_features({"embedding": x}, wrong)
+    with pytest.raises(ConfigError, match="2 labels are a multilabel task, got the task 'binary'"):
+        score_features({"embedding": x}, {"a": labels["a"], "b": labels["b"]}, task="binary")

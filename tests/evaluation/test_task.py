@@ -71,5 +71,7 @@ def test_labels_are_refused(labels, task, message):
 
 
 def test_unknown_task_is_refused():
-    with pytest.raises(ConfigError, match=r"task 'regression' is not known; .*accepted: binary, multiclass, numeric"):
+    with pytest.raises(
+        ConfigError, match=r"task 'regression' is not known; .*accepted: binary, multiclass, multilabel, numeric"
+    ):
         target(np.array([1, 2]), "regression")

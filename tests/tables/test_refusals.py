@@ -318,10 +318,9 @@ def test_objects_that_are_not_tables_are_refused():
         read_table(pl.DataFrame({"a": [1]}), ["b"])
 
 
-def test_cutoffs_need_one_time_per_entity():
+def test_cutoffs_need_a_time_of_the_same_kind():
     data = read(changed(), **COLUMNS)
     for column, times, expected in (
-        ("card", [1, 1, 2], "column 'card' has 1 repeated key (first at row 1); every entity has one time"),
         ("card", [None, 1, 2], None),
         ("when", [1, None, None], "column 'when' has 2 missing values (first at row 1); every row needs a time"),
         (

@@ -166,7 +166,7 @@ def embed(
     json_: Json = False,
     **options: Any,
 ) -> None:
-    """Write one embedding per entity.
+    """Write one embedding per entity, or one for each of its times in --cutoffs.
 
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
     """
@@ -246,9 +246,9 @@ def evaluate(
     labels: Annotated[
         str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
     ],
-    label: Annotated[str, typer.Option(help="Column to predict.")],
+    label: Annotated[list[str], typer.Option(help="Column to predict; several, of two values each, are averaged.")],
     events: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Events that were embedded, for aggregates.")
+        str | None, typer.Option(callback=not_empty, help="Events that were embedded, for hand-crafted features.")
     ] = None,
     time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
     features: Annotated[
@@ -260,14 +260,19 @@ def evaluate(
     """Measure how well embeddings predict a label, beside hand-crafted features of the same events, in the same folds.
 
     Example: `eventvec evaluate embeddings.parquet labels.parquet --label churn --events events.parquet`
+
+    With labels of several months, train before a date and test after it: `eventvec embed run events.parquet --cutoffs
+    labels.parquet --cutoff-column month -o z.parquet`, then `eventvec evaluate z.parquet labels.parquet --label churn
+    --label-time month --split-at 2025-01-01 --gap 30d`
     """
     z, data = tables.read_embeddings(embeddings), None
     if events is not None:
         with terminal.bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
     with terminal.bar("models") as tick:
-        own = {Path(path).name.partition(".")[0]: path for path in features or ()}
-        result = evaluation.evaluate(z, data, labels, label, features=own, progress=tick, **options)
+        feature_tables = {Path(path).name.partition(".")[0]: path for path in features or ()}
+        column = label[0] if len(label) == 1 else label
+        result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
     terminal.answer(result.to_dict(), evaluation.render(result), json_)
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from eventvec.dataset import Dataset, check_dataset
+from eventvec.dataset import Dataset, check_entities
 from eventvec.diagnosis.bootstrap import MET
 from eventvec.diagnosis.lengths import PowerLaw, power_law
 from eventvec.diagnosis.repetition import Repeatability, repeatability
@@ -62,7 +62,7 @@ def diagnose(
         coles with rejection_slices    False
         ocp, ocp_biased, pcl           False
     """
-    check_dataset(data)
+    check_entities(data)
     at_least("entities", checked("entities", entities, int), 1)
     check_seed("seed", seed)
     x = data.sequences

@@ -1,13 +1,16 @@
 """The training and test positions of each fold, the same for every model and every set of features.
 
-There are two protocols. Cross-validation predicts each fold with models trained on the other folds. The hold-out
+There are three protocols. Cross-validation predicts each fold with models trained on the other folds. The hold-out
 protocol (Babaev et al. 2022, "test") predicts all entities that the encoder never saw, once per fold, with models
-trained on the other entities without that fold.
+trained on the other entities without that fold. A split by date predicts labels after a date with models trained on
+labels before it.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,7 +42,9 @@ def group_codes(groups: Any) -> Array:
     return np.asarray(values.indices.to_numpy())
 
 
-def cross_validation(target: Target, folds: int, groups: Array | None, seed: int) -> list[Split]:
+def cross_validation(
+    target: Target, folds: int, groups: Array | None, seed: int, sides: Array | None = None
+) -> list[Split]:
     """Return the training and test positions of each fold.
 
     Classes are stratified and shuffled (scikit-learn's `StratifiedKFold`, `StratifiedGroupKFold`). Numbers are split by
@@ -50,6 +55,7 @@ def cross_validation(target: Target, folds: int, groups: Array | None, seed: int
         folds: The number of folds, at least 2.
         groups: `(n,)` codes, if entities belong together.
         seed: The seed of the shuffling.
+        sides: `(n,)` bool, two kinds of rows that are stratified too.
 
     Raises:
         ConfigError: If there are fewer than two folds.
@@ -65,13 +71,18 @@ def cross_validation(target: Target, folds: int, groups: Array | None, seed: int
 
     _check_sizes(target, folds, groups)
     shuffled: dict[str, Any] = {"n_splits": folds, "shuffle": True, "random_state": seed}
-    if target.task == "numeric":
+    strata = target.strata if sides is None else 2 * target.strata + sides
+    if target.task == "multilabel" or sides is not None:  # strata with fewer rows than folds become one
+        strata = np.where(np.bincount(strata)[strata] < folds, strata.max() + 1, strata)
+    if target.task == "numeric" and sides is None:
         splitter = model_selection.KFold(**shuffled) if groups is None else model_selection.GroupKFold(folds)
     elif groups is None:
         splitter = model_selection.StratifiedKFold(**shuffled)
     else:
         splitter = model_selection.StratifiedGroupKFold(**shuffled)
-    splits = list(splitter.split(target.y, target.y, groups))
+    with warnings.catch_warnings():  # that one may itself have fewer rows than folds
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        splits = list(splitter.split(strata, strata, groups))
     _check_scorable(target, splits)
     return splits
 
@@ -102,9 +113,51 @@ def holdout_splits(target: Target, held_out: Array, folds: int, groups: Array | 
             f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs entities that "
             "were held out and entities that were not"
         )
-    seen_target = Target(target.name, target.task, target.y[seen], seen, target.classes)
-    parts = cross_validation(seen_target, folds, None if groups is None else groups[seen], seed)
+    parts = cross_validation(target.part(seen), folds, None if groups is None else groups[seen], seed)
     splits = [(seen[train], test) for train, _ in parts]
+    _check_scorable(target, splits)
+    return splits
+
+
+def date_splits(
+    target: Target, later: Array, folds: int, groups: Array | None, seed: int, both_sides: bool
+) -> list[Split]:
+    """Return for each fold the positions of labels before a date, and those of labels at or after it.
+
+    Groups are entities, or larger. If they may be on both sides of the date, each model is trained without one fold of
+    the groups before it and tested on all later labels. If not, each fold's later labels are predicted by a model that
+    was trained on the earlier labels of the other folds, so that every later label is tested once.
+
+    Args:
+        target: `n` labels.
+        later: `(n,)` bool, true for labels at or after the date.
+        folds: The number of folds, at least 2.
+        groups: `(n,)` codes, if there are several labels per group.
+        seed: The seed of the shuffling.
+        both_sides: Whether a group may be trained on before the date and tested after it.
+
+    Raises:
+        DataError: If no label or every label is at or after the date, or a part is too small.
+
+    Example:
+        >>> from eventvec.evaluation.task import target
+        >>> labels, entities = target(np.arange(8) // 2 % 2), np.array([0, 1, 2, 3, 0, 1, 2, 3])
+        >>> later = np.arange(8) > 3
+        >>> [(a.tolist(), b.tolist()) for a, b in date_splits(labels, later, 2, entities, 0, both_sides=False)]
+        [([0, 3], [5, 6]), ([1, 2], [4, 7])]
+    """
+    test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
+    if not len(test) or not len(earlier):
+        raise DataError(
+            f"{len(test):,} of {len(later):,} labels are at or after the date of the split; it needs labels on both "
+            "sides"
+        )
+    if both_sides:
+        parts = cross_validation(target.part(earlier), folds, None if groups is None else groups[earlier], seed)
+        splits = [(earlier[train], test) for train, _ in parts]
+    else:
+        parts = cross_validation(target, folds, groups, seed, later)
+        splits = [(train[~later[train]], part[later[part]]) for train, part in parts]
     _check_scorable(target, splits)
     return splits
 
@@ -138,20 +191,27 @@ def subsample(target: Target, train: Array, fraction: float, seed: int) -> Array
     """
     if fraction == 1:
         return train
-    strata = np.zeros(len(train), int) if target.task == "numeric" else target.y[train]
+    strata = target.strata[train]
     shuffled = np.random.default_rng(seed).permutation(len(train))
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]  # by class, each class shuffled
     sizes = np.bincount(strata)
     rank = np.arange(len(train)) - np.repeat(sizes.cumsum() - sizes, sizes)  # within the class
     quota = np.rint(fraction * sizes).astype(int)
-    if (few := (sizes > 0) & (quota < 2)).any():
+    if target.task != "multilabel" and (few := (sizes > 0) & (quota < 2)).any():
         rarest = int(sizes[few].min())
         kind = "label" if target.task == "numeric" else "class"
         raise DataError(
             f"fraction {fraction:g} of label {target.name!r} leaves fewer than 2 training labels of a {kind} that has "
             f"{rarest:,}; use {min(1, np.ceil(150 / rarest) / 100):g} or more, or leave rare classes out"
         )
-    return np.asarray(train[np.sort(order[rank < np.repeat(quota, sizes)])])
+    chosen = np.asarray(train[np.sort(order[rank < np.repeat(quota, sizes)])])
+    for each in target.each if target.task == "multilabel" else ():
+        if len(np.unique(each.y[np.isin(each.rows, chosen)])) < 2:
+            raise DataError(
+                f"fraction {fraction:g} leaves one class of label {each.name!r} without a training label; use a larger "
+                "fraction, or leave rare labels out"
+            )
+    return chosen
 
 
 def _check_sizes(target: Target, folds: int, groups: Array | None) -> None:
@@ -162,25 +222,27 @@ def _check_sizes(target: Target, folds: int, groups: Array | None) -> None:
         raise DataError(f"{folds} folds for {len(target.y):,} labelled entities; use fewer folds or more labels")
     if groups is not None and (n_groups := len(np.unique(groups))) < folds:
         raise DataError(f"{folds} folds for {n_groups:,} groups, which are never split; use at most {n_groups} folds")
-    if target.task == "numeric":
-        return
-    counts = np.bincount(target.y, minlength=len(target.classes))
-    if (rarest := int(counts.min())) < folds:
-        raise DataError(
-            f"label {target.name!r}: the rarest of {len(counts)} classes has {rarest:,} labelled entities, fewer than "
-            f"{folds} folds; use fewer folds, or leave that class out or merge it with another"
-        )
+    for each in target.each if target.task != "numeric" else ():
+        counts = np.bincount(each.y, minlength=len(each.classes))
+        if (rarest := int(counts.min())) < folds:
+            raise DataError(
+                f"label {each.name!r}: the rarest of {len(counts)} classes has {rarest:,} labelled entities, fewer "
+                f"than {folds} folds; use fewer folds, or leave that class out or merge it with another"
+            )
 
 
 def _check_scorable(target: Target, splits: Sequence[Split]) -> None:
     """Refuse folds on which a metric is not defined."""
-    for fold, (train, test) in enumerate(splits, 1):
-        where = f"fold {fold} of {len(splits)} of label {target.name!r}"
-        if target.task != "numeric" and len(np.unique(target.y[train])) < 2:
+    for (fold, parts), each in product(enumerate(splits, 1), target.each):
+        where = f"fold {fold} of {len(splits)} of label {each.name!r}"
+        values = np.full(len(target.y), np.nan)
+        values[each.rows] = each.y
+        train, test = (values[part][~np.isnan(values[part])] for part in parts)
+        if each.task != "numeric" and len(np.unique(train)) < 2:
             raise DataError(f"{where} has only one class among its training entities; use fewer folds, or other groups")
-        if target.task == "binary" and len(np.unique(target.y[test])) < 2:
+        if each.task == "binary" and len(np.unique(test)) < 2:
             raise DataError(f"{where} has only one class among its {len(test):,} test entities; use fewer folds")
-        if target.task == "numeric" and len(np.unique(target.y[test])) < 2:
+        if each.task == "numeric" and len(np.unique(test)) < 2:
             raise DataError(
                 f"{where} has only one value among its {len(test):,} test entities; use fewer folds or more labels"
             )

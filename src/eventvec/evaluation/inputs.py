@@ -99,7 +99,7 @@ def column(values: Any, name: str, n: int) -> Array:
 
     Args:
         values: One value per label.
-        name: The name of the values, for messages; those called `holdout` must be booleans.
+        name: The name of the values, for messages; those called `holdout` or `later` must be booleans.
         n: The number of labels.
 
     Raises:
@@ -112,6 +112,28 @@ def column(values: Any, name: str, n: int) -> Array:
     checked = array(values, name)
     if checked.shape != (n,):
         raise DataError(f"{name} must have one value per label, got shape {checked.shape} for {n:,} labels")
-    if name == "holdout" and checked.dtype != bool:
-        raise DataError(f"holdout must be booleans, got {checked.dtype}")
+    if name in ("holdout", "later") and checked.dtype != bool:
+        raise DataError(f"{name} must be booleans, got {checked.dtype}")
     return checked
+
+
+def positive(weights: Array) -> Array:
+    """Return weights as float64.
+
+    Raises:
+        DataError: If they are no numbers, or one is not finite or not above 0.
+
+    Example:
+        >>> positive(np.array([1, 0]))
+        Traceback (most recent call last):
+        eventvec.errors.DataError: weights must be finite and above 0, but 1 of 2 are not (first at row 1); leave ...
+    """
+    if weights.dtype.kind not in "fiu":
+        raise DataError(f"weights must be numbers, got {weights.dtype}")
+    wrong = ~(np.isfinite(weights) & (weights > 0))
+    if wrong.any():
+        raise DataError(
+            f"weights must be finite and above 0, but {int(wrong.sum()):,} of {len(weights):,} are not (first at row "
+            f"{int(wrong.argmax())}); leave rows without weight out"
+        )
+    return weights.astype(np.float64)

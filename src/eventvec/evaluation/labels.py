@@ -5,14 +5,16 @@ No message contains a key.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, no_column, shown
 from eventvec.evaluation.metrics import Array
-from eventvec.tables import align
+from eventvec.tables.keys import align, align_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,10 +22,12 @@ class Joined:
     """Labels beside the embeddings that they belong to.
 
     Args:
-        positions: `(m,)` int64, ascending positions in the keys, one per entity that has a label.
-        labels: `(m,)` the label of each, never missing.
+        positions: `(m,)` int64, ascending positions of the embeddings that have a label.
+        labels: `(m,)` the label of each, never missing; if several labels were named, those of each name, of which a
+            row has at least one.
         groups: `(m,)` the group of each, if a group column was named.
         times: `(m,)` the time of each in the table's type, if a time column was named.
+        weights: `(m,)` the weight of each, if a column of weights was named.
         unmatched: The number of labelled keys of the table without an embedding.
         unlabelled: The number of embeddings without a label, or with conflicting ones.
         null_labels: The number of rows of the table whose label is missing.
@@ -33,9 +37,10 @@ class Joined:
     """
 
     positions: Array
-    labels: Array
+    labels: Array | dict[str, Array]
     groups: Array | None
     times: pl.Series | None
+    weights: Array | None
     unmatched: int
     unlabelled: int
     null_labels: int
@@ -56,7 +61,7 @@ class Joined:
             (self.null_keys, "rows of the label table have no key and were left out."),
             (self.duplicates, "rows of the label table repeat another one and were merged with it."),
             (self.conflicting, "keys of the label table have rows that disagree and were left out."),
-            (self.unmatched, "labelled keys have no embedding and were left out."),
+            (self.unmatched, "labels have no embedding and were left out."),
             (self.unlabelled, "embeddings have no usable label and were left out."),
         ]
         return (f"{self.matched:,} embeddings have a label.", *(f"{n:,} {text}" for n, text in counts if n))
@@ -66,29 +71,34 @@ def join_labels(
     keys: pa.Array,
     key: str,
     table: pl.DataFrame,
-    label: str,
+    label: str | Sequence[str],
     *,
     table_key: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    weight: str | None = None,
+    moments: Array | None = None,
 ) -> Joined:
-    """Return the labels of a table beside the embeddings that have the same key.
+    """Return the labels of a table beside the embeddings that have the same key, or the same key and time.
 
-    Keys are compared by value, see `tables.align`. Rows of one key that agree in label, group and time are merged; keys
-    whose rows disagree are left out. Both are counted.
+    Keys are compared by value, see `tables.align`. Rows of one key that agree in label, group, time and weight are
+    merged; keys whose rows disagree are left out. Both are counted.
 
     Args:
-        keys: `n` distinct keys, one per embedding.
+        keys: `n` keys, one per embedding; they are distinct, unless there are `moments`.
         key: The name of the key.
         table: A table with one row per label.
-        label: The column to predict.
+        label: The column to predict, or several.
         table_key: The name of the key in the table, if it is another.
         group: A column whose values must not be split between training and test.
         time: A column with the time of each label.
+        weight: A column with the weight of each label.
+        moments: `(n,)` the time of each embedding, in the type of the column `time`, if an entity has several
+            embeddings. A label then belongs to the embedding of its key and its time.
 
     Raises:
-        DataError: If a column is absent, a key, group or time is missing beside a label, the key column cannot hold
-            keys, or no key matches.
+        DataError: If a column is absent, a key, group, time or weight is missing beside a label, the key column cannot
+            hold keys, or no key matches.
 
     Example:
         >>> table = pl.DataFrame({"card": [7, 5, 9, 5], "churn": [True, False, True, False]})
@@ -99,35 +109,45 @@ def join_labels(
         (1, 1, 1)
     """
     key = table_key or key
-    columns = {"label": label, "group": group, "time": time}
-    named = {role: name for role, name in columns.items() if name is not None}
-    if label == key:
-        raise DataError(f"the label {shown(label)} is the key; name the column to predict")
-    _check_columns(table, [key, *named.values()])
-    keyless = table[key].is_null() & table[label].is_not_null()
-    table = table.filter(~keyless)
-    _check_complete(table, [name for role, name in named.items() if role != "label"], label)
-    rows = pl.DataFrame([table[key].alias("key"), *(table[name].alias(role) for role, name in named.items())])
-    missing = rows["label"].is_null() | (rows["label"].is_nan() if rows["label"].dtype.is_float() else False)
-    labelled = rows.with_columns(position=pl.Series(align(keys, table, key))).filter(~missing)
-    matched = labelled.filter(pl.col("position") >= 0).drop("key")
+    labels = {f"label {i}": name for i, name in enumerate([label] if isinstance(label, str) else label)}
+    others = {"group": group, "time": time, "weight": weight}
+    named = {role: name for role, name in others.items() if name is not None}
+    if key in labels.values():
+        raise DataError(f"the label {shown(key)} is the key; name the column to predict")
+    _check_columns(table, [key, *labels.values(), *named.values()])
+    is_missing = np.logical_and.reduce([_is_missing(table[name]).to_numpy() for name in labels.values()])
+    has_key = table[key].is_not_null().to_numpy()
+    keyless = int((~has_key & ~is_missing).sum())
+    is_missing, table = is_missing[has_key | is_missing], table.filter(has_key | is_missing)
+    _check_complete(table, list(named.values()), pl.Series(~is_missing))
+    rows = pl.DataFrame([table[name].alias(role) for role, name in (labels | named).items()])
+    if moments is None:
+        positions = align(keys, table, key)
+    else:
+        positions = align_rows(keys, moments, table, key, str(time))
+    rows = rows.with_columns(table[key].alias("key"), pl.Series("position", positions)).filter(~is_missing)
+    matched = rows.filter(pl.col("position") >= 0).drop("key")
     if matched.is_empty():
+        at = "" if moments is None else f" and time (column {shown(str(time))})"
         raise DataError(
-            f"none of {len(labelled):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}) among "
+            f"none of {len(rows):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}){at} among "
             f"{len(keys):,} embeddings ({keys.type}); name the column that holds the embeddings' key"
         )
     distinct = matched.unique()
     disagreeing = distinct["position"].is_duplicated()
     joined = distinct.filter(~disagreeing).sort("position")
+    unmatched = rows.filter(pl.col("position") < 0)
+    values = {name: _values(joined[role]) for role, name in labels.items()}
     return Joined(
         positions=joined["position"].to_numpy(writable=True),
-        labels=_values(joined["label"]),
+        labels=values[label] if isinstance(label, str) else values,
         groups=_values(joined["group"]) if group else None,
         times=joined["time"].alias(time) if time else None,
-        unmatched=labelled.filter(pl.col("position") < 0)["key"].n_unique(),
+        weights=_values(joined["weight"]) if weight else None,
+        unmatched=unmatched["key"].n_unique() if moments is None else len(unmatched),
         unlabelled=len(keys) - len(joined),
-        null_labels=int(missing.sum()),
-        null_keys=int(keyless.sum()),
+        null_labels=int(is_missing.sum()),
+        null_keys=keyless,
         duplicates=len(matched) - len(distinct),
         conflicting=distinct.filter(disagreeing)["position"].n_unique(),
     )
@@ -139,9 +159,14 @@ def _check_columns(table: pl.DataFrame, names: list[str]) -> None:
             raise DataError(no_column(name, table.columns, table="the label table"))
 
 
-def _check_complete(table: pl.DataFrame, names: list[str], label: str) -> None:
+def _is_missing(labels: pl.Series) -> pl.Series:
+    """Return a mask of null and NaN."""
+    return labels.is_null() | (labels.is_nan() if labels.dtype.is_float() else False)
+
+
+def _check_complete(table: pl.DataFrame, names: list[str], labelled: pl.Series) -> None:
     for name in names:
-        missing = table[name].is_null() & table[label].is_not_null()
+        missing = table[name].is_null() & labelled
         if missing.any():
             raise DataError(
                 f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "

@@ -9,31 +9,29 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.tables import Embeddings, align, times
-from eventvec.tables.fields import Array, count_and_first
-from eventvec.tables.keys import key_series
+from eventvec.tables import Embeddings, times
+from eventvec.tables.fields import Array
+from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.views import as_of
 
 
-def label_times(schema: Schema, column: pl.Series) -> Array:
-    """Return `(m,)` the time of each label, in the unit of `Sequences`.
+def label_times(schema: Schema, column: pl.Series) -> pl.Series:
+    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing.
 
     Raises:
-        DataError: If a time is missing, or of another kind than the events'.
+        DataError: If a time is of another kind than the events'.
 
     Example:
-        >>> label_times(Schema("card", "day", "integer"), pl.Series("decided", [3, 5])).tolist()
-        [3, 5]
+        >>> label_times(Schema("card", "day", "integer"), pl.Series("decided", [3, None])).to_list()
+        [3, None]
     """
     parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
-    if parsed.missing.any():
-        raise DataError(
-            f"column {column.name!r} has {count_and_first(parsed.missing, 'missing value')}; every label needs a time"
-        )
-    return parsed.values
+    return pl.DataFrame({column.name: parsed.values, "": parsed.missing}).select(
+        pl.when(pl.col("").not_()).then(pl.col(column.name))
+    )[column.name]
 
 
 def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[str, Array] | None = None) -> None:
@@ -94,8 +92,17 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
             f"the data were read by another schema than the embedded events; the two differ in {different}; read them "
             "by the same: read(..., schema=z.schema)"
         )
-    if not data.keys.equals(z.keys):
-        positions = align(data.keys, pl.DataFrame({"key": key_series(z.keys)}), "key")
+    if not data.keys.equals(z.keys) or repeated(z.keys):
+        rows = pl.DataFrame({"key": key_series(z.keys)})
+        if data.moments is None or not repeated(data.keys):
+            positions = align(data.keys, rows, "key")
+        elif z.moments is not None:
+            rows = rows.with_columns(pl.Series("time", z.moments))
+            positions = align_rows(data.keys, data.moments, rows, "key", "time")
+        else:
+            raise DataError(
+                "the data have several rows per entity and the embeddings have one; give the events that were embedded"
+            )
         absent = int((positions < 0).sum())
         if absent:
             raise DataError(

@@ -8,25 +8,30 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Task: TypeAlias = Literal["binary", "multiclass", "numeric"]
+Task: TypeAlias = Literal["binary", "multiclass", "numeric", "multilabel"]
 
 METRICS: dict[Task, tuple[str, str]] = {
     "binary": ("auroc", "average_precision"),
     "multiclass": ("accuracy", "macro_f1"),
     "numeric": ("r2", "mae"),
+    "multilabel": ("macro_auroc", "macro_average_precision"),
 }
-"""The main and the secondary metric of each task. Higher is better, except for `mae`."""
+"""The main and the secondary metric of each task. Higher is better, except for `mae`.
+
+Those of several labels are means over the labels, each of which is scored as a binary one.
+"""
 
 
-def measure(task: Task, truth: Array, prediction: Array) -> tuple[float, float]:
+def measure(task: Task, truth: Array, prediction: Array, weights: Array | None = None) -> tuple[float, float]:
     """Return the main and the secondary score of predictions, see `METRICS`.
 
     Macro-F1 is the mean over the classes that occur in the truth or in the prediction.
 
     Args:
-        task: What is predicted.
+        task: What is predicted, one label.
         truth: `(n,)` 0 or 1 for binary, codes from 0 for classes, otherwise numbers.
         prediction: `(n,)` for binary a score that increases with the probability of 1; otherwise codes or numbers.
+        weights: `(n,)` how much each row counts; all count equally by default.
 
     Example:
         >>> measure("binary", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]))
@@ -38,13 +43,13 @@ def measure(task: Task, truth: Array, prediction: Array) -> tuple[float, float]:
     """
     from sklearn import metrics
 
-    functions: dict[Task, tuple[Callable[[Array, Array], float], Callable[[Array, Array], float]]] = {
+    functions: dict[Task, tuple[Callable[..., float], Callable[..., float]]] = {
         "binary": (metrics.roc_auc_score, metrics.average_precision_score),
         "multiclass": (metrics.accuracy_score, _macro_f1),
         "numeric": (metrics.r2_score, metrics.mean_absolute_error),
     }
-    main, secondary = functions[task]
-    return float(main(truth, prediction)), float(secondary(truth, prediction))
+    main, secondary = (float(function(truth, prediction, sample_weight=weights)) for function in functions[task])
+    return main, secondary
 
 
 def half_width(scores: Sequence[float]) -> float:
@@ -66,7 +71,7 @@ def half_width(scores: Sequence[float]) -> float:
     return float(t.ppf(0.975, k - 1) * np.std(scores, ddof=1) / np.sqrt(k))
 
 
-def _macro_f1(truth: Array, prediction: Array) -> float:
+def _macro_f1(truth: Array, prediction: Array, sample_weight: Array | None) -> float:
     from sklearn.metrics import f1_score
 
-    return float(f1_score(truth, prediction, average="macro", zero_division=0))
+    return float(f1_score(truth, prediction, average="macro", zero_division=0, sample_weight=sample_weight))

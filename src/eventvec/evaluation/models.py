@@ -67,6 +67,7 @@ class Job:
         seed: The seed of models that draw random numbers.
         num_threads: The number of threads of boosted trees; all cores by default.
         boosting: The settings of boosted trees; by default those that `lightgbm` describes.
+        weights: `(n,)` how much each row of the training part counts, above 0; all count equally by default.
         predictions: The predictions so far, by the name of the model, see `predict`.
     """
 
@@ -78,14 +79,15 @@ class Job:
     seed: int = 42
     num_threads: int | None = None
     boosting: Boosting | None = None
+    weights: Array | None = None
     predictions: dict[str, Array] = field(default_factory=dict, compare=False)
 
     @cached_property
     def standardised(self) -> tuple[Array, Array]:
-        """`x` and `test`, minus the means of `x` and divided by its standard deviations."""
+        """`x` and `test`, minus the means of `x` and divided by its standard deviations, both weighted."""
         from sklearn.preprocessing import StandardScaler
 
-        scaler = StandardScaler().fit(self.x)
+        scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
         return scaler.transform(self.x), scaler.transform(self.test)
 
 
@@ -128,7 +130,7 @@ def lightgbm(job: Job) -> Array:
         "num_threads": job.num_threads or 0,
         "verbosity": -1,
     }
-    trained = package.train(parameters, package.Dataset(job.x, job.y), rounds)
+    trained = package.train(parameters, package.Dataset(job.x, job.y, weight=job.weights), rounds)
     predicted = np.asarray(trained.predict(job.test, num_threads=parameters["num_threads"]))
     return predicted.argmax(1) if job.task == "multiclass" else predicted
 
@@ -167,7 +169,7 @@ def ridge(job: Job) -> Array:
 def knn(job: Job) -> Array:
     """Return predictions from the 20 nearest training rows, or from all if there are fewer.
 
-    The distance is Euclidean, on standardised features.
+    The distance is Euclidean, on standardised features. Rows vote with their weights.
 
     Returns:
         `(m,)` shares of class 1, class codes, or means.
@@ -180,7 +182,16 @@ def knn(job: Job) -> Array:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
     kind = KNeighborsRegressor if job.task == "numeric" else KNeighborsClassifier
-    return _fit_and_predict(job, kind(n_neighbors=min(20, len(job.y))))
+    model = kind(n_neighbors=min(20, len(job.y)))
+    if job.weights is None:
+        return _fit_and_predict(job, model)
+    x, test = job.standardised
+    nearest_rows = model.fit(x, job.y).kneighbors(test, return_distance=False)
+    weights, y = job.weights[nearest_rows], job.y[nearest_rows]
+    if job.task != "multiclass":
+        return np.asarray((weights * y).sum(1) / weights.sum(1))
+    votes = [(weights * (y == code)).sum(1) for code in range(job.classes)]
+    return np.asarray(np.stack(votes, 1).argmax(1))
 
 
 def mlp(job: Job) -> Array:
@@ -197,7 +208,7 @@ def mlp(job: Job) -> Array:
         array([0., 1.])
     """
     (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
-    output = train_and_predict(x, job.y, test, classes, job.seed)
+    output = train_and_predict(x, job.y, test, classes, job.seed, job.weights)
     if job.task == "binary":
         return np.asarray(1 / (1 + np.exp(output[:, 0] - output[:, 1])))
     return output if job.task == "numeric" else output.argmax(1)
@@ -209,7 +220,7 @@ def blend(job: Job) -> Array:
     The models are logistic regression, the same on the first 64 principal components of the standardised features,
     a ridge regression of the codes 0 and 1, and boosted trees, which are left out if LightGBM is not installed. Equal
     predictions share the mean of their ranks. The score of a row depends on the other test rows and is not a
-    probability, so the blend is for binary labels only.
+    probability, so the blend is for binary labels only. The principal components are not weighted.
 
     Example:
         >>> x = np.arange(40.0)[:, None]
@@ -312,7 +323,7 @@ def _why_no_lightgbm() -> str | None:
 def _fit_and_predict(job: Job, model: Any) -> Array:
     """Return the predictions of a scikit-learn model on standardised features."""
     x, test = job.standardised
-    fitted = model.fit(x, job.y)
+    fitted = model.fit(x, job.y, **({} if job.weights is None else {"sample_weight": job.weights}))
     classifies = job.task == "binary" and hasattr(fitted, "predict_proba")
     return np.asarray(fitted.predict_proba(test)[:, 1] if classifies else fitted.predict(test))
 
@@ -330,5 +341,5 @@ def _on_components(job: Job) -> Array:
     components = PCA(min(COMPONENTS, n, d), svd_solver="covariance_eigh" if d <= n else "full")
     with np.errstate(invalid="ignore"):  # the shares of variance, which are not used, are 0 / 0 for constant features
         reduced = components.fit_transform(x)
-    fitted = LogisticRegression(C=0.01, max_iter=2000).fit(reduced, job.y)
+    fitted = LogisticRegression(C=0.01, max_iter=2000).fit(reduced, job.y, job.weights)
     return np.asarray(fitted.predict_proba(components.transform(test))[:, 1])

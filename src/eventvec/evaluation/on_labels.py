@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
-from eventvec.errors import ConfigError, DataError, nearest, shown
+from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.labels import join_labels
+from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation.labels import Joined, join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.result import Evaluation
 from eventvec.evaluation.scoring import TOGETHER, EvaluationOptions, score_features
 from eventvec.features import with_moment
 from eventvec.options import accepts, gather
+from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
-from eventvec.tables.keys import align
+from eventvec.tables.keys import align, align_rows, key_series, texts
 from eventvec.tables.sources import Tabular
 
 
@@ -38,6 +41,19 @@ class LabelOptions:
         label_time: A column of the table of labels with the time of each label. Only earlier events may be used.
         until: A time for all labels. Only earlier events may be used.
         holdout: Test on the entities that the encoder never saw, see `score_features`.
+        split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
+        gap: Leave out labels less than this length of time before that date, such as 30d, because what they describe
+            reaches beyond it.
+        both_sides: Let an entity be trained on before that date and tested after it.
+        weight: A column of the table of labels with the weight of each label, above 0.
+
+    Raises:
+        ConfigError: If `gap` or `both_sides` is given without `split_at`.
+
+    Example:
+        >>> LabelOptions(gap="30d")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: gap is given without split_at; name the date of the split (--split-at)
     """
 
     key: str | None = None
@@ -45,6 +61,15 @@ class LabelOptions:
     label_time: str | None = None
     until: times.Instant | None = None
     holdout: bool = False
+    split_at: times.Instant | None = None
+    gap: times.Duration | None = None
+    both_sides: bool = False
+    weight: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, is_given in (("gap", self.gap is not None), ("both_sides", self.both_sides)):
+            if is_given and self.split_at is None:
+                raise ConfigError(f"{name} is given without split_at; name the date of the split (--split-at)")
 
 
 @accepts(LabelOptions, EvaluationOptions)
@@ -52,7 +77,7 @@ def evaluate(
     z: Embeddings,
     data: Dataset | Tabular | None,
     labels: Tabular,
-    label: str,
+    label: str | Sequence[str],
     *,
     features: Mapping[str, Tabular] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -66,7 +91,8 @@ def evaluate(
     random weights.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
-    after the time of their label are refused.
+    after the time of their label are refused. If entities have embeddings at several times, labels are joined by key
+    and `label_time`, all features are as of that time, and the rows of an entity are never split.
 
     Relations: `score_features` does the same for features and labels that are aligned already.
 
@@ -75,7 +101,7 @@ def evaluate(
         data: The events that were embedded, read by the same schema; without them, there are no hand-crafted features
             and no baselines.
         labels: A table with the key and the label, as `read` takes tables.
-        label: The column to predict.
+        label: The column to predict, or several columns of two values each, of which the mean score counts.
         features: Tables of further features by name, each with the key and one row per entity; all other columns must
             be numbers. Every labelled entity needs a row, and missing numbers are an error.
         progress: Called with the number of models that are done and of all models.
@@ -84,8 +110,8 @@ def evaluate(
     Raises:
         DataError: If a column is absent, no key matches, an embedding was made from later events, the data are not
             those that were embedded, or the labels cannot be used.
-        ConfigError: If an argument has another type, an option is out of range, or `holdout` is true and the runs held
-            no entities out.
+        ConfigError: If an argument has another type, an option is out of range or needs another one, or `holdout` is
+            true and the runs held no entities out.
 
     Example:
         >>> import numpy as np
@@ -106,83 +132,168 @@ def evaluate(
             f"z must be Embeddings, got {type(z).__name__}; take those of embed, or read them: "
             "z = ev.read_embeddings(path)"
         )
-    if not isinstance(label, str):
-        raise ConfigError(f"label must be the name of a column, got {shown(label)}")
-    key = chosen.key or z.schema.key_out
-    used = [name for name in dict.fromkeys((key, label, chosen.group, chosen.label_time)) if name is not None]
-    joined = join_labels(
-        z.keys,
-        z.schema.key_out,
-        read_table(labels, used, "the label table"),
-        label,
-        table_key=chosen.key,
-        group=chosen.group,
-        time=chosen.label_time,
-    )
-    labelled = z[joined.positions]
-    cutoffs = None if joined.times is None else label_times(z.schema, joined.times)
-    refuse_later_events(labelled, chosen.until, None if cutoffs is None else (str(chosen.label_time), cutoffs))
-    sets, notes = {"embedding": labelled.values}, tuple[str, ...]()
-    if data is not None:
-        data = data if isinstance(data, Dataset) else read(data, schema=z.schema)
-        time = z.metadata.get("until") if chosen.until is None else chosen.until
-        if time is not None and data.origin.until != time:
-            data = cut(data, time)
-        if cutoffs is None and data.fingerprint != z.metadata.get("fingerprint"):
-            notes = ("The aggregates are of other events than the embedding, or of more entities.",)
-        moments = _moments(data) if cutoffs is None else cutoffs
-        same = same_events(data, labelled, cutoffs)
-        if moments is not None:
-            moments = np.broadcast_to(moments, len(same)).copy()
-        timed = with_moment(same, moments)
-        sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
-        sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
-        sets |= baselines(same)
+    names = [label] if isinstance(label, str) else list(label) if isinstance(label, Sequence) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
+    if chosen.label_time is None and z.moments is not None and repeated(z.keys):
+        chosen = replace(chosen, label_time=str(z.metadata.get("data", {}).get("cutoff_column", "cutoff")))
+    joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
+    moments = None if joined.times is None else joined.times.to_numpy()
+    labelled, rows = z[joined.positions], np.arange(len(joined.positions))
+    refuse_later_events(labelled, chosen.until, None if moments is None else (str(chosen.label_time), moments))
+    later, notes = None, joined.notes
+    if chosen.split_at is not None:
+        if moments is None:
+            raise ConfigError(
+                "split_at needs the time of each label; name its column in the label table: label_time= (--label-time)"
+            )
+        rows, later, split_notes = _split(z.schema, moments, chosen)
+        notes += split_notes
+    labelled = labelled[rows]
+    sets, feature_notes = _feature_sets(labelled, data, None if moments is None else moments[rows], chosen.until)
     for name, table in (features or {}).items():
         if name in sets or name in TOGETHER:
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
-        sets[name] = _own_features(name, table, labelled, chosen.key or z.schema.key_out)
+        sets[name] = _own_features(name, table, labelled, chosen.key or z.schema.key_out, chosen.label_time)
+    values, entities = joined.labels, _entities(labelled.keys)
     result = score_features(
         sets,
-        joined.labels,
-        groups=joined.groups,
-        holdout=z.held_out[joined.positions] if chosen.holdout else None,
-        label=label,
+        {name: column[rows] for name, column in values.items()} if isinstance(values, dict) else values[rows],
+        groups=_groups(entities, None if joined.groups is None else joined.groups[rows]),
+        holdout=labelled.held_out if chosen.holdout else None,
+        later=later,
+        both_sides=chosen.both_sides,
+        weights=None if joined.weights is None else joined.weights[rows],
+        label=", ".join(names),
         learned_from=z.metadata.get("labels"),
         progress=progress,
         **vars(gather(options, EvaluationOptions, LabelOptions)),
     )
-    return replace(result, notes=(*joined.notes, *result.notes, *notes))
+    n_entities = None if entities is None else len(np.unique(entities))
+    return replace(result, notes=(*notes, *result.notes, *feature_notes), entities=n_entities)
 
 
-def _moments(data: Dataset) -> Array | None:
+def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> Joined:
+    """Return the labels of the embeddings, with their times in the unit of the events' times."""
+    key, targets = options.key or z.schema.key_out, [label] if isinstance(label, str) else label
+    others = [name for name in (options.group, options.label_time, options.weight) if name is not None]
+    table = read_table(labels, list(dict.fromkeys([key, *targets, *others])), "the label table")
+    if (time := options.label_time) is not None:
+        table = table.with_columns(label_times(z.schema, table[time]))
+    return join_labels(
+        z.keys,
+        z.schema.key_out,
+        table,
+        label,
+        table_key=options.key,
+        group=options.group,
+        time=time,
+        weight=options.weight,
+        moments=z.moments if repeated(z.keys) else None,
+    )
+
+
+def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:
+    """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
+    assert options.split_at is not None
+    date = times.instant(schema, options.split_at)
+    earliest = date - times.duration(schema, 0 if options.gap is None else options.gap)
+    later = moments >= date
+    rows = np.flatnonzero(later | (moments <= earliest))
+    notes = [
+        f"The split at {printable(str(options.split_at))} is one of labels: unless the encoder was trained with "
+        "until= (--until) this time or an earlier one, it has seen later events."
+    ]
+    if within := len(moments) - len(rows):
+        notes.append(f"{within:,} labels in the gap before that time were left out.")
+    return rows, later[rows], tuple(notes)
+
+
+def _feature_sets(
+    z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Return the embedding, hand-crafted features and baselines by name, and notes.
+
+    Args:
+        z: The embeddings of the labelled rows.
+        data: The events that were embedded, if there are any.
+        moments: `(n,)` the time of each label, if it is known.
+        until: The time of all labels, if it was given.
+    """
+    sets = {"embedding": z.values}
+    if data is None:
+        return sets, ()
+    data = data if isinstance(data, Dataset) else read(data, schema=z.schema)
+    time = z.metadata.get("until") if until is None else until
+    if time is not None and data.origin.until != time:
+        data = cut(data, time)
+    cutoffs, notes = moments if z.moments is None else z.moments, list[str]()
+    if cutoffs is None and data.fingerprint != z.metadata.get("fingerprint"):
+        notes.append("The aggregates are of other events than the embedding, or of more entities.")
+    same = same_events(data, z, cutoffs)
+    if cutoffs is None and (last := _last_event(data)) is not None:
+        cutoffs = np.full(len(same), last)
+    timed = with_moment(same, cutoffs)
+    sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
+    sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
+    return sets | baselines(same), tuple(notes)
+
+
+def _last_event(data: Dataset) -> Any:
     """Return the time of the last event of all data, the moment of prediction; None if the data were cut at a time."""
-    cut_at = data.origin.until is not None or "cutoff_column" in data.origin.options
-    times_ = data.sequences.values("time").cpu().numpy()
-    return None if cut_at or not len(times_) else times_.max()
+    values = data.sequences.values("time").cpu().numpy()
+    return None if data.origin.until is not None or data.moments is not None or not len(values) else values.max()
 
 
-def _own_features(name: str, table: Tabular, z: Embeddings, key: str) -> Array:
-    """Return `(n, d)` features of the caller, in the order of the embeddings.
+def _entities(keys: pa.Array) -> Array | None:
+    """Return `(n,)` a number for each entity; None if no entity is repeated."""
+    return None if not repeated(keys) else group_codes(texts(keys).to_numpy())
+
+
+def _groups(entities: Array | None, groups: Array | None) -> Array | None:
+    """Return `(n,)` what is never split: the groups, or else the entities with labels at several times.
 
     Raises:
-        DataError: If the table lacks the key or a labelled entity, repeats a key, or has a column that is no number.
+        DataError: If an entity has labels in several groups.
+    """
+    if entities is None or groups is None:
+        return entities if groups is None else groups
+    counts = pl.DataFrame({"entity": entities, "group": groups}).group_by("entity").agg(pl.col("group").n_unique())
+    if split := int((counts["group"] > 1).sum()):
+        raise DataError(f"{split:,} of {len(counts):,} entities have labels in several groups; each needs one group")
+    return groups
+
+
+def _own_features(name: str, table: Tabular, z: Embeddings, key: str, time: str | None) -> Array:
+    """Return `(n, d)` features of the caller, in the order of the embeddings.
+
+    A table with the column of times has features as of each time of an entity.
+
+    Raises:
+        DataError: If the table lacks the key or a labelled row, repeats a row, or has a column that is no number.
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
     if key not in frame.columns:
         raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")
-    columns = [column for column in frame.columns if column != key]
+    names = [key]
+    if time is not None and time in frame.columns and z.moments is not None and repeated(z.keys):
+        names.append(time)
+        frame = frame.with_columns(label_times(z.schema, frame[time]))
+    columns = [column for column in frame.columns if column not in names]
     for column in columns:
         if not (frame[column].dtype.is_numeric() or frame[column].dtype == pl.Boolean):
             raise DataError(
                 f"column {shown(column)} of {where} holds {frame[column].dtype}; accepted: numbers, booleans"
             )
-    if frame[key].n_unique() < len(frame):
-        raise DataError(f"{where} has {len(frame) - frame[key].n_unique():,} repeated keys; each entity needs one row")
-    rows = np.full(len(z), -1)
-    positions = align(z.keys, frame, key)
-    rows[positions[positions >= 0]] = np.flatnonzero(positions >= 0)
+    if again := len(frame) - frame.select(names).n_unique():
+        raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
+    labelled, keys = pl.DataFrame({key: key_series(z.keys)}), frame[key].to_arrow()
+    if len(names) == 1:
+        rows = align(keys, labelled, key)
+    else:
+        at = pl.Series(names[1], z.moments)
+        rows = align_rows(keys, frame[names[1]].to_numpy(), labelled.with_columns(at), *names)
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]

@@ -12,7 +12,7 @@ HIDDEN, DROPOUT, LEARNING_RATE, WEIGHT_DECAY, EPOCHS, PATIENCE = 64, 0.3, 1e-3, 
 """The settings of the network. They were chosen on synthetic data, and nothing is tuned."""
 
 
-def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int) -> Array:
+def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int, weights: Array | None = None) -> Array:
     """Return `(m, classes)` logits, or `(m,)` numbers if there are no classes, of a network with one hidden layer.
 
     The hidden layer has 64 rectified units and a dropout of 0.3. The network is trained by AdamW with batches of 16 to
@@ -25,6 +25,7 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int) 
         test: `(m, d)` features of the rows to predict, standardised in the same way.
         classes: The number of classes; 0 for numbers.
         seed: The seed of the first weights, the batches and the dropout.
+        weights: `(n,)` how much each row counts in the loss; all count equally by default.
 
     Example:
         >>> x = np.linspace(-1.5, 1.5, 60)[:, None]
@@ -37,20 +38,21 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int) 
     rows, unseen = _tensor(x), _tensor(test)
     held_out = _stratified_fifth(truth, rng)
     checked, trained = held_out.nonzero()[:, 0], (~held_out).nonzero()[:, 0]
-    weights = _first_weights(rows.shape[1], classes or 1, rng)
-    optimizer = torch.optim.AdamW(weights, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    counts = torch.ones(len(x)) if weights is None else torch.as_tensor(weights, dtype=torch.float32)
+    layers = _first_weights(rows.shape[1], classes or 1, rng)
+    optimizer = torch.optim.AdamW(layers, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     size = min(256, max(16, len(trained) // 40))
-    best, waited, smallest = [w.detach().clone() for w in weights], 0, float("inf")
+    best, waited, smallest = [w.detach().clone() for w in layers], 0, float("inf")
     for _ in range(EPOCHS):
         for batch in trained[torch.randperm(len(trained), generator=rng)].split(size):
             optimizer.zero_grad()
-            _loss(_forward(rows[batch], weights, rng), truth[batch]).backward()
+            _loss(_forward(rows[batch], layers, rng), truth[batch], counts[batch]).backward()
             optimizer.step()
         with torch.no_grad():
-            loss = float(_loss(_forward(rows[checked], weights), truth[checked]))
+            loss = float(_loss(_forward(rows[checked], layers), truth[checked], counts[checked]))
         waited += 1
         if loss < smallest:
-            best, waited, smallest = [w.detach().clone() for w in weights], 0, loss
+            best, waited, smallest = [w.detach().clone() for w in layers], 0, loss
         if waited == PATIENCE:
             break
     output = _forward(unseen, best).numpy().astype(np.float64)
@@ -89,8 +91,10 @@ def _forward(x: Tensor, weights: list[Tensor], rng: torch.Generator | None = Non
     return torch.addmm(weights[3], hidden, weights[2])
 
 
-def _loss(output: Tensor, truth: Tensor) -> Tensor:
-    """Return the mean cross-entropy of logits, or the mean squared error of numbers."""
+def _loss(output: Tensor, truth: Tensor, counts: Tensor) -> Tensor:
+    """Return the weighted mean cross-entropy of logits, or the weighted mean squared error of numbers."""
     if truth.is_floating_point():
-        return torch.nn.functional.mse_loss(output[:, 0], truth)
-    return torch.nn.functional.cross_entropy(output, truth)
+        losses = (output[:, 0] - truth) ** 2
+    else:
+        losses = torch.nn.functional.cross_entropy(output, truth, reduction="none")
+    return (losses * counts).sum() / counts.sum()

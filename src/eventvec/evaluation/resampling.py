@@ -42,7 +42,9 @@ def resample(n: int, groups: Array | None = None, *, seed: int) -> Array:
     return weights if groups is None else weights[:, groups]
 
 
-def replicates(task: Task, truth: Array, prediction: Array, weights: Array) -> Array:
+def replicates(
+    task: Task, truth: Array, prediction: Array, weights: Array, sample_weights: Array | None = None
+) -> Array:
     """Return `(replicates, 2)` the main and the secondary score on resampled test entities.
 
     A replicate in which a score is not defined, for example because no positive entity is left, is NaN.
@@ -52,6 +54,7 @@ def replicates(task: Task, truth: Array, prediction: Array, weights: Array) -> A
         truth: `(n,)` the labels of the test entities, as for `measure`.
         prediction: `(n,)` the predictions.
         weights: `(replicates, n)` how often each entity counts, see `resample`.
+        sample_weights: `(n,)` how much each entity counts, if they do not count equally.
 
     Example:
         >>> truth, prediction = np.arange(100) % 2, np.arange(100) % 7
@@ -61,8 +64,11 @@ def replicates(task: Task, truth: Array, prediction: Array, weights: Array) -> A
     """
     function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
     step = max(1, BLOCK // max(len(truth), 1))
+    parts = []
     with np.errstate(invalid="ignore", divide="ignore"):
-        parts = [function(truth, prediction, weights[i : i + step]) for i in range(0, len(weights), step)]
+        for i in range(0, len(weights), step):
+            block = weights[i : i + step] if sample_weights is None else weights[i : i + step] * sample_weights
+            parts.append(function(truth, prediction, block))
     return np.concatenate(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ class Result:
         fraction: The share of each fold's training labels.
         main: The scores of the task's main metric.
         secondary: The scores of the task's secondary metric.
+        labels: The scores of the main metric for each of several labels, by name; empty for one label.
     """
 
     features: str
@@ -80,6 +82,7 @@ class Result:
     fraction: float
     main: Scores
     secondary: Scores
+    labels: Mapping[str, Scores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,17 @@ class Evaluation:
     Args:
         label: The name of the label.
         task: What was predicted.
-        n: The number of labelled entities, those held out included.
+        n: The number of labelled rows, those held out included: one for each entity, or for each of its times.
         folds: The number of scores in each result.
-        protocol: `cross-validation`, or `holdout` for a test on entities that the encoder never saw.
-        positive: For binary labels, the class whose probability is scored.
+        protocol: `cross-validation`, `holdout` for a test on entities that the encoder never saw, or `date` for a test
+            on labels after a date.
+        positive: For binary labels, the class whose probability is scored; for several labels that of each, by name.
         results: One result for each fraction, model and set of features.
         differences: One difference for each fraction, model and pair of feature sets; the tables show those of learned
             features and an opponent.
         notes: Sentences about what was counted, left out or assumed.
         verdict: What the embedding is worth, in one or two sentences, see `conclusion`.
+        entities: The number of labelled entities, if some have labels at several times.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -140,6 +145,7 @@ class Evaluation:
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
     verdict: str = ""
+    entities: int | None = None
 
     @property
     def metric(self) -> str:
@@ -192,6 +198,7 @@ class Evaluation:
             "task": self.task,
             "metric": self.metric,
             "n": self.n,
+            "entities": self.n if self.entities is None else self.entities,
             "folds": self.folds,
             "protocol": self.protocol,
             "verdict": self.verdict,
@@ -200,6 +207,7 @@ class Evaluation:
                 {"features": r.features, "model": r.model, "fraction": r.fraction}
                 | r.main.to_dict()
                 | {"secondary": {"metric": secondary} | r.secondary.to_dict()}
+                | ({"labels": {name: scores.to_dict() for name, scores in r.labels.items()}} if r.labels else {})
                 for r in self.results
             ],
             "differences": [
@@ -229,7 +237,11 @@ def render(evaluation: Evaluation) -> Group:
     from rich.text import Text
 
     positive = f" (positive: {evaluation.positive})" if evaluation.task == "binary" else ""
-    protocol = f"{evaluation.n:,} entities · {evaluation.protocol}, {evaluation.folds} folds"
+    rows = f"{evaluation.n:,} entities"
+    if evaluation.entities is not None:
+        rows = f"{evaluation.n:,} labels of {evaluation.entities:,} entities"
+    name = "split by date" if evaluation.protocol == "date" else evaluation.protocol
+    protocol = f"{rows} · {name}, {evaluation.folds} folds"
     parts: list[RenderableType] = [
         Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
         *([Text(evaluation.verdict)] if evaluation.verdict else []),

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.conclusion import verdict
-from eventvec.evaluation.folds import Split, apart, cross_validation, group_codes, holdout_splits, subsample
-from eventvec.evaluation.inputs import array, column, in_range, matrix
+from eventvec.evaluation.folds import group_codes, subsample
+from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
 from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
+from eventvec.evaluation.protocols import Protocol, choose_protocol
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
@@ -31,8 +32,8 @@ class EvaluationOptions:
     """How features are evaluated on a label.
 
     Args:
-        task: The kind of label: binary, multiclass or numeric; inferred from the labels by default. The rule is that of
-            `target`.
+        task: The kind of label: binary, multiclass, numeric or multilabel; inferred from the labels by default. The
+            rule is that of `target`.
         folds: The number of folds of the cross-validation, at least 2.
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
@@ -70,6 +71,9 @@ def score_features(
     *,
     groups: Any = None,
     holdout: Any = None,
+    later: Any = None,
+    both_sides: bool = False,
+    weights: Any = None,
     label: str = "label",
     learned_from: Sequence[str] | None = (),
     progress: Callable[[int, int], None] | None = None,
@@ -81,16 +85,21 @@ def score_features(
     has then seen the events of the test entities, and their labels if it was trained on them. With `holdout`, the
     protocol is the paper's "test" (Babaev et al. 2022): the entities that the encoder saw are split into folds, and
     each model is trained without one fold and tested on all held-out entities. There is still one score per fold.
+    With `later`, labels before a date train models and labels after it test them, see `folds.date_splits`.
 
     Relations: `evaluate` takes embeddings and a table of labels, joins them, and adds aggregates.
 
     Args:
         features: `(n, d)` numbers for each set of features. If `embedding` and `aggregates` are among the names, `both`
             is added, in which the two are side by side; with `handcrafted`, `embedding_handcrafted`.
-        labels: `(n,)` one label per row. Rows whose label is None or NaN are left out and counted.
-        groups: `(n,)` the group of each entity. Groups are never split between training and test, for example the
-            patients of one hospital.
+        labels: `(n,)` one label per row, or several such arrays by name, each binary, of which the mean score counts.
+            Rows whose label is None or NaN are left out and counted.
+        groups: `(n,)` the group of each row. Groups are never split between training and test, for example the
+            patients of one hospital, or the rows of one entity at several times.
         holdout: `(n,)` bool, true for entities that the encoder never saw.
+        later: `(n,)` bool, true for labels at or after a date, which are tested.
+        both_sides: Whether a group may be trained on before that date and tested after it.
+        weights: `(n,)` how much each row counts in training and in scores, above 0. They are divided by their mean.
         label: The name of the label in the result and in messages.
         learned_from: The static columns that the encoder was trained on; empty if it learned without labels, None if
             that is not known.
@@ -117,58 +126,60 @@ def score_features(
     if taken := [name for name in TOGETHER if name in features]:
         parts = " and ".join(TOGETHER[taken[0]])
         raise ConfigError(f"features may not be called {taken[0]!r}, the name of {parts} side by side; rename them")
-    n = len(array(labels, f"label {shown(label)}"))
+    n = len(array(next(iter(labels.values())) if isinstance(labels, Mapping) else labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
     labelled = target(labels, chosen.task, label)
-    notes = _missing_note(n, labelled)
-    models, model_notes = choose(labelled.task, chosen.models)
-    held_out = None if holdout is None else column(holdout, "holdout", n)[labelled.rows]
-    codes = None if groups is None else group_codes(column(groups, "groups", n)[labelled.rows])
-    if held_out is not None and codes is not None:
-        labelled, held_out, codes, group_notes = _without_shared_groups(labelled, held_out, codes)
-        notes += group_notes
-    sets = _with_both({name: values[labelled.rows] for name, values in matrices.items()})
-    if held_out is None:
-        splits = cross_validation(labelled, chosen.folds, codes, chosen.seed)
-    else:
-        splits = holdout_splits(labelled, held_out, chosen.folds, codes, chosen.seed)
-    weights = resample(len(labelled.y), codes, seed=chosen.seed)
-    results = _score(sets, labelled, splits, weights, chosen, models, progress)
-    protocol = "cross-validation" if held_out is None else "holdout"
-    notes += [_protocol_note(held_out, learned_from), *model_notes]
+    models, model_notes = choose("binary" if labelled.task == "multilabel" else labelled.task, chosen.models)
+    held_out, is_later = (
+        None if values is None else column(values, name, n)[labelled.rows]
+        for name, values in (("holdout", holdout), ("later", later))
+    )
+    counts = None if weights is None else positive(column(weights, "weights", n))
+    protocol = choose_protocol(
+        labelled,
+        None if groups is None else group_codes(column(groups, "groups", n)[labelled.rows]),
+        held_out,
+        is_later,
+        both_sides=both_sides,
+        folds=chosen.folds,
+        seed=chosen.seed,
+        learned_from=learned_from,
+    )
+    rows = protocol.target.rows
+    sets = _with_both({name: values[rows] for name, values in matrices.items()})
+    counts = None if counts is None else counts[rows] / counts[rows].mean()
+    results = _score(sets, protocol, counts, chosen, models, progress)
     evaluation = Evaluation(
-        label, labelled.task, len(labelled.y), chosen.folds, protocol, labelled.positive, results,
-        _differences(results), tuple(notes),
+        label, labelled.task, len(rows), chosen.folds, protocol.name, labelled.positive, results,
+        _differences(results), (*_missing_note(n, labelled), *protocol.notes, *model_notes),
     )  # fmt: skip
     return replace(evaluation, verdict=verdict(evaluation))
 
 
 def _score(
     sets: Mapping[str, Array],
-    labelled: Target,
-    splits: Sequence[Split],
-    weights: Array,
+    protocol: Protocol,
+    weights: Array | None,
     options: EvaluationOptions,
     models: Mapping[str, Model],
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Result, ...]:
     """Return the scores of each model on each set of features at each share of the labels."""
+    splits, labelled = protocol.splits, protocol.target
     parts = {
         fraction: [subsample(labelled, train, fraction, options.seed + fold) for fold, (train, _) in enumerate(splits)]
         for fraction in options.fractions
     }
+    resampled = resample(len(labelled.y), protocol.groups, seed=options.seed)
 
-    def train(fraction: float, features: str, fold: int) -> list[tuple[tuple[float, float], Array]]:
-        """Return the scores of each model and their replicates; the models share what they compute from the rows."""
-        rows, test, x = parts[fraction][fold], splits[fold][1], sets[features]
-        y, classes = labelled.y, len(labelled.classes)
-        job = Job(labelled.task, classes, x[rows], y[rows], x[test], options.seed, num_threads=1)
-        predictions = [predict(job, name, model) for name, model in models.items()]
-        drawn = weights[:, test]
-        return [
-            (measure(labelled.task, y[test], each), replicates(labelled.task, y[test], each, drawn))
-            for each in predictions
+    def train(fraction: float, features: str, fold: int) -> list[tuple[_Scored, ...]]:
+        """Return the scores of each model, one for each label."""
+        rows, test = parts[fraction][fold], splits[fold][1]
+        labels = [
+            _train_and_score(label, models, sets[features], rows, test, weights, resampled, options.seed)
+            for label in labelled.each
         ]
+        return list(zip(*labels, strict=True))
 
     folds, threads = range(len(splits)), options.num_threads or torch.get_num_threads()
     same_test = all(test is splits[0][1] for _, test in splits)
@@ -176,13 +187,55 @@ def _score(
     trained = dict(zip(tasks, side_by_side(train, tasks, threads, len(models), progress), strict=True))
     results = []
     for fraction, (i, model), name in product(parts, enumerate(models), sets):
-        values, resampled = zip(*(trained[fraction, name, fold][i] for fold in folds), strict=True)
+        scored = [trained[fraction, name, fold][i] for fold in folds]
+        scores = np.array([[each.scores for each in labels] for labels in scored])  # (folds, labels, 2)
+        again = np.array([[each.replicates for each in labels] for labels in scored])  # (folds, labels, replicates, 2)
         main, secondary = (
-            Scores(tuple(scores), np.stack([each[:, metric] for each in resampled], 1), same_test)
-            for metric, scores in enumerate(zip(*values, strict=True))
+            Scores(tuple(scores[..., metric].mean(1).tolist()), again[..., metric].mean(1).T, same_test)
+            for metric in range(2)
         )
-        results.append(Result(name, model, fraction, main, secondary))
+        labels = {
+            label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
+            for j, label in enumerate(labelled.names)
+        }
+        results.append(Result(name, model, fraction, main, secondary, labels))
     return tuple(results)
+
+
+class _Scored(NamedTuple):
+    """The two scores of a model on a test part, and `(replicates, 2)` those on its resampled rows."""
+
+    scores: tuple[float, float]
+    replicates: Array
+
+
+def _train_and_score(
+    label: Target,
+    models: Mapping[str, Model],
+    x: Array,
+    train: Array,
+    test: Array,
+    weights: Array | None,
+    resampled: Array,
+    seed: int,
+) -> list[_Scored]:
+    """Return the scores of each model on one label; the models share what they compute from the rows."""
+    y = np.zeros(len(x), label.y.dtype)
+    y[label.rows] = label.y
+    has_label = np.zeros(len(x), bool)
+    has_label[label.rows] = True
+    train, test = train[has_label[train]], test[has_label[test]]
+    job = Job(
+        label.task, len(label.classes), x[train], y[train], x[test], seed, num_threads=1,
+        weights=None if weights is None else weights[train],
+    )  # fmt: skip
+    of_test = None if weights is None else weights[test]
+    truth, drawn = y[test], resampled[:, test]
+    predictions = (predict(job, name, model) for name, model in models.items())
+    return [
+        _Scored(measure(label.task, truth, each, of_test), replicates(label.task, truth, each, drawn, of_test))
+        for each in predictions
+    ]
 
 
 def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
@@ -203,34 +256,6 @@ def _with_both(sets: dict[str, Array]) -> dict[str, Array]:
         if all(part in sets for part in parts):
             sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
     return sets
-
-
-def _without_shared_groups(labelled: Target, held_out: Array, codes: Array) -> tuple[Target, Array, Array, list[str]]:
-    """Return the labels without seen entities that share a group with held-out ones, and a note about them."""
-    rest = apart(held_out, codes)
-    if rest.all():
-        return labelled, held_out, codes, []
-    target = Target(labelled.name, labelled.task, labelled.y[rest], labelled.rows[rest], labelled.classes)
-    note = f"{int((~rest).sum()):,} seen entities share a group with held-out ones and were not used for training."
-    return target, held_out[rest], codes[rest], [note]
-
-
-def _protocol_note(held_out: Array | None, learned_from: Sequence[str] | None) -> str:
-    """Return a sentence about what the encoder and the models have seen of the test entities."""
-    if held_out is None and learned_from:
-        columns = f"column{'' if len(learned_from) == 1 else 's'} {', '.join(map(repr, learned_from))}"
-        return (
-            f"The encoder saw the test entities' events and was trained on the static {columns} too; only a hold-out "
-            "test scores entities that it never saw."
-        )
-    if held_out is None:
-        training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
-        sentence = f"The encoder saw the test entities' events, {training}"
-        return f"{sentence}; only a hold-out test scores entities that it never saw."
-    return (
-        f"Tested on {int(held_out.sum()):,} entities that the encoder never saw; each score is over all of them, from "
-        f"a model trained without one fold of the {int((~held_out).sum()):,} others."
-    )
 
 
 def _missing_note(n: int, labelled: Target) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,11 @@ class Target:
     Args:
         name: The name of the label, for messages.
         task: What is predicted.
-        y: `(m,)` codes from 0 into `classes`, or float64 numbers.
+        y: `(m,)` codes from 0 into `classes`, or float64 numbers. For several labels `(m, labels)` codes 0 and 1, and
+            −1 where a label is missing.
         rows: `(m,)` the position of each label among all labels, the missing ones included.
-        classes: The distinct labels in ascending order; empty for numbers.
+        classes: The distinct labels in ascending order; empty for numbers. For several labels, those of each.
+        names: The names of several labels.
     """
 
     name: str
@@ -37,11 +40,43 @@ class Target:
     y: Array
     rows: Array
     classes: tuple[Any, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def positive(self) -> Any:
-        """For binary labels the class with code 1, the greater of the two; None for other tasks."""
+        """For binary labels the class with code 1, the greater of the two, by name if there are several labels; None
+        for other tasks."""
+        if self.task == "multilabel":
+            return {name: classes[1] for name, classes in zip(self.names, self.classes, strict=True)}
         return self.classes[1] if self.task == "binary" else None
+
+    @property
+    def each(self) -> tuple[Target, ...]:
+        """The labels one by one, each without the rows where it is missing; `rows` are positions in `y`."""
+        if self.task != "multilabel":
+            return (Target(self.name, self.task, self.y, np.arange(len(self.y)), self.classes),)
+        present = [np.flatnonzero(codes >= 0) for codes in self.y.T]
+        return tuple(
+            Target(name, "binary", codes[rows], rows, classes)
+            for name, codes, rows, classes in zip(self.names, self.y.T, present, self.classes, strict=True)
+        )
+
+    @property
+    def strata(self) -> Array:
+        """`(m,)` codes by which folds and shares of the labels are stratified; all 0 for numbers.
+
+        With several labels, it is the rarest of those that a row has, because that is the one that a fold may lack.
+        """
+        if self.task == "numeric":
+            return np.zeros(len(self.y), int)
+        if self.task != "multilabel":
+            return self.y
+        has = self.y[:, np.argsort((self.y == 1).sum(0))] == 1  # the rarest label first
+        return np.asarray(np.where(has.any(1), has.argmax(1), has.shape[1]))
+
+    def part(self, rows: Array) -> Target:
+        """Return the labels at some positions, or those of a mask."""
+        return replace(self, y=self.y[rows], rows=self.rows[rows])
 
 
 def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
@@ -49,11 +84,12 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
 
     By default, two distinct labels of any type are a binary task. Text, and whole numbers with at most 20 distinct
     values, are multiclass; whole numbers that are stored as floats count, because integers with missing values often
-    are. All other numbers are numeric. None and NaN are missing.
+    are. All other numbers are numeric. None and NaN are missing. Several labels are one multilabel task, and each of
+    them must be binary.
 
     Args:
-        labels: `(n,)` booleans, text, integers or floats.
-        task: `binary`, `multiclass` or `numeric`, instead of the inferred task.
+        labels: `(n,)` booleans, text, integers or floats; for several labels such an array for each name.
+        task: `binary`, `multiclass`, `numeric` or `multilabel`, instead of the inferred task.
         name: The name of the label, for messages.
 
     Raises:
@@ -65,9 +101,15 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
         'low'
         >>> target(np.array([1.5, 2.5, 3.5])).task, target(np.array([3, 1, 2])).task
         ('numeric', 'multiclass')
+        >>> target({"smokes": [0, 1, 1], "drinks": [None, 1, 0]}).y.tolist()
+        [[0, -1], [1, 1], [1, 0]]
     """
     if task is not None and task not in METRICS:
         raise ConfigError(f"task {task!r} is not known; {nearest(task, METRICS)}")
+    if isinstance(labels, Mapping):
+        return _several(labels, task, name)
+    if task == "multilabel":
+        raise ConfigError(f"a multilabel task needs several labels, got {shown(name)} alone; name two or more")
     values = _arrow(labels, name)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.drop_null()
@@ -87,6 +129,23 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
     classes = pa.array(distinct.tolist(), values.type)
     codes = pc.index_in(values, classes).to_numpy(zero_copy_only=False).astype(np.int64)
     return Target(name, chosen, codes, rows, tuple(distinct.tolist()))
+
+
+def _several(labels: Mapping[str, Any], task: str | None, name: str) -> Target:
+    """Return several binary labels; a row needs one of them at least."""
+    if task not in (None, "multilabel"):
+        raise ConfigError(f"{len(labels)} labels are a multilabel task, got the task {task!r}; leave it out")
+    if len(labels) < 2:
+        raise ConfigError(f"several labels must be two or more, got {len(labels)}")
+    parts = [target(values, "binary", label) for label, values in labels.items()]
+    sizes = {len(array(values, f"label {shown(label)}")) for label, values in labels.items()}
+    if len(sizes) > 1:
+        raise DataError(f"the labels must have the same number of rows, got {' and '.join(map(str, sorted(sizes)))}")
+    codes = np.full((sizes.pop(), len(parts)), -1)
+    for column, part in zip(codes.T, parts, strict=True):
+        column[part.rows] = part.y
+    rows = np.flatnonzero((codes >= 0).any(1))
+    return Target(name, "multilabel", codes[rows], rows, tuple(part.classes for part in parts), tuple(labels))
 
 
 def _arrow(labels: Any, name: str) -> Any:

@@ -50,7 +50,9 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
 
 
 def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
-    """Return `(m,)` the ascending positions in `keys` of the entities in a table, and `(m,)` the time of each there.
+    """Return `(m,)` the ascending positions in `keys` of the entities in a table, and `(m,)` the times there.
+
+    An entity may have several times, which are in ascending order; one that is repeated counts once.
 
     Args:
         keys: `n` distinct keys.
@@ -59,12 +61,12 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
         column: The column of that table that has the times.
 
     Raises:
-        DataError: If a column is absent, a time is missing or of another kind, or a key is repeated.
+        DataError: If a column is absent, or a time is missing or of another kind.
 
     Example:
         >>> schema = Schema("card", "day", "integer")
-        >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7], "cutoff": [2, 5]}), "cutoff")
-        (array([0, 2]), array([5, 2]))
+        >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7, 9], "at": [2, 5, 1]}), "at")
+        (array([0, 2, 2]), array([5, 1, 2]))
     """
     opened = open_source(table)
     key = schema.key if schema.key in opened.types else schema.key_out
@@ -76,14 +78,30 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
             f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
         )
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
-    entities, first = np.unique(positions, return_index=True)
-    repeated = positions >= 0
-    repeated[first] = False
-    if repeated.any():
-        raise DataError(
-            f"column {shown(key)} has {count_and_first(repeated, 'repeated key')}; every entity has one time"
-        )
-    return entities[entities >= 0], parsed.values[first[entities >= 0]]
+    order = np.lexsort([parsed.values, positions])
+    entities, values = positions[order], parsed.values[order]
+    first = np.append(True, (entities[1:] != entities[:-1]) | (values[1:] != values[:-1])) & (entities >= 0)
+    return entities[first], values[first]
+
+
+def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
+    """Return one row for each time of an entity, with its events strictly before that time; no event is copied.
+
+    Args:
+        data: One row per entity.
+        entities: `(m,)` the row of each time.
+        moments: `(m,)` the times, in the unit of the column `time`.
+
+    Example:
+        >>> from eventvec.tables import read
+        >>> data = read(pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 3]}), key="card", time="day", numeric=[])
+        >>> rows = snapshots(data, np.array([0, 0, 1]), np.array([2, 3, 3]))
+        >>> rows.keys.to_pylist(), rows.sequences.lengths.tolist()
+        ([7, 7, 8], [1, 2, 0])
+    """
+    rows = data[entities]
+    x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))
+    return replace(rows, sequences=x, moments=moments)
 
 
 def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from eventvec.tables import times
 from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
+from eventvec.tables.request import OUTPUT
 from eventvec.tables.sources import parquet_schema
 
 NO_TIME = np.iinfo(np.int64).min
@@ -32,7 +33,8 @@ NO_TIME = np.iinfo(np.int64).min
 class Embeddings:
     """One vector per entity, with its key and with the origin of the vectors.
 
-    `numpy.asarray(z)` returns the vectors, and `z[rows]` a part of the entities.
+    If histories were cut at a time each, an entity may have several vectors, one for each of its times.
+    `numpy.asarray(z)` returns the vectors, and `z[rows]` a part of the rows.
 
     Args:
         keys: `n` keys, in the type of the table of events.
@@ -43,6 +45,8 @@ class Embeddings:
         metadata: The `fingerprint` of the events and their origin (`data`, see `Origin`); `until` if they were cut at a
             time. If eventvec trained the encoder, also the id of the `run`, and for this run and those before it the
             `labels` that they learned from and the `holdouts`, see `lineage.Lineage`.
+        moments: `(n,)` the time of each vector, before which its events lie, in the unit of `Sequences`; None if the
+            histories were not cut at a time each.
 
     Example:
         >>> import eventvec as ev
@@ -58,6 +62,7 @@ class Embeddings:
     last_time: Array
     schema: Schema
     metadata: Mapping[str, Any]
+    moments: Array | None = None
 
     @staticmethod
     def of(data: Dataset, vectors: Array | Tensor, lineage: Mapping[str, Any] | None = None) -> Embeddings:
@@ -89,6 +94,7 @@ class Embeddings:
             _last_times(data),
             data.schema,
             metadata,
+            data.moments,
         )
 
     def __len__(self) -> int:
@@ -105,6 +111,8 @@ class Embeddings:
         """
         positions = np.arange(len(self))[rows].reshape(-1)
         parts = {name: getattr(self, name)[positions] for name in ("values", "events", "last_time")}
+        if self.moments is not None:
+            parts["moments"] = self.moments[positions]
         return replace(self, keys=self.keys.take(pa.array(positions)), **parts)
 
     def __repr__(self) -> str:
@@ -141,14 +149,17 @@ class Embeddings:
     def arrow(self, *, wide: bool = False) -> pa.Table:
         """Return the table that `write` writes, with the columns of the key, `embedding`, `events` and `last_time`.
 
+        If histories were cut at a time each, the column of the cutoffs follows the key, under its own name.
+
         Args:
             wide: Whether there is one column for each dimension, `emb_000` and so on, instead of one of fixed-size
                 lists.
         """
-        key = self.schema.key_out
-        columns = {key: self.keys, **_vectors(self.values, wide), "events": pa.array(self.events)}
+        rows = row_columns(self.keys, self.schema, self.moments, self.metadata.get("data", {}))
+        columns = {**rows, **_vectors(self.values, wide), "events": pa.array(self.events)}
         columns["last_time"] = times.to_arrow(self.schema, self.last_time, _no_time(self.last_time))
-        described = {"key": key, "schema": json.loads(self.schema.to_json()), **self.metadata}
+        described = {"schema": json.loads(self.schema.to_json()), **self.metadata}
+        described |= dict(zip(("key", "moment"), rows, strict=False))
         return pa.table(columns).replace_schema_metadata({MARK: json.dumps(described, default=str)})
 
     def frame(self, *, wide: bool = False) -> pl.DataFrame:
@@ -158,6 +169,34 @@ class Embeddings:
             wide: As for `arrow`.
         """
         return pl.DataFrame(self.arrow(wide=wide))
+
+
+def row_columns(
+    keys: pa.Array, schema: Schema, moments: Array | None, options: Mapping[str, Any]
+) -> dict[str, pa.Array]:
+    """Return the columns that identify the rows of a file: the key, and the time of each row if it was cut at one.
+
+    The time has the name that it has in the table of cutoffs, unless the file has another column of that name.
+
+    Args:
+        keys: `n` keys.
+        schema: The meaning of the columns of the events.
+        moments: `(n,)` the times, in the unit of `Sequences`, if there are any.
+        options: The options with which the events were read, see `Origin`.
+
+    Example:
+        >>> columns = row_columns(pa.array([7, 7]), Schema("card", "day", "integer"), np.array([2, 5]), {})
+        >>> {name: column.to_pylist() for name, column in columns.items()}
+        {'card': [7, 7], 'cutoff': [2, 5]}
+    """
+    key = schema.key_out
+    if moments is None:
+        return {key: keys}
+    name = str(options.get("cutoff_column", "cutoff"))
+    if schema.time_kind == "date" and (moments % times.DAY).any():
+        schema = replace(schema, time_kind="timestamp")
+    column = times.to_arrow(schema, moments, np.zeros(len(moments), bool))
+    return {key: keys, f"{name}_cutoff" if name == key or OUTPUT.fullmatch(name) else name: column}
 
 
 def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False, overwrite: bool = False) -> None:
@@ -214,6 +253,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     try:
         described = json.loads((parquet_schema(file).metadata or {})[MARK])
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")))
+        moment = described.pop("moment", None)
         table = pq.ParquetFile(file).read().combine_chunks()
         columns = {name: _contiguous(table.column(name)) for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
@@ -221,9 +261,11 @@ def read_embeddings(path: str | Path) -> Embeddings:
         labels, holdouts = described.get("labels") or [], described.get("holdouts") or []
         if not all(isinstance(name, str) for name in labels) or not all(isinstance(each, dict) for each in holdouts):
             raise TypeError("the metadata are not what was written")
-        if texts(keys).n_unique() < len(keys):
-            raise ValueError("keys are repeated")
-        return Embeddings(keys, _matrix(columns, len(keys)), events, last_time, schema, described)
+        moments = None if moment is None else _raw_times(columns.pop(moment))
+        rows = pl.DataFrame([texts(keys), *([] if moments is None else [pl.Series("moment", moments)])])
+        if rows.n_unique() < len(rows):
+            raise ValueError("rows are repeated")
+        return Embeddings(keys, _matrix(columns, len(keys)), events, last_time, schema, described, moments)
     except (DataError, KeyError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
             f"{file} is not an embeddings file: it lacks columns or metadata that eventvec writes; "

@@ -113,6 +113,31 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
     return positions
 
 
+def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, time: str) -> Array:
+    """Return `(rows,)` int64 the position of each row's key and time, -1 where the pair is absent.
+
+    Relations: `align` is for keys of which each has one position.
+
+    Args:
+        keys: `n` keys, which may repeat.
+        moments: `(n,)` a time for each; the pairs of key and time are distinct.
+        table: Rows with a key and a time each.
+        key: The table's key column.
+        time: The table's time column, in the unit of `moments`.
+
+    Example:
+        >>> table = pl.DataFrame({"card": ["7", "7", "8"], "day": [5, 4, 2]})
+        >>> align_rows(pa.array([7, 7, 8]), np.array([2, 5, 2]), table, "card", "day").tolist()
+        [1, -1, 2]
+    """
+    entities, distinct = factorize(pa.chunked_array([keys.storage if isinstance(keys, pa.ExtensionArray) else keys]))
+    rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
+    known = pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}).with_row_index("position")
+    joined = rows.join(known, on=["entity", "time"], how="left", maintain_order="left", validate="m:1")
+    positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
+    return positions
+
+
 def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
     """Return `(n,)` bool, true for about a fraction of the keys, which are held out.
 

@@ -50,8 +50,8 @@ class Cuts:
     Args:
         until: Use only events before this time (ISO text, or a number). An entity without such events remains as an
             empty row.
-        cutoffs: A table with the key and a time for each entity; only events before the time of their entity are used,
-            and entities without a row there are left out.
+        cutoffs: A table with the key and a time for each entity, or several, such as the ends of months; only events
+            before the time are used, one row for each time, and entities without a row there are left out.
         cutoff_column: The column with the times in the table of `cutoffs`.
 
     Raises:

@@ -16,7 +16,7 @@ from eventvec.options import accepts
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, request, times
-from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
+from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
@@ -31,6 +31,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     The events of an entity are in order of time, and the rows of the table may be in any order. Events at the same time
     are in order of the column `order`, or of their values with `ties="canonical"`, or else they keep the order of the
     table. Without a schema, one is fitted to the table. With one, as at scoring, the values are coded by it.
+
+    If the table of `cutoffs` has several times for an entity, such as the ends of months, there is one row for each of
+    them, in ascending order. These rows share their events.
 
     Args:
         source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
@@ -86,10 +89,16 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
         mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
         rows, entities = _without_held_out(rows, entities, mask, notes)
     if cuts.cutoff_column is not None:
-        with_cutoff, ends = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
+        positions, moments = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
+        with_cutoff, row_of = np.unique(positions, return_inverse=True)
         notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
-        rows = _cut(rows, ends, f"before the time in {cuts.cutoff_column!r}", notes)
+        last = np.flatnonzero(np.append(positions[1:] != positions[:-1], True))
+        rows = _cut(rows, moments[last], f"before the time in {cuts.cutoff_column!r}", notes)
+        if len(moments) > len(entities):
+            notes.append(
+                f"{len(moments):,} rows: {len(entities):,} entities, each at its times in {cuts.cutoff_column!r}"
+            )
     if cuts.until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
     reader = _ColumnReader(names, stream, rows, notes)
@@ -106,11 +115,11 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
     data = Dataset(entities, x, fitted, tuple(notes), origin)
     static = chosen.static
-    if static.static is None:
-        return data
-    if schema is not None:
-        return attach_known(data, static.static)
-    return attach(data, static.static, static.static_columns, fitting=columns.fitting)
+    if static.static is not None and schema is not None:
+        data = attach_known(data, static.static)
+    elif static.static is not None:
+        data = attach(data, static.static, static.static_columns, fitting=columns.fitting)
+    return data if cuts.cutoff_column is None else snapshots(data, row_of, moments)
 
 
 @dataclass(frozen=True)

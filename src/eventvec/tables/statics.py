@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin
+from eventvec.dataset import Dataset, Origin, check_entities
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
@@ -75,6 +75,7 @@ def attach(
         raise ConfigError(
             f"static columns must be given with their kinds, such as {{'age': 'numeric'}}, got {shown(columns)}"
         )
+    check_entities(data)
     opened = open_source(table)
     key = data.schema.key if data.schema.key in opened.types else data.schema.key_out
     names = list(columns) if columns is not None else [name for name in opened.types if name != key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +16,10 @@ from eventvec.tables.fields import BLOCK, Array, count_and_first, decoded, fille
 
 Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
+
+Duration: TypeAlias = str | int | float | timedelta
+"""A length of time: text such as 30d or 12h, a timedelta, or a number; of seconds for calendar times, otherwise in the
+unit of the column."""
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
@@ -126,6 +130,39 @@ def instant(schema: Schema, value: Instant) -> int | float:
             f"values; accepted: {accepted}"
         ) from error
     return time
+
+
+def duration(schema: Schema, value: Duration) -> float:
+    """Return a length of time in the unit of a schema's time column.
+
+    Args:
+        schema: The schema, with the kind of the times.
+        value: A number; for calendar times also a timedelta, or text: a number with w, d, h, m or s after it.
+
+    Raises:
+        ConfigError: If the value is none of these, negative or infinite.
+
+    Example:
+        >>> duration(Schema("card", "at", "date"), "2d") / DAY, duration(Schema("card", "day", "integer"), 30)
+        (2.0, 30.0)
+    """
+    units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+    unit = 1
+    try:
+        if schema.clock and isinstance(value, timedelta):
+            value = value.total_seconds()
+        if schema.clock and isinstance(value, str) and value[-1:] in units:
+            value, unit = value[:-1], units[value[-1]]
+        length = float(value) * unit  # type: ignore[arg-type]
+        if isinstance(value, bool) or not 0 <= length < math.inf:
+            raise ValueError
+    except (TypeError, ValueError) as error:
+        accepted = "a number of seconds, or text such as 30d, 12h or 90s" if schema.clock else "a number"
+        raise ConfigError(
+            f"{shown(value)} is no length of time for column {shown(schema.time)}, which holds {schema.time_kind} "
+            f"values; accepted: {accepted}"
+        ) from error
+    return length * (SECOND if schema.clock else 1)
 
 
 def without_numpy(value: Any) -> Any:

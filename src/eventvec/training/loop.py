@@ -15,7 +15,7 @@ from torch import Tensor
 from eventvec import checkpoint, run_files
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
-from eventvec.dataset import Dataset, check_dataset
+from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked, run_above, sweep
@@ -88,13 +88,13 @@ def fit(
         tables = typed({"method": {"name": method}} if isinstance(method, str) else method)
         tables["fit"] = {**tables.get("fit", {}), **options}
         gather(tables["fit"], FitOptions)  # a wrong option is refused before anything is built
-        check_dataset(data)
+        check_entities(data)
         parent = parent_run(tables)
         tables = settings(data.sequences, tables, parent)
         options = tables["fit"]
         method = build(tables, data.schema, gather(options, FitOptions).seed, parent)
     chosen = gather(options, FitOptions).bounded
-    check_dataset(data)
+    check_entities(data)
     return _fit(method, data, chosen, out=out, resume=resume, device=device, progress=progress)
 
 

@@ -1,0 +1,121 @@
+"""Which labels train the models and which test them, with sentences about what that measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eventvec.evaluation.folds import Split, apart, cross_validation, date_splits, holdout_splits
+from eventvec.evaluation.metrics import Array
+from eventvec.evaluation.task import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Protocol:
+    """The labels of an evaluation, and the training and test part of each of its folds.
+
+    Args:
+        name: `cross-validation`, `holdout` or `date`.
+        target: `n` labels, those that the protocol uses.
+        groups: `(n,)` codes of the units that are resampled together, if there are several labels per unit.
+        splits: The positions of the training and the test part of each fold.
+        notes: Sentences about what the encoder and the models have seen of the test entities.
+    """
+
+    name: str
+    target: Target
+    groups: Array | None
+    splits: Sequence[Split]
+    notes: tuple[str, ...]
+
+
+def choose_protocol(
+    target: Target,
+    groups: Array | None,
+    held_out: Array | None,
+    later: Array | None,
+    *,
+    both_sides: bool,
+    folds: int,
+    seed: int,
+    learned_from: Sequence[str] | None,
+) -> Protocol:
+    """Return the protocol that follows from what is known about the labels.
+
+    Held-out entities that are tested after a date are predicted by models that were trained on the other entities
+    before it.
+
+    Args:
+        target: `n` labels.
+        groups: `(n,)` codes. Groups are never split between training and test, but for `both_sides`.
+        held_out: `(n,)` bool, true for entities that the encoder never saw; None without a hold-out test.
+        later: `(n,)` bool, true for labels at or after the date of a split; None without one.
+        both_sides: Whether a group may be trained on before the date and tested after it.
+        folds: The number of folds, at least 2.
+        seed: The seed of the shuffling.
+        learned_from: The static columns that the encoder was trained on; None if that is not known.
+
+    Raises:
+        DataError: If a part has too few labels, or labels of one class only.
+
+    Example:
+        >>> from eventvec.evaluation.task import target
+        >>> labels, later = target(np.arange(8) % 2), np.arange(8) > 3
+        >>> choices = {"both_sides": False, "folds": 2, "seed": 0, "learned_from": ()}
+        >>> chosen = choose_protocol(labels, None, None, later, **choices)
+        >>> chosen.name, chosen.notes[0]
+        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no entity is on both sides.')
+    """
+    notes: list[str] = []
+    if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():
+        notes.append(
+            f"{int((~rest).sum()):,} seen entities share a group with held-out ones and were not used for training."
+        )
+        target, held_out, groups = target.part(rest), held_out[rest], groups[rest]
+        later = None if later is None else later[rest]
+    if held_out is not None and later is not None:
+        rest = held_out == later
+        notes.append(f"{int((~rest).sum()):,} labels are on the other side of the date and were left out.")
+        target, held_out = target.part(rest), held_out[rest]
+        groups = None if groups is None else groups[rest]
+    if held_out is not None:
+        splits = holdout_splits(target, held_out, folds, groups, seed)
+        sentence = (
+            f"Tested on {int(held_out.sum()):,} entities that the encoder never saw; each score is over all of them, "
+            f"from a model trained without one fold of the {int((~held_out).sum()):,} others."
+        )
+        return Protocol("holdout", target, groups, splits, (*notes, sentence))
+    seen = _what_was_seen(learned_from)
+    if later is not None:
+        splits = date_splits(target, later, folds, groups, seed, both_sides)
+        return Protocol("date", target, groups, splits, (_sides(later, groups, both_sides), seen))
+    splits = cross_validation(target, folds, groups, seed)
+    return Protocol("cross-validation", target, groups, splits, (seen,))
+
+
+def _sides(later: Array, groups: Array | None, both_sides: bool) -> str:
+    """Return a sentence about the two sides of a date."""
+    sentence = (
+        f"Trained on {int((~later).sum()):,} labels before the date, tested on {int(later.sum()):,} at or after it"
+    )
+    if not both_sides:
+        return f"{sentence}; no entity is on both sides."
+    codes = np.arange(len(later)) if groups is None else groups
+    tested = np.unique(codes[later])
+    shared = int(np.isin(tested, codes[~later]).sum())
+    return f"{sentence}; {shared:,} of {len(tested):,} test entities were trained on before it."
+
+
+def _what_was_seen(learned_from: Sequence[str] | None) -> str:
+    """Return a sentence about what the encoder has seen of test entities that it was not kept from."""
+    if learned_from:
+        columns = f"column{'' if len(learned_from) == 1 else 's'} {', '.join(map(repr, learned_from))}"
+        return (
+            f"The encoder saw the test entities' events and was trained on the static {columns} too; only a hold-out "
+            "test scores entities that it never saw."
+        )
+    training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
+    sentence = f"The encoder saw the test entities' events, {training}"
+    return f"{sentence}; only a hold-out test scores entities that it never saw."

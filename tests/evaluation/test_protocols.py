@@ -1,0 +1,200 @@
+"""Splits by date, and labels of one entity at several times: against plain loops, and refused where they cannot be."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.encoders.aggregates import aggregate_features
+from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.folds import date_splits
+from eventvec.evaluation.task import target
+from eventvec.features import handcrafted_features
+
+N, MODELS = 80, {"models": ["logistic_regression"], "folds": 3}
+FIRST = date(2024, 1, 1)
+MONTHS = [FIRST + timedelta(days=30 * month) for month in range(1, 7)]
+
+
+def tables() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the payments of 80 cards in half a year, and at the end of each month whether a card pays in the next."""
+    rng = np.random.default_rng(0)
+    rate = rng.gamma(2, 6, N)
+    counts = rng.poisson(rate) + 1
+    events = pl.DataFrame({"card": np.repeat(np.arange(N), counts), "paid": rng.exponential(size=counts.sum())})
+    days = rng.integers(0, 210, counts.sum())
+    events = events.with_columns(at=pl.Series([FIRST + timedelta(days=int(day)) for day in days]))
+    rows = []
+    for card in range(N):
+        its_days = days[events["card"].to_numpy() == card]
+        for number, month in enumerate(MONTHS, 1):
+            pays = bool(((its_days >= 30 * number) & (its_days < 30 * number + 30)).any())
+            rows.append({"card": card, "month": month, "pays": pays, "weight": 1.0 + card % 3, "city": card // 4})
+    return events, pl.DataFrame(rows).sample(fraction=1, shuffle=True, seed=1)
+
+
+EVENTS, LABELS = tables()
+
+
+DATA = ev.read(EVENTS, key="card", time="at", numeric=["paid"])
+
+
+def read(labels: pl.DataFrame = LABELS) -> ev.Dataset:
+    return ev.read(EVENTS, schema=DATA.schema, cutoffs=labels, cutoff_column="month")
+
+
+def embedded() -> ev.Embeddings:
+    data = read()
+    return ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
+
+
+def test_each_label_has_the_features_of_its_own_time_and_entities_are_never_split() -> None:
+    z = embedded()
+    evaluation = ev.evaluate(z, EVENTS, LABELS, "pays", **MODELS)
+    assert (evaluation.n, evaluation.entities) == (len(z), N) == (6 * N, N)
+    label = {(card, month): pays for card, month, pays in LABELS.select("card", "month", "pays").rows()}
+    features: dict[str, list[np.ndarray[Any, Any]]] = {"embedding": list(z.values), "aggregates": [], "handcrafted": []}
+    labels = []
+    for card, month in z.frame().select("card", "month").rows():
+        row = ev.until(DATA[[DATA.keys.to_pylist().index(card)]], month)
+        features["aggregates"].append(aggregate_features(row)[0][0])
+        features["handcrafted"].append(handcrafted_features(row, month)[0][0])
+        labels.append(label[card, month])
+    rows = {name: np.stack(values) for name, values in features.items()}
+    expected = ev.score_features(rows, labels, groups=z.keys.to_numpy(), **MODELS)
+    for result in expected.results:
+        values = evaluation.get(result.features, result.model).main.values
+        assert values == pytest.approx(result.main.values, abs=1e-4), result.features
+    assert "480 labels of 80 entities" in repr(evaluation)
+    assert evaluation.to_dict()["entities"] == N
+
+
+def test_the_same_rows_are_evaluated_from_a_file_a_data_set_and_in_any_order(tmp_path: Path) -> None:
+    z = embedded()
+    ev.write(tmp_path / "z.parquet", z)
+    data = read()
+    expected = ev.evaluate(z, EVENTS, LABELS, "pays", **MODELS)
+    order = np.random.default_rng(1).permutation(len(data))
+    for embeddings, events in (
+        (ev.read_embeddings(tmp_path / "z.parquet"), DATA), (z, data), (z, data[order]),
+    ):  # fmt: skip
+        assert ev.evaluate(embeddings, events, LABELS.reverse(), "pays", label_time="month", **MODELS) == expected
+    part = ev.evaluate(z[z.moments < z.moments.max()], EVENTS, LABELS, "pays", **MODELS)
+    assert part.n == 5 * N
+    assert "80 labels have no embedding and were left out." in part.notes
+    one = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), ev.until(DATA, "2024-02-01"))
+    with pytest.raises(DataError, match="the data have several rows per entity and the embeddings have one"):
+        ev.evaluate(one, data, LABELS.filter(pl.col("month") == MONTHS[0]), "pays", **MODELS)
+
+
+def test_own_features_are_of_the_entity_or_of_each_of_its_times() -> None:
+    z = embedded()
+    of_entity = pl.DataFrame({"card": range(N), "number": np.arange(N) * 1.0})
+    of_time = LABELS.select("card", "month", answer=pl.col("pays").cast(pl.Float64))
+    evaluation = ev.evaluate(
+        z, None, LABELS, "pays", features={"entity": of_entity, "time": of_time.reverse()}, **MODELS
+    )
+    assert evaluation.get("time", "logistic_regression").main.mean == 1
+    assert evaluation.get("entity", "logistic_regression").main.mean < 0.9
+    with pytest.raises(DataError, match="80 of 480 labelled entities have no row in the table of features 'time'"):
+        ev.evaluate(z, None, LABELS, "pays", features={"time": of_time.filter(pl.col("month") > MONTHS[0])}, **MODELS)
+    with pytest.raises(DataError, match="the table of features 'time' has 1 repeated keys"):
+        ev.evaluate(z, None, LABELS, "pays", features={"time": pl.concat([of_time, of_time[:1]])}, **MODELS)
+
+
+def test_groups_hold_whole_entities() -> None:
+    z = embedded()
+    assert ev.evaluate(z, None, LABELS, "pays", group="city", **MODELS).n == len(z)
+    split = LABELS.with_columns(city=pl.when(pl.col("card") == 3).then(pl.col("month").dt.month()).otherwise(99))
+    with pytest.raises(DataError, match="1 of 80 entities have labels in several groups; each needs one group"):
+        ev.evaluate(z, None, split, "pays", group="city", **MODELS)
+
+
+# Splits by date
+
+
+@pytest.mark.parametrize("numeric", [False, True])
+@pytest.mark.parametrize("both_sides", [False, True])
+def test_a_split_by_date_trains_before_and_tests_after_it(both_sides: bool, numeric: bool) -> None:
+    rng = np.random.default_rng(0)
+    labels = target(rng.normal(size=300) if numeric else rng.random(300) < 0.3)
+    entities, later = rng.integers(0, 60, 300), rng.random(300) < 0.4
+    splits = date_splits(labels, later, 5, entities, 0, both_sides)
+    for train, test in splits:
+        assert not later[train].any()
+        assert later[test].all()
+        if both_sides:
+            assert test.tolist() == np.flatnonzero(later).tolist()
+        else:
+            assert not set(entities[train]) & set(entities[test])
+    tested = np.concatenate([test for _, test in splits])
+    if not both_sides:
+        assert sorted(tested.tolist()) == np.flatnonzero(later).tolist()
+    left_out = [np.setdiff1d(np.flatnonzero(~later), train) for train, _ in splits]
+    assert sorted(np.concatenate(left_out).tolist()) == np.flatnonzero(~later).tolist()
+
+
+def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides() -> None:
+    z, split = embedded(), {"split_at": MONTHS[4], "gap": "31d", **MODELS}
+    apart = ev.evaluate(z, EVENTS, LABELS, "pays", **split)
+    shared = ev.evaluate(z, EVENTS, LABELS, "pays", both_sides=True, **split)
+    assert apart.n == shared.n == 5 * N
+    assert apart.protocol == shared.protocol == apart.to_dict()["protocol"] == "date"
+    assert "80 labels in the gap before that time were left out." in apart.notes
+    sentence = "Trained on 240 labels before the date, tested on 160 at or after it;"
+    assert f"{sentence} no entity is on both sides." in apart.notes
+    assert f"{sentence} 80 of 80 test entities were trained on before it." in shared.notes
+    assert any("unless the encoder was trained with until= (--until) this time or an earlier" in n for n in apart.notes)
+    assert "split by date, 3 folds" in repr(shared)
+    assert shared.get("embedding", "logistic_regression").main.same_test
+    assert not apart.get("embedding", "logistic_regression").main.same_test
+    exact = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "gap": timedelta(days=30)})
+    assert exact.n == 6 * N  # what a label 30 days before describes ends at the date
+    joined = LABELS.join(z.frame().with_row_index("row"), on=["card", "month"]).sort("row")
+    kept = joined.filter((pl.col("month") >= MONTHS[4]) | (pl.col("month") < MONTHS[3]))
+    expected = ev.score_features(
+        {"embedding": z.values[kept["row"].to_numpy()]}, kept["pays"].to_numpy(), groups=kept["card"].to_numpy(),
+        later=(kept["month"] >= MONTHS[4]).to_numpy(), **MODELS,
+    )  # fmt: skip
+    assert apart.get("embedding", "logistic_regression") == expected.results[0]
+
+
+def test_one_label_per_entity_with_its_own_time_is_split_by_date_too() -> None:
+    labels = LABELS.unique("card", keep="first", maintain_order=True)
+    data = read(labels)
+    z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
+    evaluation = ev.evaluate(z, EVENTS, labels, "pays", label_time="month", split_at="2024-04-01", **MODELS)
+    assert (evaluation.protocol, evaluation.n, evaluation.entities) == ("date", N, None)
+
+
+def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it() -> None:
+    rng = np.random.default_rng(0)
+    labels, x = rng.random(200) < 0.4, rng.normal(size=(200, 3))
+    held_out, later = rng.random(200) < 0.4, rng.random(200) < 0.5
+    chosen = held_out == later
+    evaluation = ev.score_features({"embedding": x}, labels, holdout=held_out, later=later, **MODELS)
+    expected = ev.score_features({"embedding": x[chosen]}, labels[chosen], holdout=held_out[chosen], **MODELS)
+    assert evaluation.results == expected.results
+    assert f"{(~chosen).sum()} labels are on the other side of the date and were left out." in evaluation.notes
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"split_at": "2030-01-01"}, DataError, "0 of 480 labels are at or after the date of the split"),
+        ({"split_at": "2020-01-01"}, DataError, "480 of 480 labels are at or after the date of the split"),
+        ({"split_at": 5}, ConfigError, "5 cannot be compared with column 'at'"),
+        ({"split_at": "2024-04-01", "gap": "soon"}, ConfigError, "'soon' is no length of time for column 'at'"),
+        ({"split_at": "2024-04-01", "gap": -1}, ConfigError, "-1 is no length of time for column 'at'"),
+        ({"label_time": "weight"}, DataError, "column 'weight' holds float values, but column 'at'"),
+    ],
+)
+def test_splits_that_cannot_be_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ev.evaluate(embedded(), None, LABELS, "pays", **{**MODELS, **options})
