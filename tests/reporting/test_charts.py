@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from eventvec import reporting
+from eventvec.evaluation import METRICS
 from eventvec.evaluation.result import Difference, Result
 from eventvec.reporting.charts import (
     evaluation_section,
@@ -49,6 +52,26 @@ def test_the_sentence_names_the_best_model_of_each_feature_set() -> None:
     sentence = evaluation_sentence(evaluation())
     assert "with 100 % of the labels are: embedding 0.810 (boosted trees), aggregates 0.720 (boosted trees)" in sentence
     assert "with 5 % of the labels are: embedding 0.770 (boosted trees), aggregates 0.680 (boosted trees)" in sentence
+
+
+def test_the_verdict_stands_above_the_chart_and_pairs_that_nobody_asks_for_are_left_out() -> None:
+    pairs = [("embedding", "handcrafted"), ("embedding", "untrained"), ("aggregates", "handcrafted")]
+    differences = tuple(Difference(a, b, "knn", 1.0, scores(0.1, 0.2)) for a, b in pairs)
+    e = evaluation(differences=differences, verdict="The embedding is ahead of aggregates by a <lot>.", entities=300)
+    section = evaluation_section(e, "c")
+    assert section["head"] == ["embedding", "aggregates", "embedding − handcrafted"]
+    assert "1,200 labels of 300 entities" in section["subtitle"]
+    texts = Reader(reporting.page("", "", evaluations=[e])).texts
+    places = [texts.index(text) for text in (e.verdict, section["subtitle"], section["sentence"])]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("protocol", ["cross-validation", "holdout", "date"])
+def test_each_task_and_protocol_has_a_section(task: str, protocol: str) -> None:
+    section = evaluation_section(evaluation(task, protocol=protocol), "c")
+    assert section["sentence"].count(" is ") >= 1
+    assert "2 folds, " in section["subtitle"]
 
 
 def test_differences_whose_interval_does_not_contain_zero_are_highlighted() -> None:

@@ -25,9 +25,13 @@ from eventvec import reporting
 from eventvec.checkpoint import Run, write_text
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
+from eventvec.embedding import encode
 from eventvec.encoders.aggregates import aggregate_features
+from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, need
 from eventvec.evaluation import Evaluation, score_features
+from eventvec.evaluation.baselines import baselines
+from eventvec.features import with_moment
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 
@@ -118,7 +122,7 @@ def _run(
     with step("Embed every aircraft") as advance:
         z = trained.embed(data, progress=lambda done, total: advance(done / total))
         write(out / "embeddings.parquet", z)
-    with step("Evaluate the embedding beside aggregates") as advance:
+    with step("Evaluate the embedding beside hand-crafted features") as advance:
         evaluations = _evaluate(data, z, registry, models, advance)
     with step("Draw the map"):
         points = reporting.Map(reporting.map2d(z.values, seed), _colours(registry), _hover(registry), MAP_CAPTION)
@@ -217,7 +221,13 @@ def _evaluate(
     The labels are evaluated in parallel on one core each, because a table of this size cannot keep more cores busy.
     """
     rows = (registry["flights"] >= FEWEST_FLIGHTS).arg_true().cast(pl.Int64).to_numpy()
-    features = {"embedding": z.values[rows], "aggregates": aggregate_features(data[rows])[0]}
+    timed, part = with_moment(data)[rows], data[rows]  # the moment of prediction is the last flight of all
+    features = {
+        "embedding": z.values[rows],
+        "aggregates": aggregate_features(part)[0],
+        "handcrafted": encode(Handcrafted(data.schema), timed.sequences).numpy(),
+        **baselines(part),
+    }
     shares = dict.fromkeys(LABELS, 0.0)
 
     def evaluate_label(column: str) -> Evaluation:

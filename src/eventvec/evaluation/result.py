@@ -152,6 +152,19 @@ class Evaluation:
         """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
         return METRICS[self.task][0]
 
+    @property
+    def rows_text(self) -> str:
+        """The number of labelled rows, and of their entities if there are fewer."""
+        entities = f"{self.n if self.entities is None else self.entities:,} entities"
+        return f"{self.n:,} labels of {entities}" if self.entities is not None else entities
+
+    @property
+    def shown_differences(self) -> tuple[Difference, ...]:
+        """The differences that tables show: those of learned features and an opponent; all if nothing is learned."""
+        if all(result.features != "embedding" for result in self.results):
+            return self.differences
+        return tuple(difference for difference in self.differences if _has_learned_part(difference))
+
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.
 
@@ -237,11 +250,8 @@ def render(evaluation: Evaluation) -> Group:
     from rich.text import Text
 
     positive = f" (positive: {evaluation.positive})" if evaluation.task == "binary" else ""
-    rows = f"{evaluation.n:,} entities"
-    if evaluation.entities is not None:
-        rows = f"{evaluation.n:,} labels of {evaluation.entities:,} entities"
     name = "split by date" if evaluation.protocol == "date" else evaluation.protocol
-    protocol = f"{rows} · {name}, {evaluation.folds} folds"
+    protocol = f"{evaluation.rows_text} · {name}, {evaluation.folds} folds"
     parts: list[RenderableType] = [
         Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
         *([Text(evaluation.verdict)] if evaluation.verdict else []),
@@ -269,14 +279,13 @@ def _differences_table(evaluation: Evaluation) -> Table:
     from rich.text import Text
 
     table = Table("labels", "model", "difference", evaluation.metric)
-    names = {result.features for result in evaluation.results}
-    for d in (d for d in evaluation.differences if "embedding" not in names or _is_asked_for(d)):
+    for d in evaluation.shown_differences:
         table.add_row(_percent(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _with_interval(d.main, "+"))
     return table
 
 
-def _is_asked_for(difference: Difference) -> bool:
-    """Return whether a difference is one that users ask for: of what is learned and an opponent, alone or together."""
+def _has_learned_part(difference: Difference) -> bool:
+    """Return whether a difference is one of what is learned and an opponent, alone or together."""
     together = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
     if difference.a in together:
         return difference.b in together[difference.a]

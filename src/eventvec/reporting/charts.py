@@ -23,14 +23,23 @@ METRIC_NAMES = {
     "macro_f1": "macro F1",
     "r2": "R²",
     "mae": "mean absolute error",
+    "macro_auroc": "mean AUROC of the labels",
+    "macro_average_precision": "mean average precision of the labels",
 }
 MEANINGS = {
     "auroc": "AUROC is the probability that a random entity of the class ranks above a random other one; 0.5 is "
     "guessing.",
     "accuracy": "Accuracy is the share of entities whose class is predicted correctly.",
     "r2": "R² is the share of the label's variance that is explained; 0 is no better than the mean.",
+    "macro_auroc": "The AUROC of a label is the probability that a random entity of the class ranks above a random "
+    "other one; 0.5 is guessing.",
 }
-GUESSING = {"auroc": 0.5, "r2": 0.0}
+PROTOCOLS = {
+    "cross-validation": "cross-validation",
+    "holdout": "tested on entities the encoder never saw",
+    "date": "tested after a date",
+}
+GUESSING = {"auroc": 0.5, "macro_auroc": 0.5, "r2": 0.0}
 LOWEST = {"r2": -0.25}
 """Lower end of a chart's axis; with few labels, scores can be far below it."""
 
@@ -45,7 +54,7 @@ def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
     main, second = (METRIC_NAMES[metric] for metric in METRICS[e.task])
     positive = f" · class “{e.positive}”" if e.task == "binary" and e.positive is not True else ""
     columns = list(dict.fromkeys(r.features for r in e.results))
-    pairs = list(dict.fromkeys((d.a, d.b) for d in e.differences))
+    pairs = list(dict.fromkeys((d.a, d.b) for d in e.shown_differences))
     rows = []
     for fraction, model in _cells(e):
         results = [e.get(features, model, fraction) for features in columns]
@@ -60,18 +69,18 @@ def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
                 ],
             }
         )
-    protocol = "tested on entities the encoder never saw" if e.protocol == "holdout" else "cross-validation"
     return {
         "id": name,
         "title": f"{e.label}{positive}",
-        "subtitle": f"{main} · {e.n:,} labelled entities · {e.folds} folds, {protocol} · bars are 95 % intervals",
+        "subtitle": f"{main} · {e.rows_text} · {e.folds} folds, {PROTOCOLS[e.protocol]} · bars are 95 % intervals",
+        "verdict": e.verdict,
         "sentence": evaluation_sentence(e),
         "head": [*columns, *(f"{a} − {b}" for a, b in pairs)],
         "scores": f"The upper score is {main}, the lower one {second}. A difference is highlighted if its interval "
         "does not contain 0.",
         "rows": rows,
         "notes": e.notes,
-        "height": 130 + 56 * len(rows),
+        "height": 130 + max(56, 16 * len(columns)) * len(rows),
         "figure": scores_figure(e, columns),
     }
 
@@ -89,7 +98,7 @@ def scores_figure(e: Evaluation, columns: Sequence[str]) -> dict[str, Any]:
     for i, features in enumerate(columns):
         results = [e.get(features, model, fraction) for fraction, model in cells]
         dots = [(line, r.main) for line, r in enumerate(results) if r.main.mean >= lowest]
-        shift = 0.22 * (i - (len(columns) - 1) / 2)
+        shift = min(0.22, 0.8 / len(columns)) * (i - (len(columns) - 1) / 2)
         traces.append(
             {
                 "type": "scatter",
