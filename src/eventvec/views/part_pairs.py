@@ -18,7 +18,21 @@ from eventvec.views.windows import RandomSlices
 
 
 @dataclass(frozen=True)
-class NextPairs:
+class _Parts:
+    """The option of both samplers here, which `NextPairs` describes."""
+
+    slices: RandomSlices = RandomSlices()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        at_least("shortest", self.slices.shortest, 2)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with at least the events of the shortest slice."""
+        return x.lengths >= self.slices.shortest
+
+
+@dataclass(frozen=True)
+class NextPairs(_Parts):
     """The two parts of random slices (label 1), and the same first parts with the second parts shuffled (label 0).
 
     Next sequence prediction, NSP (Devlin et al. 2019, as in Babaev et al. 2022, Section 4.1). A slice of L events is
@@ -41,15 +55,6 @@ class NextPairs:
         ([8, 8], [1.0, 1.0, 0.0, 0.0])
     """
 
-    slices: RandomSlices = RandomSlices()  # noqa: RUF009 (frozen)
-
-    def __post_init__(self) -> None:
-        at_least("shortest", self.slices.shortest, 2)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with at least the events of the shortest slice."""
-        return x.lengths >= self.slices.shortest
-
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, label)`, two pairs for each slice."""
         left, right = _cut(self.slices(batch, rng)[0], rng)
@@ -59,7 +64,7 @@ class NextPairs:
 
 
 @dataclass(frozen=True)
-class SwappedPairs:
+class SwappedPairs(_Parts):
     """The two parts of random slices, in order (label 1) or swapped (label 0), with equal probability.
 
     Sequence order prediction, SOP (Lan et al. 2020, as in Babaev et al. 2022, Section 4.1). Slices are drawn and cut as
@@ -80,15 +85,6 @@ class SwappedPairs:
         >>> (views.pad(views.values("code"))[:2, 0] == 0).tolist() == label.bool().tolist()
         True
     """
-
-    slices: RandomSlices = RandomSlices()  # noqa: RUF009 (frozen)
-
-    def __post_init__(self) -> None:
-        at_least("shortest", self.slices.shortest, 2)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with at least the events of the shortest slice."""
-        return x.lengths >= self.slices.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, label)`, one pair for each slice."""
