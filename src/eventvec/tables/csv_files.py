@@ -6,7 +6,8 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from eventvec.errors import DataError, listed, looks_like_data
 
 GZIP = b"\x1f\x8b"
 PARQUET = b"PAR1"
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, csv.Error, zlib.error, OSError, EOFError,
+              UnicodeEncodeError)  # fmt: skip
+"""What polars, csv and gzip raise for a file that is not CSV."""
 
 
 def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
@@ -78,10 +82,8 @@ def _types(file: Path) -> dict[str, pl.DataType]:
         raise DataError(data)
     if repeated:
         raise DataError(f"{file} has more than one column {listed(map(repr, repeated))}; rename all but one of each")
-    try:
+    with _reading(file):
         types = dict(pl.scan_csv(file, infer_schema_length=None, glob=False).collect_schema())
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _unreadable(file) from error
     if any("\r" in name for name in types) and list(types) != names:
         raise DataError(
             f"{file} ends lines with a carriage return (CR) alone; accepted: lines that end in a line feed (LF), with "
@@ -96,7 +98,7 @@ def _header(file: Path) -> list[str]:
     Raises:
         DataError: If the file is empty or not UTF-8 text, or does not begin with a line of CSV.
     """
-    try:
+    with _reading(file):
         with file.open("rb") as opened:
             compressed = opened.read(len(GZIP)) == GZIP
         with gzip.open(file) if compressed else file.open("rb") as plain:
@@ -106,10 +108,6 @@ def _header(file: Path) -> list[str]:
             lines = io.TextIOWrapper(plain, "utf-8-sig", "surrogateescape", newline="")
             names = next((names for names in csv.reader(lines) if names), [])
         header = "".join(names).encode()  # raises an error for bytes that are not UTF-8
-    except PermissionError:
-        raise
-    except (OSError, EOFError, zlib.error, UnicodeEncodeError, csv.Error) as error:
-        raise _unreadable(file) from error
     if b"\0" in header:
         raise DataError(f"{file} is not text in UTF-8: its first line has NUL bytes, as UTF-16 and binary files have")
     if not names:
@@ -128,10 +126,19 @@ def _wider(one: pl.DataType, other: pl.DataType) -> pl.DataType:
 
 def _collected(lazy: pl.LazyFrame, files: Sequence[Path]) -> pl.DataFrame:
     """Return the collected frame of CSV files, or refuse the files."""
-    try:
+    with _reading(files[0]):
         return lazy.collect()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise _unreadable(files[0]) from error
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Refuse a file that is not CSV, if the block fails to read it; a file that may not be read is another error."""
+    try:
+        yield
+    except PermissionError:
+        raise
+    except UNREADABLE as error:
+        raise _unreadable(file) from error
 
 
 def _unreadable(file: Path) -> DataError:

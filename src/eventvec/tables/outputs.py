@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from eventvec.errors import ConfigError, DataError
 from eventvec.files import draft_of, run_above
 from eventvec.tables.sources import parquet_schema
@@ -107,5 +105,5 @@ def _ours(path: Path) -> bool:
         return True
     try:
         return MARK in (parquet_schema(path).metadata or {})
-    except (DataError, OSError, pa.ArrowException):
+    except DataError:
         return False

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -212,13 +213,11 @@ def _parquet(files: Sequence[Path]) -> Source:
             _same_types(names, files[0], first, file, schema)
 
         def read(file: Path) -> pa.Table:
-            try:
+            with _refusing_damage(file):
                 refuse_changed(file, stamps[file])
                 with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
                     table = opened.read(columns=list(names), use_threads=len(files) < THREADS)
                 return plain(table.select(list(names)), str(file))
-            except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
-                raise DataError(f"{file} cannot be read as Parquet and may be incomplete; write it again") from error
 
         with ThreadPoolExecutor(min(len(files), THREADS)) as pool:
             return pa.concat_tables(pool.map(read, files))
@@ -235,10 +234,8 @@ def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dic
             row_group = footer.row_group(group)
             for place in range(footer.num_columns):
                 part = row_group.column(place)
-                try:
+                with _refusing_damage(file):
                     path = part.path_in_schema
-                except UnicodeDecodeError as error:
-                    raise _damaged(file) from error
                 name = path if path in sizes else path.partition(".")[0]  # a nested column's parts follow a dot
                 sizes[name] = sizes.get(name, 0) + part.total_uncompressed_size
     return sizes
@@ -275,24 +272,25 @@ def _metadata(file: Path) -> pq.FileMetaData:
             f"{file} is not a Parquet file ({size:,} bytes, without Parquet's mark at both ends); "
             "accepted: Parquet, or CSV in a file that ends in .csv or .csv.gz"
         )
-    try:
+    with _refusing_damage(file):
         return pq.read_metadata(file)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _damaged(file) from error
 
 
 def _schema(file: Path, footer: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a Parquet file."""
-    try:
+    with _refusing_damage(file):
         schema = footer.schema.to_arrow_schema()
         _ = schema.names  # they are decoded here
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise _damaged(file) from error
     return schema
 
 
-def _damaged(file: Path) -> DataError:
-    return DataError(f"{file} is a damaged Parquet file; write it again")
+@contextmanager
+def _refusing_damage(file: Path) -> Iterator[None]:
+    """Refuse a Parquet file if the block fails to read it."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
+        raise DataError(f"{file} is a damaged Parquet file; write it again") from error
 
 
 def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
