@@ -17,7 +17,6 @@ import backbones
 import make
 from eventvec.config import build_encoder, describe
 from eventvec.embedding import encode
-from eventvec.encoders import language
 from eventvec.encoders.language import LanguageEncoder, pool, sinusoid
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
@@ -162,7 +161,7 @@ def test_only_bert_attends_to_later_tokens():
 def test_reading_in_blocks_without_gradients_gives_the_same(monkeypatch):
     encoder, x = backbones.encoder(schema()), rows([3, 1, 0, 9, 2, 6, 1])
     z = encoder(x)
-    monkeypatch.setattr(language, "BLOCK", 50)
+    monkeypatch.setattr("eventvec.encoders.backbones.BLOCK", 50)
     sizes, read = [], encoder._read
     monkeypatch.setattr(encoder, "_read", lambda part: sizes.append(len(part) * part.longest) or read(part))
     with torch.no_grad():

@@ -14,7 +14,8 @@ from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.encoders import TextEncoder, text
+from eventvec.encoders import TextEncoder
+from eventvec.encoders.backbones import blocks
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CrossOrder, MaskedLanguage
 from eventvec.schema import Schema
@@ -85,8 +86,8 @@ def test_the_second_text_and_the_order_of_the_texts_matter():
 def test_blocks_without_gradients_give_the_same(monkeypatch):
     encoder, x = text_encoder(), text_rows([["ab" * (i % 5)] for i in range(12)])
     z = encoder(x)
-    monkeypatch.setattr(text, "BLOCK", 24)
-    sizes = [len(block) for block in text.blocks(encoder.tokens(x))]
+    monkeypatch.setattr("eventvec.encoders.backbones.BLOCK", 24)
+    sizes = [len(block) for block in blocks(encoder.tokens(x))]
     assert len(sizes) > 3
     with torch.no_grad():
         torch.testing.assert_close(encoder(x), z, atol=1e-5, rtol=1e-4)

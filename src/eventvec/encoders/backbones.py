@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from eventvec.errors import ConfigError, need
+from eventvec.sequences import Sequences
 
 BLOCK = 16_384
-"""Tokens, including padding, that the backbone reads at once where no gradients are computed."""
+"""The largest number of tokens, including padding, that a backbone reads at once where no gradients are computed."""
 
 
 def backbone_folder(backbone: str) -> Path:
@@ -77,6 +79,18 @@ def stored_tokenizer(text: str) -> Any:
         return kind.from_str(text)
     except Exception as error:  # tokenizers raises no narrower one
         raise ValueError("the tokenizer in model.safetensors cannot be read") from error
+
+
+def blocks(tokens: Sequences) -> Iterator[Tensor]:
+    """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row.
+
+    Example:
+        >>> tokens = Sequences({}, torch.tensor([0, 1, 8_001]), torch.tensor([1, 8_000, 9_000]))
+        >>> [rows.tolist() for rows in blocks(tokens)]
+        [[2], [1], [0]]
+    """
+    order = tokens.lengths.argsort(descending=True, stable=True)
+    yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import backbone_folder, blocks, pretrained, stored_tokenizer
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -145,11 +145,9 @@ class LanguageEncoder(nn.Module):
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)
-        order = tokens.lengths.argsort(descending=True, stable=True)
-        block = torch.arange(len(tokens)) // max(BLOCK // tokens.longest, 1)
-        blocks = order.split(block.unique_consecutive(return_counts=True)[1].tolist())
-        z = torch.cat([self._read(tokens[rows]) for rows in blocks])
-        return torch.empty_like(z).index_copy(0, order, z)
+        rows = list(blocks(tokens))
+        z = torch.cat([self._read(tokens[block]) for block in rows])
+        return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
 
     def get_extra_state(self) -> Tensor:
         """Return the tokenizer and the hash of the frozen weights as UTF-8 bytes, which are saved with the weights."""

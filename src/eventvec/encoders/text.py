@@ -5,7 +5,6 @@ Weights are loaded from a local folder or an installed package, never from the n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.backbones import BLOCK, backbone_folder, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import backbone_folder, blocks, pretrained, stored_tokenizer
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
@@ -120,12 +119,6 @@ class TextEncoder(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Restore the tokenizer from the result of `get_extra_state`."""
         self.tokenizer = stored_tokenizer(bytes(state.cpu().numpy()).decode())
-
-
-def blocks(tokens: Sequences) -> Iterator[Tensor]:
-    """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row."""
-    order = tokens.lengths.argsort(descending=True, stable=True)
-    yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
 
 
 def _texts(x: Sequences, name: str) -> Sequences:
