@@ -93,8 +93,8 @@ def check_depth(layers: int) -> None:
         raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
 
 
-def readable_rows(encoder: Encoder | EventEncoding, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that an encoder or an event encoder can read; all of them if it has no `usable`.
+def readable_rows(part: object, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all if it has no `usable`.
 
     Example:
         >>> import eventvec as ev
@@ -102,6 +102,6 @@ def readable_rows(encoder: Encoder | EventEncoding, x: Sequences) -> Tensor:
         >>> readable_rows(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), x).tolist()
         [True, True]
     """
-    usable = getattr(encoder, "usable", None)
+    usable = getattr(part, "usable", None)
     rows: Tensor = torch.ones_like(x.lengths, dtype=torch.bool) if usable is None else usable(x)
     return rows

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, EventEncoding
+from eventvec.encoders.interface import Encoder, EventEncoding, readable_rows
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
 
@@ -99,12 +99,7 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
         >>> usable_rows(method, Sequences({}, torch.tensor([0, 1]), torch.tensor([1, 2]))).tolist()
         [False, True]
     """
-    rows = torch.ones(len(x), dtype=torch.bool, device=x.device)
-    for part in (method, getattr(method, "encoder", None)):
-        usable: Callable[[Sequences], Tensor] | None = getattr(part, "usable", None)
-        if usable is not None:
-            rows = rows & usable(x)
-    return rows
+    return readable_rows(method, x) & readable_rows(getattr(method, "encoder", None), x)
 
 
 def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
