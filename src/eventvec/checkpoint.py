@@ -34,7 +34,7 @@ from eventvec.methods.declarations import Method, static_columns
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
-from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors
+from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors, refusing_damage
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read
 from eventvec.tables.read_options import Cuts, TableFormat
@@ -297,10 +297,8 @@ def load(path: Path | str) -> Run:
     config, schema = read_config(path), read_schema(path)
     tensors, _ = read_tensors(path / "model.safetensors")
     method = build(path, config, schema, tensors)
-    try:
+    with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not
         method.load_state_dict(tensors)
-    except (ValueError, LookupError, TypeError, RuntimeError) as error:  # what a tokenizer or a backbone refuses
-        raise CheckpointError(f"{path} is damaged: {str(error).partition(chr(10))[0]}") from error
     run = Run(method.eval(), schema, config, info, path)
     attach_lineage(run.encoder, run.lineage)
     return run

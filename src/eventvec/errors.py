@@ -19,6 +19,10 @@ import importlib
 import re
 from collections.abc import Iterable
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 LENGTH = 40
 """The largest number of characters of a name or value in a message."""
@@ -144,6 +148,21 @@ def looks_like_data(names: Iterable[str], header: str) -> str | None:
         f"{header} looks like data, not like column names; give the table a line of column names, none of which begins "
         "with a digit"
     )
+
+
+def misfit(error: ValidationError) -> str:
+    """Return what is wrong with JSON that does not fit a model of pydantic: the first fault, after its place.
+
+    Example:
+        >>> from pydantic import TypeAdapter, ValidationError
+        >>> try:
+        ...     TypeAdapter(dict[str, int]).validate_json('{"steps": "x"}')
+        ... except ValidationError as error:
+        ...     misfit(error)
+        'steps: Input should be a valid integer, unable to parse string as an integer'
+    """
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
 
 
 def need(module: str, extra: str) -> ModuleType:

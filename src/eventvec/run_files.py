@@ -5,7 +5,8 @@ Nothing is allocated for sizes that only a configuration claims: they are compar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from eventvec import toml
 from eventvec.config import Table, build_method, check_tables
-from eventvec.errors import CheckpointError, ConfigError
+from eventvec.errors import CheckpointError, ConfigError, misfit
 from eventvec.methods.declarations import Method
 from eventvec.outline import outline
 from eventvec.schema import Schema
@@ -92,9 +93,7 @@ def read_info(path: Path) -> dict[str, Any]:
             by_alias=True, exclude_unset=True
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise CheckpointError(f"{path}/run.json is damaged: {where}: {first['msg']}") from error
+        raise CheckpointError(f"{path}/run.json is damaged: {misfit(error)}") from error
 
 
 def read_config(path: Path) -> Table:
@@ -133,6 +132,30 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} is damaged or absent: {error}") from error
+
+
+@contextmanager
+def refusing_damage(path: Path, remedy: str = "") -> Iterator[None]:
+    """Refuse a file if the block fails to load what was read from it into a method, an optimizer or a generator.
+
+    Args:
+        path: The file, or the run folder.
+        remedy: The end of the message.
+
+    Raises:
+        CheckpointError: If the block raises an error of torch, a tokenizer or a backbone.
+
+    Example:
+        >>> import torch
+        >>> with refusing_damage(Path("run")):
+        ...     torch.nn.Linear(1, 1).load_state_dict({})
+        Traceback (most recent call last):
+        eventvec.errors.CheckpointError: run is damaged: Error(s) in loading state_dict for Linear: Missing key(s) ...
+    """
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is damaged: {' '.join(str(error).split())}{remedy}") from error
 
 
 def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tensor]) -> Method:

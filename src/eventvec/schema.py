@@ -16,7 +16,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from eventvec.errors import CheckpointError, ConfigError, nearest
+from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
 
 MISSING, UNKNOWN, FIRST = 0, 1, 2
 """Codes of a categorical column: a missing value, a value outside the vocabulary, the most frequent value."""
@@ -233,9 +233,7 @@ class Schema:
         try:
             schema = TypeAdapter(Schema).validate_json(text)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise CheckpointError(f"{source} is damaged: {where}: {first['msg']}") from error
+            raise CheckpointError(f"{source} is damaged: {misfit(error)}") from error
         if reason := _inconsistency(schema):
             raise CheckpointError(f"{source} is damaged: {reason}")
         return schema
@@ -243,19 +241,18 @@ class Schema:
 
 def _inconsistency(schema: Schema) -> str | None:
     """Return why no data have a schema; None if data may have it."""
-    columns: tuple[Categorical | Numeric, ...] = (*schema.categorical, *schema.numeric)
     try:
         pl.Series([0]).cast(pl.Datetime(time_zone=schema.time_zone))
     except pl.exceptions.ComputeError:
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
-    events = [*{*RESERVED, schema.key, schema.time}, *(column.name for column in columns)]
-    static = [schema.key, *(column.name for column in schema.static)]
+    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in schema.fields)]
+    static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
         if twice := next((name for name in names if names.count(name) > 1), None):
             return f"the column name {twice!r} is there twice, or has another meaning"
-    for field in (*schema.categorical, *schema.numeric, schema.gap, *schema.static):
+    for field in (*schema.fields, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):
             return f"column {field.name!r} has a value twice"
         if isinstance(field, Numeric | Vector):

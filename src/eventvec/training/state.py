@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from eventvec import checkpoint, run_files
 from eventvec.checkpoint import Record
-from eventvec.errors import CheckpointError, DataError
+from eventvec.errors import DataError
 from eventvec.methods.declarations import Method
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
@@ -170,7 +170,7 @@ class Training:
             CheckpointError: If the file is damaged.
         """
         tensors, texts = run_files.read_tensors(path)
-        try:
+        with run_files.refusing_damage(path, "; begin the run again in a new folder"):
             for name, value in _Counts.model_validate_json(texts["counts"]).model_dump(exclude_unset=True).items():
                 setattr(self, name, value)
             self.best_weights = _under("best.", tensors)
@@ -184,9 +184,6 @@ class Training:
             torch.set_rng_state(tensors["torch_rng"])
             if "cuda_rng" in tensors:
                 torch.cuda.set_rng_state(tensors["cuda_rng"], self.rng.device)
-        except (LookupError, ValueError, TypeError, RuntimeError) as error:
-            reason = " ".join(str(error).split())
-            raise CheckpointError(f"{path} is damaged: {reason}; begin the run again in a new folder") from error
 
     def _averages(self, tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
         """Return the averages of each weight, by its number.
