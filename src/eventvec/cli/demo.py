@@ -177,8 +177,8 @@ class _Steps:
 
 def _prepare(out: Path) -> None:
     """Create the folder; refuse a folder that has files and absent packages before anything is computed."""
-    for module, extra in (("lightgbm", "demo"), ("openTSNE", "demo"), ("plotly", "demo"), ("jinja2", "demo")):
-        need(module, extra)
+    for module in ("lightgbm", "openTSNE", "plotly", "jinja2"):
+        need(module, "demo")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not empty; name a new folder with --out, or remove it")
     out.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from eventvec.checkpoint import write_text
 from eventvec.diagnosis.bootstrap import MET
 from eventvec.diagnosis.console import answer, shared_histogram
 from eventvec.diagnosis.lengths import PowerLaw
 from eventvec.diagnosis.repetition import Repeatability
 from eventvec.diagnosis.verdicts import Diagnosis
 from eventvec.diagnosis.window_order import Irreversibility
-from eventvec.files import whole
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
@@ -76,8 +76,7 @@ def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
     """
     text = page(diagnosis)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as draft:
-        draft.write_text(text, "utf-8")
+    write_text(Path(path), text)
 
 
 def lengths_figure(law: PowerLaw) -> dict[str, Any]:
