@@ -199,8 +199,8 @@ def _give(
         )
     _check_equal(updated, _vectors_of(run.embed(whole)), set(), "the embedding of the whole history", 1e-4)
     counts = {key: len(model.seen[key]) for key in map(str, keys)}
-    found = dict(zip(texts(updated.embeddings.keys), updated.embeddings.events.tolist(), strict=True))
-    require(found == counts, "the counts of events are wrong", f"{found} instead of {counts}")
+    returned = dict(zip(texts(updated.embeddings.keys), updated.embeddings.events.tolist(), strict=True))
+    require(returned == counts, "the counts of events are wrong", f"{returned} instead of {counts}")
 
 
 def _applied_before(model: Model, content: str, name: str | None) -> ev.Updated | None:
@@ -245,10 +245,10 @@ def _vectors_of(z: ev.Embeddings) -> dict[str, Any]:
 def _check_equal(
     updated: ev.Updated, expected: dict[str, Any], except_for: set[str], law: str, tolerance: float
 ) -> None:
-    found = _vectors(updated)
-    require(found.keys() - except_for == expected.keys() - except_for, f"{law}: other entities")
-    for key in found.keys() - except_for:
-        distance = float(abs(found[key] - expected[key]).max())
+    vectors = _vectors(updated)
+    require(vectors.keys() - except_for == expected.keys() - except_for, f"{law}: other entities")
+    for key in vectors.keys() - except_for:
+        distance = float(abs(vectors[key] - expected[key]).max())
         require(distance <= tolerance, f"{law}: other vectors", f"they differ by {distance:.3g}")
 
 

@@ -99,8 +99,8 @@ EPOCHS = ("1", "0", "-1", "x", "2")
 @cache
 def parameters(command: str) -> list[Any]:
     """Return the options of a command, other than `--help`."""
-    found = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
-    return [each for each in found if each.param_type_name == "option"]
+    every = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
+    return [each for each in every if each.param_type_name == "option"]
 
 
 def play(rng: Random, folder: Path) -> str:

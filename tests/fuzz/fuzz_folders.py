@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import sys
 import tomllib
-from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -31,27 +30,9 @@ from safetensors.torch import load_file, save_file
 import eventvec as ev
 
 HOSTILE = (
-    None,
-    0,
-    1,
-    -1,
-    2**40,
-    2**80,
-    0.5,
-    float("nan"),
-    "",
-    "x",
-    "\x00",
-    "a\nb",
-    [],
-    [1],
-    {},
-    {"a": 1},
-    True,
-    "os.system",
-    "../../x",
-    "x" * 300,
-)
+    None, 0, 1, -1, 2**40, 2**80, 0.5, float("nan"), "", "x", "\x00", "a\nb", [], [1], {}, {"a": 1}, True, "os.system",
+    "../../x", "x" * 300,
+)  # fmt: skip
 RUNS = ("run", "tuned", "lstm")
 CODE = {"os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.find_class", "socket.connect"}
 """What a run that is only data has no reason to do while it is loaded."""
@@ -82,9 +63,9 @@ def play(rng: Random, folder: Path) -> str:
     shutil.copytree(workplace.master(), place, symlinks=True)
     os.chdir(place)
     use = rng.choice((_load, _load, _load, _update, _embeddings, _resume))
-    described = use.tamper(rng, place, run)  # type: ignore[attr-defined]
+    described = TAMPER[use](rng, place, run)
     if rng.random() < 0.15:
-        described += ", " + use.tamper(rng, place, run)  # type: ignore[attr-defined]
+        described += ", " + TAMPER[use](rng, place, run)
     before, watched = snapshot(folder), []
     try:
         use(place, run)
@@ -396,12 +377,6 @@ def _tamper_begun(rng: Random, place: Path, run: str) -> str:
     return _tamper_run(rng, place, run, "begun")
 
 
-Tamper = Callable[[Random, Path, str], str]
-for _use, _tamper in (
-    (_load, _tamper_run),
-    (_update, _tamper_store),
-    (_embeddings, _tamper_embeddings),
-    (_resume, _tamper_begun),
-):
-    _use.tamper = _tamper  # type: ignore[attr-defined]
+TAMPER = {_load: _tamper_run, _update: _tamper_store, _embeddings: _tamper_embeddings, _resume: _tamper_begun}
+"""What changes files before each use of them."""
 ALLOWED = {_update: [r"work/(state|lstm)\.db(-wal|-shm)?"], _resume: [r"work/begun(/(?!.*\.draft).*)?"]}

@@ -140,8 +140,8 @@ def _is_read_again_by_its_schema(
     source: Any, options: dict[str, Any], data: ev.Dataset, encoder: torch.nn.Module, z: ev.Embeddings, keys: list[Any]
 ) -> None:
     """Check that the table to which a schema was fitted is read by that schema to the same vectors."""
-    kept = ("until", "cutoffs", "cutoff_column", "holdout", "holdout_seed", "time_format", "key_as")
-    again = {name: value for name, value in options.items() if name in kept}
+    applicable = ("until", "cutoffs", "cutoff_column", "holdout", "holdout_seed", "time_format", "key_as")
+    again = {name: value for name, value in options.items() if name in applicable}
     if "static" in options and data.schema.static:
         again["static"] = options["static"]
     try:

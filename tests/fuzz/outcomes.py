@@ -17,7 +17,7 @@ import pyarrow as pa
 import eventvec as ev
 
 T = TypeVar("T")
-ACCEPTED, REFUSED = "accepted", "refused"
+ACCEPTED = "accepted"
 SHORTEST_KEY = 6
 """The length from which a key is distinctive: a shorter one, such as `7`, may stand in a message by accident."""
 
@@ -79,15 +79,15 @@ def check_stderr(text: str, keys: Iterable[Any], usage: bool) -> None:
     if usage and "─ Error ─" in text:
         return
     lines = [line for line in text.split("\n") if line.strip()]
-    notes = [line for line in lines[:-1] if not line.startswith("note: ")]
+    others = [line for line in lines[:-1] if not line.startswith("note: ")]
     require(bool(lines), "a command failed and wrote nothing to standard error")
-    require(not notes, "standard error has more than one line", repr(text))
+    require(not others, "standard error has more than one line", repr(text))
     check_message(lines[-1], keys)
 
 
 def snapshot(folder: Path) -> dict[str, str]:
     """Return what stands under a folder: each path, with a digest of a file's content or the kind of anything else."""
-    found = {}
+    contents = {}
     for path in sorted(folder.rglob("*")):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -96,8 +96,8 @@ def snapshot(folder: Path) -> dict[str, str]:
             content = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
         else:
             content = f"type {stat.S_IFMT(mode):o}"
-        found[path.relative_to(folder).as_posix()] = content
-    return found
+        contents[path.relative_to(folder).as_posix()] = content
+    return contents
 
 
 def check_files(before: dict[str, str], folder: Path, allowed: Iterable[str] = ()) -> None:

@@ -98,9 +98,9 @@ def _described(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     places = [frame for frame in frames if "eventvec" in frame.filename] or frames
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in places[:-4:-1])
-    own = next((frame.lineno for frame in reversed(frames) if frame.filename.startswith(str(HERE))), 0)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename.startswith(str(HERE))), 0)
     text = " ".join([*str(error).split(), *getattr(error, "__notes__", ())])[:400]
-    return f"{type(error).__name__} at {where} — {text} (line {own} of the case)"
+    return f"{type(error).__name__} at {where} — {text} (line {line} of the case)"
 
 
 def work(kinds: list[str], seed: int, first: int, strict: bool) -> None:
@@ -161,10 +161,10 @@ def _session(options: list[str], end: float, tally: Tally, progress: bool, folde
             line = child.stdout.readline()
             if not line:
                 child.wait()
-                told = errors.read_text(errors="replace")
+                text = errors.read_text(errors="replace")
                 if open_case is None:
-                    raise SystemExit(f"the child process did not start: {told[-1500:]}")
-                last = told.rpartition("(most recent call first):")[2][:700] or told[-700:]
+                    raise SystemExit(f"the child process did not start: {text[-1500:]}")
+                last = text.rpartition("(most recent call first):")[2][:700] or text[-700:]
                 tally.add(*open_case, "defect", f"the process ended with code {child.returncode} — {last}")
                 return open_case[1] + 1
             kind, case, *result = json.loads(line)
