@@ -14,10 +14,7 @@ from eventvec.diagnosis.repetition import Repeatability, _histogram, _median, _s
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 def people(habits: bool = True, n: int = 120, types: int = 6, seed: int = 0) -> Dataset:

@@ -18,13 +18,10 @@ from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 from eventvec.views import distinct_times
+from laws import rng
 from make import elsewhere
 
 N, T = 80, 30
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def engines(**columns: np.ndarray) -> Dataset:

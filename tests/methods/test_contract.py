@@ -20,10 +20,7 @@ from eventvec.methods import METHODS, CoLES, Order
 from eventvec.methods.declarations import static_columns, suggested, usable_rows
 from eventvec.sequences import Sequences
 from eventvec.views import OrderPairs, RandomSlices, RejectionSlices
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 def case(name: str) -> tuple[nn.Module, Sequences]:

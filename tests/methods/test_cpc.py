@@ -16,10 +16,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CPC
 from eventvec.sequences import Sequences
 from eventvec.views.draws import integers
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 def drawn(method: CPC, x: Sequences, seed: int) -> Tensor:

@@ -26,10 +26,7 @@ from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP, fclr, ocp
 from eventvec.methods.declarations import usable_rows
 from eventvec.views import ShuffledParts, hold_out
 from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 def untargeted(layers: int = 1, noise: float = 1.0) -> CReSP:

@@ -21,6 +21,7 @@ from eventvec.methods.expclr import ExpCLR
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.sequences import Sequences
 from eventvec.training.loop import fit
+from laws import rng
 
 STATIC = (
     Numeric("speed", log=False, mean=10.0, std=4.0),
@@ -40,10 +41,6 @@ def rows(lengths: tuple[int, ...] = (5, 2, 7, 3, 9, 4)) -> Sequences:
     speed = 10 + 4 * torch.randn(len(lengths), generator=rng)
     shape = torch.randn(len(lengths), 2, generator=rng) * torch.tensor([2.0, 0.5]) + torch.tensor([1.0, 0.0])
     return replace(x, static={"speed": speed, "shape": shape})
-
-
-def rng() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
 
 
 def test_features_are_standardised_in_the_order_of_their_names():

@@ -23,10 +23,7 @@ from eventvec.views import (
     RandomSlices,
     SwappedPairs,
 )
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 class Amount(nn.Module):

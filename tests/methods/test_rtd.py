@@ -16,10 +16,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.methods import RTD
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from laws import rng
 
 
 def numbered(lengths: list[int], spare: int = 2) -> Sequences:
