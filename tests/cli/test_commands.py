@@ -14,44 +14,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import eventvec as ev
+from commands import answer, customer_labels, invoke, purchases
 from eventvec.cli import app
 from eventvec.cli.doctor import EXTRAS
-
-
-def invoke(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def answer(*arguments: object) -> dict[str, Any]:
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    values: dict[str, Any] = json.loads(result.stdout)
-    return values
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with events of 80 customers, half of whom like tea, their labels, a run and its embeddings."""
-    path, rng = tmp_path_factory.mktemp("cli"), np.random.default_rng(0)
-    tea = np.arange(80) % 2 == 0
-    bought = np.where(rng.random((80, 30)) < np.where(tea, 0.8, 0.2)[:, None], "tea", "coffee")
-    events = pl.DataFrame(
-        {
-            "customer": np.repeat([f"secret-{i:03}" for i in range(80)], 30),
-            "when": np.tile(np.datetime64("2024-01-01T10:00", "us") + np.arange(30) * np.timedelta64(36, "h"), 80),
-            "bought": bought.reshape(-1),
-            "amount": rng.exponential(size=2400),
-        }
-    ).sample(fraction=1, shuffle=True, seed=1)
-    events.write_parquet(path / "events.parquet")
-    labels = pl.DataFrame(
-        {"customer": [f"secret-{i:03}" for i in range(80)], "likes": tea, "shop": np.arange(80) // 10}
-    )
-    decided = pl.Series([f"2024-01-{10 + i % 10}T00:00:00" for i in range(80)]).str.to_datetime()
-    labels.with_columns(decided.alias("decided")).write_parquet(path / "labels.parquet")
+    path, customers = tmp_path_factory.mktemp("cli"), [f"secret-{i:03}" for i in range(80)]
+    purchases(customers, 30).write_parquet(path / "events.parquet")
+    decided = pl.Series("decided", [f"2024-01-{10 + i % 10}T00:00:00" for i in range(80)]).str.to_datetime()
+    customer_labels(customers).with_columns(decided).write_parquet(path / "labels.parquet")
     arguments = ("--key", "customer", "--time", "when", "--epochs", 3, "--holdout", 0.25)
     answer("fit", "--events", path / "events.parquet", *arguments, "--out", path / "run", "--set", "encoder.dim=8")
     answer("embed", path / "run", path / "events.parquet", "-o", path / "z.parquet")

@@ -14,44 +14,27 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file
-from typer.testing import CliRunner
 
 import eventvec as ev
-from eventvec.cli import app
+from commands import answer, customer_labels, purchases
 
 DIFFERS = ("seconds", "threads", "events_per_second")
 """The entries of a run's files that depend on the machine and not on the data."""
 
 
-def invoke(*arguments: object) -> dict[str, Any]:
-    """Return the JSON that a command prints."""
-    result = CliRunner().invoke(app, [*map(str, arguments), "--json"])
-    assert result.exit_code == 0, result.output
-    values: dict[str, Any] = json.loads(result.stdout)
-    return values
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the events of 60 entities in two batches, their labels, and a trained run."""
-    path, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
-    tea = np.arange(60) % 2 == 0
-    bought = np.where(rng.random((60, 12)) < np.where(tea, 0.8, 0.2)[:, None], "tea", "coffee")
-    events = pl.DataFrame(
-        {
-            "customer": np.repeat([f"c{i:02}" for i in range(60)], 12),
-            "when": np.tile(np.datetime64("2024-01-01T10:00", "us") + np.arange(12) * np.timedelta64(36, "h"), 60),
-            "bought": bought.reshape(-1),
-            "amount": rng.exponential(size=720),
-        }
-    ).sample(fraction=1, shuffle=True, seed=1)
+    path = tmp_path_factory.mktemp("files")
+    customers = [f"c{i:02}" for i in range(60)]
+    events = purchases(customers, 12)
     events.write_parquet(path / "events.parquet")
     split = pl.lit("2024-01-12").str.to_datetime()
     events.filter(pl.col("when") < split).write_parquet(path / "history.parquet")
     events.filter((pl.col("when") >= split) & (pl.col("customer") < "c40")).write_parquet(path / "batch.parquet")
     decided = pl.Series("decided", [f"2024-01-{8 + i % 9:02}T00:00:00" for i in range(60)]).str.to_datetime()
-    people = pl.DataFrame({"customer": [f"c{i:02}" for i in range(60)], "likes": tea, "shop": np.arange(60) // 10})
-    people.with_columns(decided, age=pl.Series(rng.normal(size=60))).write_parquet(path / "people.parquet")
+    ages = pl.Series("age", np.random.default_rng(1).normal(size=60))
+    customer_labels(customers).with_columns(decided, ages).write_parquet(path / "people.parquet")
     data = ev.read(path / "events.parquet", key="customer", time="when", holdout=0.25)
     ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
     return path
@@ -103,7 +86,7 @@ FIT = ("--key", "customer", "--time", "when", "--epochs", 2, "--device", "cpu")
 
 def test_fit(files: Path, tmp_path: Path) -> None:
     events, cutoffs = files / "events.parquet", files / "people.parquet"
-    invoke(
+    answer(
         "fit", "--events", events, *FIT, "--seed", 7, "--holdout", 0.25, "--categorical", "bought", "--key-as", "who",
         "--cutoffs", cutoffs, "--cutoff-column", "decided", "--until", "2024-01-15", "--method", "ocp",
         "--set", "encoder.dim=4", "--set", "fit.lr=0.01", "--set", "data.fitting={min_count = 2}",
@@ -122,7 +105,7 @@ def test_fit(files: Path, tmp_path: Path) -> None:
 
 
 def test_fit_with_the_defaults(files: Path, tmp_path: Path) -> None:
-    invoke("fit", "--events", files / "events.parquet", *FIT, "--seed", 7, "--out", tmp_path / "command")
+    answer("fit", "--events", files / "events.parquet", *FIT, "--seed", 7, "--out", tmp_path / "command")
     ev.fit("coles", ev.read(files / "events.parquet", **COLUMNS), epochs=2, seed=7, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
 
@@ -139,7 +122,7 @@ def test_fit_of_a_configuration(files: Path, tmp_path: Path) -> None:
         "[fit]\nepochs = 2\nbatch_size = 20\n"
     )
     changes = ("--set", "method.margin=0.3", "--set", "encoder.dim=4")
-    invoke("fit", tmp_path / "config.toml", *changes, "--device", "cpu", "--out", tmp_path / "command")
+    answer("fit", tmp_path / "config.toml", *changes, "--device", "cpu", "--out", tmp_path / "command")
     data = ev.read(str(files / "events.parquet"), **COLUMNS, until=np.datetime64("2024-01-15").item())
     ev.fit(tables, data, epochs=2, batch_size=20, out=tmp_path / "call")
     assert_same_runs(tmp_path / "command", tmp_path / "call")
@@ -149,7 +132,7 @@ def test_fit_of_a_configuration(files: Path, tmp_path: Path) -> None:
 def test_fit_from_another_run(files: Path, tmp_path: Path, columns: Any) -> None:
     events, people = files / "events.parquet", files / "people.parquet"
     listed = ("--set", "data.static_categorical=['likes']", "--set", "data.static_numeric=['age']") if columns else ()
-    invoke(
+    answer(
         "fit", "--events", events, "--from", files / "run", "--static", people, "--method", "supervised",
         "--set", "method.label=likes", *listed, "--holdout", 0.25, "--epochs", 2, "--device", "cpu",
         "--out", tmp_path / "command",
@@ -182,7 +165,7 @@ def test_embed(files: Path, tmp_path: Path, arguments: tuple[str, ...], options:
     options = {name: people if value == "{people}" else value for name, value in options.items()}
     events = files / "events.parquet"
     texts = [text.format(people=people) for text in arguments]
-    invoke("embed", files / "run", events, "-o", tmp_path / "command", "--device", "cpu", *texts)
+    answer("embed", files / "run", events, "-o", tmp_path / "command", "--device", "cpu", *texts)
     run = ev.load(files / "run")
     ev.write(tmp_path / "call", run.embed(events, **options), wide=wide)
     assert_same_tables(tmp_path / "command", tmp_path / "call")
@@ -200,7 +183,7 @@ def test_predict(files: Path, tmp_path: Path) -> None:
         ("until", ("--until", "2024-01-10", "--key-as", "who"), {"until": "2024-01-10", "key_as": "who"}),
     ):
         command, call = tmp_path / f"{name} command", tmp_path / f"{name} call"
-        invoke("predict", tmp_path / "tuned", events, "-o", command, "--device", "cpu", *arguments)
+        answer("predict", tmp_path / "tuned", events, "-o", command, "--device", "cpu", *arguments)
         ev.write(call, ev.predict(ev.load(tmp_path / "tuned"), events, **options))
         assert_same_tables(command, call)
 
@@ -222,18 +205,18 @@ def test_update_and_forget(files: Path, tmp_path: Path) -> None:
         ]
     ):
         command, call = tmp_path / f"{step} command", tmp_path / f"{step} call"
-        printed = invoke("update", files / "run", events, "--state", state["command"], "-o", command, *arguments)
+        printed = answer("update", files / "run", events, "--state", state["command"], "-o", command, *arguments)
         updated = ev.update(run, events, state["call"], **options)
         ev.write(call, updated.embeddings)
         assert_same_tables(command, call)
         counts = {"entities": len(updated.embeddings), "new": updated.new, "late": updated.late}
         assert counts.items() <= printed.items()
         assert printed["applied"] == updated.applied
-    invoke("update", files / "run", "--state", state["command"], "--forget", "c07")
+    answer("update", files / "run", "--state", state["command"], "--forget", "c07")
     ev.forget(state["call"], "c07", run.id)
     events = pl.read_parquet(files / "history.parquet").filter(pl.col("customer") == "c07")
     events.write_parquet(tmp_path / "c07.parquet")
-    printed = invoke(
+    printed = answer(
         "update", files / "run", tmp_path / "c07.parquet", "--state", state["command"], "-o", tmp_path / "command"
     )
     updated = ev.update(run, tmp_path / "c07.parquet", state["call"])
@@ -267,14 +250,14 @@ def test_evaluate(
     people.with_columns(late=pl.lit("2024-03-01").str.to_datetime()).write_parquet(labels)
     run, events, z = ev.load(files / "run"), files / "events.parquet", tmp_path / "z.parquet"
     ev.write(z, run.embed(events))
-    printed = invoke("evaluate", z, labels, "--label", "likes", "--key", "person", "--events", events, *arguments)
+    printed = answer("evaluate", z, labels, "--label", "likes", "--key", "person", "--events", events, *arguments)
     for embeddings, data in (
         (run.embed(events), run.read(events)),
         (ev.read_embeddings(z), ev.read(events, schema=run.schema)),
     ):
         evaluation = ev.evaluate(embeddings, data, labels, "likes", key="person", **options)
         assert printed == json.loads(json.dumps(evaluation.to_dict()))
-    alone = invoke("evaluate", z, labels, "--label", "likes", "--key", "person", *arguments)
+    alone = answer("evaluate", z, labels, "--label", "likes", "--key", "person", *arguments)
     evaluation = ev.evaluate(ev.read_embeddings(z), None, labels, "likes", key="person", **options)
     assert alone == json.loads(json.dumps(evaluation.to_dict()))
     assert {result["features"] for result in alone["results"]} == {"embedding"}
@@ -282,7 +265,7 @@ def test_evaluate(
 
 def test_diagnose(files: Path, tmp_path: Path) -> None:
     events = files / "events.parquet"
-    printed = invoke(
+    printed = answer(
         "diagnose", events, "--key", "customer", "--time", "when", "--until", "2024-01-15", "--entities", 40,
         "--seed", 3,
     )  # fmt: skip

@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import eventvec as ev
-from eventvec.cli import app
+from commands import invoke
 from eventvec.diagnosis import Diagnosis, page
 from eventvec.diagnosis.html_page import order_figure
 from eventvec.reporting.charts import PALETTE
@@ -195,21 +194,17 @@ def test_a_hostile_column_name_is_escaped(table: pl.DataFrame) -> None:
     assert any(HOSTILE in part for part in Reader(text).texts)
 
 
-def invoke(*arguments: object) -> Any:
-    return CliRunner().invoke(app, ["diagnose", *(str(argument) for argument in arguments)])
-
-
 def test_the_command_writes_json_and_a_page(tmp_path: Path, table: pl.DataFrame, diagnosis: Diagnosis) -> None:
     source, output = tmp_path / "events.parquet", tmp_path / "diagnose.html"
     table.write_parquet(source)
     columns = ("--key", "shopper", "--time", "day", "--categorical", "shop", "--numeric", "price")
-    result = invoke(source, *columns, "-o", output, "--json")
+    result = invoke("diagnose", source, *columns, "-o", output, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == diagnosis.to_dict()
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert "secret-" not in output.read_text()
     assert "secret-" not in result.output
-    result = invoke(source, *columns, "--entities", 80)
+    result = invoke("diagnose", source, *columns, "--entities", 80)
     assert result.exit_code == 0
     assert "random sample of 80 of 150 entities" in " ".join(result.output.split())
 
@@ -222,7 +217,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path: Path, table: pl.DataFrame
         (("--key", "shopper", "--time", "day", "-o", tmp_path), 2, "is a folder"),
         (("--key", "shoper", "--time", "day"), 1, "did you mean 'shopper'"),
     ):
-        result = invoke(source, *arguments)
+        result = invoke("diagnose", source, *arguments)
         assert result.exit_code == code, result.output
         assert sentence in " ".join(result.output.split())
         assert "Traceback" not in result.output
