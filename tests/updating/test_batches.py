@@ -1,18 +1,9 @@
-"""Updates: continuing from a stored state equals reading the whole history, in any batches and after any kill."""
+"""Updates: continuing from a stored state equals reading the whole history, in any batches, each applied once."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import random
-import signal
 import sqlite3
-import stat
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,24 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import eventvec as ev
 import make
-import processes
-from eventvec.cli import app
-from eventvec.errors import CheckpointError, DataError
-from eventvec.updating import store
-from eventvec.updating.batch_identity import batch_identity
 from updates import content, same, table, untrained, whole, with_late_events
-
-ROOT = Path(__file__).parents[2]
-
 
 # Equality with the whole history
 
@@ -206,7 +187,7 @@ def test_rows_of_old_batches_are_deleted_where_only_the_last_are_kept(tmp_path: 
         ev.update(run, batches[2], state)
 
 
-# Late events
+# Options
 
 
 @pytest.mark.parametrize(
@@ -280,305 +261,3 @@ def test_other_encoders_embed_the_latest_events(tmp_path: Path, name: str) -> No
     assert recomputed.late == 3
     with pytest.raises(ev.CheckpointError, match="must hold the latest 5 events of each entity, got the latest 4"):
         ev.update(run, events, state, recent=5)
-
-
-# Processes that share a store, and processes that are killed
-
-
-def work(folder: Path, batches: Sequence[pl.DataFrame], name: str) -> None:
-    """Apply the batches that have no output yet and write their rows, as a nightly job would."""
-    torch.set_num_threads(1)
-    run = untrained("lstm")
-    for place, batch in enumerate(batches):
-        output = folder / f"{name}-{place:03}.parquet"
-        if not output.exists():
-            ev.write(output, ev.update(run, batch, folder / "state").embeddings)
-
-
-def undisturbed(folder: Path, *jobs: tuple[Sequence[pl.DataFrame], str]) -> None:
-    folder.mkdir()
-    for batches, name in jobs:
-        work(folder, batches, name)
-
-
-def outputs(folder: Path) -> dict[str, Any]:
-    return {path.name: pq.read_table(path).to_pydict() for path in sorted(folder.glob("*.parquet"))}
-
-
-def batches(count: int, keys: int = 6, seed: int = 0) -> list[pl.DataFrame]:
-    events = table(n=keys, events=5 * count, seed=seed)
-    return [events[start : start + 5] for start in range(0, 5 * count, 5)]
-
-
-def test_two_processes_share_a_store(tmp_path: Path) -> None:
-    common, separate = batches(12), [batches(12, seed=seed) for seed in (1, 2)]
-    separate = [
-        [batch.with_columns(pl.col("id") + 1000 * number) for batch in part] for number, part in enumerate(separate, 1)
-    ]
-    mixed = [[batch for pair in zip(common, part, strict=True) for batch in pair] for part in separate]
-    undisturbed(tmp_path / "alone", (mixed[0], "a"), (mixed[1], "b"))
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    jobs = [processes.start(work, shared, part, name) for part, name in zip(mixed, "ab", strict=True)]
-    for job in jobs:
-        job.join()
-    assert [job.exitcode for job in jobs] == [0, 0]
-    assert content(shared / "state") == content(tmp_path / "alone" / "state")
-    assert outputs(shared) == outputs(tmp_path / "alone")
-    with sqlite3.connect(shared / "state") as db:
-        assert db.execute("SELECT count(*) FROM batches").fetchone() == (36,)
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-STAGES = {"update": ev, "add": store.Store, "write": ev}
-"""Where each stage of a batch begins: reading and encoding, the writes to the store, and the output file."""
-
-
-class Calls:
-    """A profiler that counts calls and returns of functions, in Python, in C and within the statements of sqlite.
-
-    Args:
-        last: The call after which the process is killed, if one is.
-        delay: The seconds between this call and the kill, which may then happen within a call too.
-    """
-
-    def __init__(self, last: int = 0, delay: float = 0) -> None:
-        self.count, self.last, self.delay = 0, last, delay
-
-    def __call__(self, *_: Any) -> None:
-        self.count += 1
-        if self.count == self.last:
-            signal.setitimer(signal.ITIMER_REAL, max(self.delay, 1e-6))  # its SIGALRM ends the process
-
-
-def observe_statements(patch: pytest.MonkeyPatch) -> None:
-    """Let connections call a function after each 20 instructions of a statement."""
-    connect = store._connect
-
-    def observed_connect(path: Path) -> sqlite3.Connection:
-        db = connect(path)
-        db.set_progress_handler(lambda: 0, 20)
-        return db
-
-    patch.setattr(store, "_connect", observed_connect)
-
-
-def before_each(patch: pytest.MonkeyPatch, stage: str, action: Callable[[], None]) -> None:
-    """Let an action happen before a stage of each batch."""
-    function = getattr(STAGES[stage], stage)
-
-    def wrapped(*arguments: Any) -> Any:
-        action()
-        return function(*arguments)
-
-    patch.setattr(STAGES[stage], stage, wrapped)
-
-
-def killed_work(folder: Path, batches: Sequence[pl.DataFrame], name: str, stage: str, batch: int, calls: Calls) -> None:
-    """Do the same work, and be killed some calls after the beginning of a stage of a batch."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    patch, numbers = pytest.MonkeyPatch(), itertools.count()
-    observe_statements(patch)
-    before_each(patch, stage, lambda: sys.setprofile(calls) if next(numbers) == batch else None)
-    work(folder, batches, name)
-
-
-def calls_by_stage(folder: Path) -> dict[str, int]:
-    """Return the number of calls in each stage of a batch."""
-    calls, starts, profiler = Calls(), dict[str, int](), sys.getprofile()
-    folder.mkdir()
-    work(folder, batches(4)[:3], "z")
-    with pytest.MonkeyPatch.context() as patch:
-        observe_statements(patch)
-        for stage in STAGES:
-            before_each(patch, stage, lambda stage=stage: starts.update({stage: calls.count}))
-        sys.setprofile(calls)
-        work(folder, batches(4), "z")
-        sys.setprofile(profiler)
-    ends = [*list(starts.values())[1:], calls.count]
-    return {stage: end - start for (stage, start), end in zip(starts.items(), ends, strict=True)}
-
-
-def check_killed_work(folder: Path, kills: int) -> None:
-    """Check that work that is killed again and again, anywhere, does every batch once."""
-    rng, parts, disturbed = random.Random(0), batches(10 * kills), folder / "disturbed"
-    undisturbed(folder / "alone", (parts, "z"))
-    n_calls = calls_by_stage(folder / "calls")
-    disturbed.mkdir()
-    for kill in range(kills):
-        stage = rng.choice(["update", "add", "add", "write"])
-        calls = Calls(rng.randint(1, n_calls[stage]), rng.choice([0, rng.uniform(0, 0.003)]))
-        exit_code = processes.exit_code(killed_work, disturbed, parts, "z", stage, rng.randint(0, 2), calls)
-        assert exit_code == -signal.SIGALRM, f"kill {kill} came after the work"
-    assert processes.exit_code(work, disturbed, parts, "z") == 0
-    assert content(disturbed / "state") == content(folder / "alone" / "state")
-    assert outputs(disturbed) == outputs(folder / "alone")
-
-
-def test_work_that_is_killed_and_started_again_does_every_batch_once(tmp_path: Path) -> None:
-    check_killed_work(tmp_path, kills=8)
-
-
-@pytest.mark.slow
-def test_work_that_is_killed_a_hundred_times_does_every_batch_once(tmp_path: Path) -> None:
-    check_killed_work(tmp_path, kills=100)
-
-
-# The command line, and the benchmark
-
-
-def invoke(*arguments: object) -> Any:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with events that have secret keys, two runs of a GRU and one of a set encoder."""
-    path = tmp_path_factory.mktemp("update")
-    events = table().with_columns(pl.concat_str(pl.lit("secret-"), "id").alias("id"))
-    events.write_parquet(path / "events.parquet")
-    events[:60].write_parquet(path / "first.parquet")
-    events[60:].write_parquet(path / "second.parquet")
-    fit = ("fit", "--events", path / "events.parquet", "--key", "id", "--time", "at", "--epochs", 1)
-    for name, encoder in (("run", "gru"), ("other", "gru"), ("set", "set")):
-        result = invoke(*fit, "--encoder", encoder, "--set", "encoder.dim=8", "--out", path / name)
-        assert result.exit_code == 0, result.output
-    return path
-
-
-def test_the_command_of_every_night(folder: Path, tmp_path: Path) -> None:
-    line = ("update", folder / "run", "--state", tmp_path / "state")
-    for name, new in (("first", 12), ("second", 0)):
-        result = invoke(*line, folder / f"{name}.parquet", "-o", tmp_path / "z.parquet", "--json")
-        assert result.exit_code == 0, result.output
-        answer = json.loads(result.stdout)
-        assert (answer["new"], answer["late"], answer["applied"], answer["dim"]) == (new, 0, True, 8)
-    invoke("embed", folder / "run", folder / "events.parquet", "-o", tmp_path / "whole.parquet")
-    fresh, full = (ev.read_embeddings(tmp_path / f"{name}.parquet") for name in ("z", "whole"))
-    rows = [full.keys.to_pylist().index(key) for key in fresh.keys.to_pylist()]
-    assert np.abs(fresh.values - full.values[rows]).max() < 1e-5
-    assert fresh.events.tolist() == full.events[rows].tolist()
-    assert fresh.last_time.tolist() == full.last_time[rows].tolist()
-    assert fresh.metadata["run"] == ev.load(folder / "run").id
-    again = invoke(*line, folder / "first.parquet", "-o", tmp_path / "again.parquet")
-    assert again.exit_code == 0
-    assert "nothing was changed" in again.output
-    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("*.parquet")} == {0o600}
-    late = invoke(*line, folder / "events.parquet", "-o", tmp_path / "late.parquet")
-    assert late.exit_code == 1
-    assert "DataError: the batch has" in late.output
-    dropped = invoke(*line, folder / "events.parquet", "-o", tmp_path / "late.parquet", "--late", "drop", "--json")
-    assert json.loads(dropped.stdout)["late"] > 0
-    forgotten = invoke("update", folder / "run", "--state", tmp_path / "state", "--forget", "secret-1003", "--json")
-    assert json.loads(forgotten.stdout)["forgotten"] == 1
-    assert all("secret" not in result.output for result in (again, late, dropped, forgotten))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("run", "{e}"), 2, "--forget KEY alone"),
-        (("run", "{e}", "-o", "z", "--forget", "secret-1"), 2, "--forget KEY alone"),
-        (("run", "--forget", "secret-1"), 1, "no such file"),
-        (("run", "{e}", "-o", "z", "--late", "droop"), 2, "did you mean 'drop'"),
-        (("run", "{e}", "-o", "z", "--late", "recompute"), 2, "--history EVENTS"),
-        (("run", "{e}", "-o", "."), 2, "is a folder"),
-        (("set", "{e}", "-o", "z"), 2, "cannot continue exactly from a stored state; with recent= (--recent N)"),
-        (("absent", "{e}", "-o", "z"), 1, "is not a run folder"),
-        (("run", "absent.parquet", "-o", "z"), 1, "absent.parquet"),
-    ],
-)
-def test_a_mistake_gets_one_sentence_and_leaves_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], code: int, message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run, *rest = (text.format(e=folder / "events.parquet") for text in arguments)
-    result = invoke("update", folder / run, *rest, "--state", "state")
-    assert result.exit_code == code, result.output
-    assert message in " ".join(result.output.split())
-    assert "secret" not in result.output
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_command_has_an_example() -> None:
-    result = invoke("update", "--help")
-    assert result.exit_code == 0
-    assert "eventvec update run" in result.stdout
-
-
-def test_states_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
-    line = ("--state", tmp_path / "state", folder / "first.parquet", "-o", tmp_path / "z.parquet")
-    assert invoke("update", folder / "run", *line).exit_code == 0
-    refused = invoke("update", folder / "other", *line)
-    assert refused.exit_code == 1
-    assert "build a new store from the whole history" in " ".join(refused.output.split())
-
-
-def test_the_benchmark_runs_small() -> None:
-    """Its numbers are times, and depend on the machine; `test_the_work_of_an_update_...` counts the work."""
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.update", "--small", "--json"], cwd=ROOT, capture_output=True, check=False
-    )
-    assert result.returncode == 0, result.stderr.decode()[-2000:]
-    rows = {row["what"]: row for row in json.loads(result.stdout)["rows"]}
-    assert {"update, batches", "whole histories", "update, one entity", "exponent, update"} <= rows.keys()
-    assert all(row["value"] > 0 for what, row in rows.items() if not what.startswith("exponent"))
-
-
-# The identity of a batch
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE batches SET rows = rows + 1",
-        "UPDATE batches SET first = 4611686018427387904",
-        "UPDATE batches SET first = 'x'",
-        "UPDATE versions SET events = ''",
-        "UPDATE versions SET last_time = 'soon'",
-        "UPDATE versions SET state = 'text'",
-        "UPDATE versions SET digest = NULL",
-        "UPDATE versions SET version = version + 1000",
-        "DELETE FROM versions",
-    ],
-)
-def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, change: str) -> None:
-    run, state, events = untrained(), tmp_path / "state", table()
-    ev.update(run, events, state)
-    with sqlite3.connect(state) as db:
-        db.execute(change)
-    with pytest.raises(CheckpointError, match="is damaged"):
-        ev.update(run, events, state)
-
-
-@pytest.mark.parametrize("text", [False, True])
-def test_any_export_of_a_batch_is_the_same_batch(tmp_path: Path, text: bool) -> None:
-    """Rows in any order, also within one time, and whole numbers as text: keys 2, 10 and 9 sort otherwise as text."""
-    run, times = untrained(), [datetime(2024, 5, day) for day in (1, 1, 1, 2, 2, 3)]
-    events = pl.DataFrame({"id": [2, 10, 2, 9, 2, 10], "at": times, "code": ["v1", "v2", "v2", "v1", "v2", "v1"]})
-    events = events.with_columns(amount=pl.Series([1.0, None, 2.0, -0.0, 3.0, 4.0]))
-    first = ev.update(run, events, tmp_path / "state")
-    rows = dict(zip(map(str, first.embeddings.keys.to_pylist()), first.embeddings.values, strict=True))
-    assert first.embeddings.keys.to_pylist() == [2, 9, 10]
-    for seed in range(5):
-        export = events.sample(fraction=1, shuffle=True, seed=seed)
-        export = export.with_columns(pl.col("id").cast(pl.String)) if text else export
-        again = ev.update(run, export, tmp_path / "state")
-        keys = again.embeddings.keys.to_pylist()
-        assert not again.applied
-        assert keys == (["10", "2", "9"] if text else [2, 9, 10])
-        assert all(np.array_equal(rows[str(k)], row) for k, row in zip(keys, again.embeddings.values, strict=True))
-    with pytest.raises(DataError, match="older"):
-        ev.update(run, pl.concat([events, events[:1]]), tmp_path / "state")  # the multiset counts equal events
-
-
-def test_every_part_of_an_event_counts_for_the_identity_of_a_batch() -> None:
-    events = pl.DataFrame({"id": [1, 1, 2], "t": [1, 2, 2], "c": ["a", "b", "a"], "v": [1.0, None, 2.0]})
-    data = ev.read(events, key="id", time="t", categorical=["c"], numeric=["v"], fitting=ev.Fitting(min_count=1))
-    changes = [
-        {"id": [1, 1, 3]}, {"id": [1, 2, 2]}, {"t": [1, 3, 2]}, {"c": ["a", "a", "a"]}, {"c": ["b", "a", "a"]},
-        {"v": [1.0, 0.0, 2.0]}, {"v": [None, 1.0, 2.0]}, {"v": [1.0, None, 2.5]},
-    ]  # fmt: skip
-    others = [events.with_columns(**{n: pl.Series(values) for n, values in change.items()}) for change in changes]
-    batches = [events, *others, events[:2], pl.concat([events, events[2:]])]
-    assert len({batch_identity(ev.read(batch, schema=data.schema)) for batch in batches}) == len(batches)

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import eventvec as ev
 from eventvec.errors import CheckpointError
 from eventvec.updating.store import ROWS, Facts, forget, opened
+from updates import table, untrained
 
 INTEGER = np.dtype(np.int64)
 
@@ -179,3 +181,26 @@ def test_a_store_that_stays_locked_is_an_error_after_a_wait(tmp_path: Path, monk
         waits = pytest.raises(CheckpointError, match=r"another process has been writing .* run again")
         with waits, opened(path, "3f2a", "state") as second, second.writing():
             pass
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE batches SET rows = rows + 1",
+        "UPDATE batches SET first = 4611686018427387904",
+        "UPDATE batches SET first = 'x'",
+        "UPDATE versions SET events = ''",
+        "UPDATE versions SET last_time = 'soon'",
+        "UPDATE versions SET state = 'text'",
+        "UPDATE versions SET digest = NULL",
+        "UPDATE versions SET version = version + 1000",
+        "DELETE FROM versions",
+    ],
+)
+def test_a_batch_given_again_to_a_damaged_store_is_refused(tmp_path: Path, change: str) -> None:
+    run, state, events = untrained(), tmp_path / "state", table()
+    ev.update(run, events, state)
+    with sqlite3.connect(state) as db:
+        db.execute(change)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        ev.update(run, events, state)
