@@ -1,16 +1,21 @@
-"""CSV files that are damaged, of another format or ambiguous are refused; those in accepted forms are read."""
+"""CSV files that are damaged, of another format or ambiguous are refused; others are read, by a schema too."""
 
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from eventvec.errors import DataError
-from eventvec.tables import read
+from eventvec.schema import Schema
+from eventvec.tables import Fitting, read
 from eventvec.tables.sources import open_source
 
+EVERY = Fitting(min_count=1)
 TEXT = "card,at,shop\n1,3,a\n1,2,b\n2,1,a\n"
 UNREADABLE = "events.csv cannot be read as CSV; accepted: UTF-8 text"
 
@@ -107,3 +112,81 @@ def test_a_file_that_changes_between_opening_and_reading_is_refused(tmp_path: Pa
         path.write_text(content + "\n# longer")
     with pytest.raises(DataError, match=r"events\.csv changed while it was read; read it again"):
         source.load(["card"])
+
+
+def test_csv_keeps_leading_zeros_and_huge_numbers(tmp_path: Path):
+    (tmp_path / "e.csv").write_text("zip,t,big\n00501,1,99999999999999999999\n501,2,1\n")
+    data = read(tmp_path / "e.csv", key="zip", time="t", categorical=["big"], fitting=EVERY)
+    assert data.keys.to_pylist() == ["00501", "501"]
+    assert data.schema.categorical[0].values == ("1", "99999999999999999999")
+
+
+@pytest.mark.parametrize("value", ["1.50", "1E5", "0.10", "True", "-0", "NaN", "007", "2024-01-02", "1"])
+def test_text_of_a_csv_file_stays_text_whatever_stands_beside_it(tmp_path: Path, value: str):
+    history = pl.DataFrame({"card": ["a", "b"], "day": [1, 2], "shop": ["baker", value]})
+    history.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["shop"], fitting=EVERY)
+    assert data.schema.categorical[0].values == tuple(sorted(["baker", value]))
+    history[1:].write_csv(tmp_path / "batch.csv")
+    batch = read(tmp_path / "batch.csv", schema=data.schema)
+    assert batch.sequences.values("shop").tolist() == data.sequences.values("shop").tolist()[1:]
+
+
+@pytest.mark.parametrize("written", [["5411", "5812"], ["5411.0", "5812.5"], ["true", "false"]])
+def test_numbers_of_a_csv_file_are_one_category_however_they_are_written(tmp_path: Path, written: list[str]):
+    frame = pl.DataFrame({"card": [1, 2], "day": [1, 2], "code": written})
+    frame.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=EVERY)
+    frame[:1].with_columns(code=pl.lit(written[0].removesuffix(".0"))).write_csv(tmp_path / "batch.csv")
+    batch = read(tmp_path / "batch.csv", schema=data.schema)
+    assert batch.sequences.values("code").tolist() == data.sequences.values("code").tolist()[:1]
+
+
+@pytest.mark.parametrize("written", [["1.50", "0.10", "3.00", "2e3", "-0"], ["5411", "7"], ["true", "false"]])
+def test_a_cell_of_text_in_a_csv_file_does_not_change_the_numbers_beside_it(tmp_path: Path, written: list[str]):
+    frame = pl.DataFrame({"card": 1, "day": range(len(written)), "code": written})
+    frame.write_csv(tmp_path / "history.csv")
+    data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=EVERY)
+    codes = data.sequences.values("code").tolist()
+    for text, code in (("free", 1), ("007", 1), ("inf", 1), ("NaN", 0)):
+        other = pl.DataFrame({"card": [1, 1], "day": [98, 99], "code": ["free", text]})
+        pl.concat([frame, other], how="vertical_relaxed").write_csv(tmp_path / "batch.csv")
+        batch = read(tmp_path / "batch.csv", schema=data.schema)
+        assert batch.sequences.values("code").tolist() == [*codes, 1, code]
+
+
+@pytest.mark.parametrize(("keys", "kind"), [(["2", "10"], pa.int64()), (["1.50", "1E5"], pa.large_string())])
+def test_keys_of_a_csv_file_are_whole_numbers_or_text(tmp_path: Path, keys: list[str], kind: pa.DataType):
+    pl.DataFrame({"card": keys, "day": [1, 2]}).write_csv(tmp_path / "e.csv")
+    data = read(tmp_path / "e.csv", key="card", time="day", numeric=[])
+    assert data.keys.type == kind
+    assert list(map(str, data.keys.to_pylist())) == keys
+
+
+def test_a_number_that_is_missing_in_all_of_a_csv_file_is_missing(tmp_path: Path):
+    schema = read(
+        pl.DataFrame({"card": [1], "day": [1], "paid": [2.0]}), key="card", time="day", numeric=["paid"]
+    ).schema
+    (tmp_path / "e.csv").write_text("card,day,paid\n1,2,\n")
+    assert math.isnan(read(tmp_path / "e.csv", schema=schema).sequences.values("paid").item())
+
+
+@pytest.mark.parametrize(("frequent", "others"), [("1.5", ["free", "1.50"]), ("a", ["NaN", "b"])])
+def test_a_column_that_was_text_is_read_as_text_whatever_its_frequent_values_are(
+    tmp_path: Path, frequent: str, others: list[str]
+):
+    frame = pl.DataFrame({"card": 1, "day": range(7), "code": [frequent] * 5 + others})
+    frame.write_csv(tmp_path / "history.csv")
+    for fitting in (Fitting(min_count=5), Fitting(min_count=6)):  # a vocabulary of one value, and an empty one
+        data = read(tmp_path / "history.csv", key="card", time="day", categorical=["code"], fitting=fitting)
+        again = read(tmp_path / "history.csv", schema=data.schema)
+        assert again.fingerprint == data.fingerprint
+        frame[5:].write_csv(tmp_path / "batch.csv")
+        batch = read(tmp_path / "batch.csv", schema=Schema.from_json(data.schema.to_json()))
+        assert batch.sequences.values("code").tolist() == data.sequences.values("code").tolist()[5:]
+
+
+def test_a_file_without_a_value_of_a_column_does_not_make_it_text(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("card,day,paid\n1,1,2.5\n1,2,3.5\n")
+    (tmp_path / "b.csv").write_text("card,day,paid\n1,3,\n1,4,\n")
+    assert read(tmp_path / "*.csv", key="card", time="day").schema.numeric[0].name == "paid"

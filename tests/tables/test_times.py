@@ -1,0 +1,106 @@
+"""Times of every type and format, the gaps between them, and those that are too large."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+from eventvec.errors import DataError
+from eventvec.tables import read
+
+MICROS = 1_357_095_845_123_456
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "value"),
+    [
+        (pa.array([MICROS * 1000 + 789], pa.timestamp("ns")), "timestamp", MICROS),
+        (pa.array([MICROS // 10**6], pa.timestamp("s")), "timestamp", MICROS // 10**6 * 10**6),
+        (pa.array([MICROS // 1000], pa.timestamp("ms", "Europe/Paris")), "timestamp", MICROS // 1000 * 1000),
+        (pa.array([date(2013, 1, 2)]), "date", 15_707 * 86_400 * 10**6),
+        (pa.array([date(2013, 1, 2)], pa.date64()), "date", 15_707 * 86_400 * 10**6),
+        (pa.array(["2013-01-02"]), "date", 15_707 * 86_400 * 10**6),
+        (pa.array(["2013-01-02T03:04:05.123456"]), "timestamp", MICROS),
+        (pa.array([" 2013-01-02 03:04:05.123456 "]), "timestamp", MICROS),
+        (pa.array(["2013-01-02 03:04"]), "timestamp", MICROS // 60_000_000 * 60_000_000),
+        (pa.array(["2013-01-02T05:04:05.123456+02:00"]), "timestamp", MICROS),
+        (pa.array(["2013-01-02 05:04:05.123456+02"]), "timestamp", MICROS),
+        (pa.array(["2013-01-02T03:04:05.123456Z"]).dictionary_encode(), "timestamp", MICROS),
+        (pa.array([-5], pa.int8()), "integer", -5),
+        (pa.array([5], pa.uint64()), "integer", 5),
+        (pa.array([0.1], pa.float64()), "float", 0.1),
+        (pa.array([Decimal("2.50")]), "float", 2.5),
+    ],
+)
+def test_times_of_every_type(column: pa.Array, kind: str, value: float):
+    data = read(pa.table({"k": [1], "t": column}), key="k", time="t", numeric=[])
+    assert data.schema.time_kind == kind
+    assert data.sequences.columns["time"].tolist() == [value]
+    assert data.sequences.columns["time"].dtype == (torch.float64 if kind == "float" else torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "expected"),
+    [
+        ("31.12.2012 23:59", "%d.%m.%Y %H:%M", datetime(2012, 12, 31, 23, 59)),
+        ("31/12/2012", "%d/%m/%Y", datetime(2012, 12, 31)),
+        ("20121231", "%Y%m%d", datetime(2012, 12, 31)),
+        ("2012-12-31T00:00:00+0100", "%Y-%m-%dT%H:%M:%S%z", datetime(2012, 12, 30, 23)),
+    ],
+)
+def test_a_format_reads_text_and_digits(tmp_path: Path, text: str, form: str, expected: datetime):
+    (tmp_path / "e.csv").write_text(f"k,t\n1,{text}\n")
+    (tmp_path / "e.txt").write_text("no table")
+    micros = int(expected.replace(tzinfo=UTC).timestamp()) * 10**6
+    for source in (tmp_path / "e.csv", pl.DataFrame({"k": [1], "t": [int(text) if text.isdigit() else text]})):
+        data = read(source, key="k", time="t", numeric=[], time_format=form)
+        assert data.sequences.columns["time"].tolist() == [micros]
+        assert data.schema.time_kind == "timestamp"
+
+
+def test_gaps_are_in_seconds_and_exact_after_years():
+    start = 1_700_000_000_000_000  # float32 would step by 134 s here
+    times = pa.array([start, start + 1_500_000, start + 1_500_001], pa.timestamp("us"))
+    gap = read(pa.table({"k": [1, 1, 1], "t": times}), key="k", time="t", numeric=[]).sequences.columns["gap"]
+    assert gap.dtype == torch.float32
+    assert gap[0].isnan()
+    assert gap[1:].tolist() == pytest.approx([1.5, 1e-6])
+
+
+def test_dates_and_timestamps_can_be_mixed():
+    day = pl.DataFrame({"k": [1, 1], "t": [date(2020, 1, 1), date(2020, 1, 3)]})
+    fine = day.with_columns(pl.col("t").cast(pl.Datetime("ms")) + pl.duration(hours=6))
+    for fitted, new, kind in ((day, fine, "timestamp"), (fine, day, "date")):
+        schema = read(fitted, key="k", time="t", numeric=[]).schema
+        assert read(new, schema=schema).sequences.columns["gap"].tolist()[1] == 2 * 86_400
+        assert read(new, schema=schema).schema.time_kind == ("timestamp" if kind == "timestamp" else schema.time_kind)
+    floats = read(pl.DataFrame({"k": [1], "t": [1.5]}), key="k", time="t", numeric=[]).schema
+    assert read(pl.DataFrame({"k": [1], "t": [2]}), schema=floats).sequences.columns["time"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("times", "limit"),
+    [
+        ([1.7e308, 0.0], r"1e\+38"),
+        ([2**63 - 1, 0], r"4.61e\+18"),
+        ([0, -(2**63)], r"4.61e\+18"),
+        ([-(2**62), 1], r"4.61e\+18"),
+    ],
+)
+def test_times_whose_differences_overflow_are_refused(times: list[float], limit: str):
+    table = pl.DataFrame({"card": [1, 1], "day": times})
+    with pytest.raises(DataError, match=rf"column 'day' has 1 time \(first at row \d\) beyond ±{limit}"):
+        read(table, key="card", time="day", numeric=[])
+
+
+def test_the_largest_times_have_finite_gaps():
+    for times in ([2**62 - 1, -(2**62 - 1)], [1e38, -1e38]):
+        data = read(pl.DataFrame({"card": [1, 1], "day": times}), key="card", time="day", numeric=[])
+        assert 0 < data.sequences.values("gap")[1].item() < math.inf
