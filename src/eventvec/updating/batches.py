@@ -150,18 +150,8 @@ def update(
     """
     chosen = gather(options, UpdateOptions, TableFormat)
     table_format = gather(options, TableFormat, UpdateOptions)
-    if isinstance(events, list | tuple):
-        events = events_table(events, run.schema.key)
-    elif not isinstance(events, Dataset | str | os.PathLike):
-        source = open_source(events)
-        events = source.load(list(source.types))  # a stream can be read only once
-    if isinstance(events, Dataset):
-        data = run.read(events, **{name: value for name, value in vars(table_format).items() if name != "key_as"})
-        if table_format.key_as:
-            data = replace(data, schema=replace(data.schema, key_as=table_format.key_as))
-    else:
-        data = run.read(events, **vars(table_format))
-    read = _with_events(data).to("cpu")
+    events = _rereadable(events, run.schema.key)
+    read = _with_events(_coded(run, events, table_format)).to("cpu")
     texts = keys.texts(read.keys)
     if repeated := len(texts) - texts.n_unique():
         raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
@@ -189,6 +179,26 @@ def update(
     embeddings = _embeddings(run, data, vectors, planned.now.events, planned.now.last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
+
+
+def _rereadable(events: Dataset | Tabular | Sequence[Mapping[str, Any]], key: str) -> Dataset | Tabular:
+    """Return events in a form that can be read twice, which a stream cannot."""
+    if isinstance(events, list | tuple):
+        return events_table(events, key)
+    if isinstance(events, Dataset | str | os.PathLike):
+        return events
+    source = open_source(events)
+    return source.load(list(source.types))
+
+
+def _coded(run: Run, events: Dataset | Tabular, table_format: TableFormat) -> Dataset:
+    """Return events, coded by the run's schema; of the options, only `key_as` applies to a data set."""
+    options = dict(vars(table_format))
+    if not isinstance(events, Dataset):
+        return run.read(events, **options)
+    key_as = options.pop("key_as")
+    data = run.read(events, **options)
+    return replace(data, schema=replace(data.schema, key_as=key_as)) if key_as else data
 
 
 def _as_read(updated: Updated, read: Dataset) -> Updated:
