@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
@@ -11,14 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from experiments.command_line import provenance
-from rich.console import Console
-from rich.table import Table
 
-Row = dict[str, Any]
+from experiments import command_line
+
+Row = command_line.Row
 Function = Callable[[], object]
 ROOT = Path(__file__).resolve().parent.parent
 PRINT_PEAK_MEMORY = """
@@ -118,16 +116,7 @@ def peak_memory(code: str, python: str = sys.executable) -> float:
 
 def show(title: str, rows: list[Row], about: Row, as_json: bool) -> None:
     """Print the rows of one table, which have the same columns, with commit, machine and versions; or print JSON."""
-    about = {**provenance(), **about}
-    if as_json:
-        print(json.dumps({"rows": rows, "about": about}))
-        return
-    table = Table(*rows[0], title=title)
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
-    console = Console(width=140)
-    console.print(table)
-    console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
+    command_line.show(title, rows, {**command_line.provenance(), **about}, as_json, _cell)
 
 
 def _cell(value: object) -> str:

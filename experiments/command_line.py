@@ -51,12 +51,25 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
         sys.exit(f"{type(error).__name__}: {error}")
     settings = {option: value for option, value in values.items() if value is not None}
     about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "small": parsed.small}
-    if parsed.json:
+    show(parsed.table, rows, about, parsed.json, _text)
+
+
+def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[[Any], str]) -> None:
+    """Print one table, or its rows as JSON.
+
+    Args:
+        title: The title of the table.
+        rows: Its rows, which have the same columns.
+        about: What is printed below it, such as the commit and the machine.
+        as_json: Whether to print JSON.
+        text: Returns the text of a value.
+    """
+    if as_json:
         print(json.dumps({"rows": rows, "about": about}))
         return
-    table = Table(*rows[0], title=parsed.table)
+    table = Table(*rows[0], title=title)
     for row in rows:
-        table.add_row(*(_text(value) for value in row.values()))
+        table.add_row(*(text(value) for value in row.values()))
     console = Console(width=160)
     console.print(table)
     console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
