@@ -162,10 +162,10 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
     if missing:
         raise ConfigError(f"{where}: {name} needs {', '.join(missing)}")
     try:
-        return names[name](**values, **{name: value for name, value in fixed.items() if name in accepted})
+        return names[name](**values, **{option: value for option, value in fixed.items() if option in accepted})
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
-    except TypeError as error:  # torch says so of sizes of more than 64 bits, in several lines
+    except TypeError as error:  # torch raises it for sizes of more than 64 bits, with a message of several lines
         reason = "a size is too large" if "verflow" in str(error) else str(error).partition("\n")[0]
         raise ConfigError(f"{where}: {reason}") from error
 
@@ -338,9 +338,7 @@ def check(value: Any, kind: Any, where: str) -> Any:
     try:
         return adapter.validate_python(value, strict=not (isinstance(value, list) or dataclasses.is_dataclass(kind)))
     except ValidationError as error:
-        first, *rest = dict.fromkeys(
-            entry["msg"] for entry in error.errors()
-        )  # a union has one message for each member
+        first, *rest = dict.fromkeys(entry["msg"] for entry in error.errors())  # one for each member of a union
         types = [first[0].lower() + first[1:], *(message.removeprefix("Input should be ") for message in rest)]
         raise ConfigError(f"{where} is {value!r}: {' or '.join(types)}") from error
 

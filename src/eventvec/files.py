@@ -133,12 +133,12 @@ def locked(folder: Path) -> Iterator[bool]:
     file = folder / ".lock"
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        free = _lock(handle) is not False and _is(handle, file)  # the file that another process deleted has no use
+        free = _lock(handle) is not False and _is(handle, file)  # the lock of a deleted file excludes no one
         try:
             yield free
         finally:
             if free:
-                with suppress(OSError):  # Windows keeps files that are open; a file without a lock is in nobody's way
+                with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
                     file.unlink(missing_ok=True)
     finally:
         os.close(handle)

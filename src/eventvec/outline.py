@@ -64,7 +64,7 @@ def memory() -> int:
         >>> memory() > 1 << 20
         True
     """
-    known = hasattr(os, "sysconf")  # Windows does not tell
+    known = hasattr(os, "sysconf")
     present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else sys.maxsize
     limit = LIMIT.read_text().strip() if LIMIT.is_file() else "max"
     return min(present, int(limit)) if limit.isdigit() else present

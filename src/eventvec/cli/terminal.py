@@ -37,7 +37,7 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except BrokenPipeError:
-            raise  # the reader of the output has seen enough: click ends the command without a word
+            raise  # the reader of the output has closed it; click then ends the command without a message
         except (EventvecError, OSError) as error:
             say_wrong(f"{type(error).__name__}: {error}")
             raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error

@@ -221,14 +221,14 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
         raise CheckpointError(f"{path} was begun on other data; resume with the same events and options")
     before = run_files.read_config(path)
     trained = lineage_of(method.encoder)
-    if trained is not None and trained.run == info["id"]:  # its lineage is this run, and not the one that it began from
+    if trained is not None and trained.run == info["id"]:  # it names this run in place of the one that it began from
         began_from = {name: value for name, value in before.get("encoder", {}).items() if name == "from"}
         config["encoder"] = {**{k: v for k, v in config["encoder"].items() if k != "from"}, **began_from}
-    same_fit = options_of(path, before) == options
-    before, now = (
-        {**complete(tables), "data": {}, "fit": {}} for tables in (before, config)
-    )  # the fingerprint is equal
-    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)] + ([] if same_fit else ["fit"])
+    # Data are compared by their fingerprint, and options of training by their values, defaults included.
+    old, new = ({**complete(tables), "data": {}, "fit": {}} for tables in (before, config))
+    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if options_of(path, before) != options:
+        changed.append("fit")
     if changed:
         raise CheckpointError(f"{path} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")
     return Run(method, checkpoint.schema_of(method, data), config, info, path)
