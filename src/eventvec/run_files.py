@@ -11,7 +11,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -72,7 +72,7 @@ class _Finished(_Info):
 
     history: list[_Epoch]
     steps: NonNegativeInt
-    seconds: FiniteFloat
+    seconds: float = Field(ge=0, allow_inf_nan=False)
     stopped: str
     usable: NonNegativeInt
 
