@@ -230,12 +230,10 @@ def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dic
     """Return the uncompressed bytes of each column, nested ones with all their parts."""
     sizes = dict.fromkeys(names, 0)
     for file, footer in footers.items():
-        for group in range(footer.num_row_groups):
-            row_group = footer.row_group(group)
-            for place in range(footer.num_columns):
-                part = row_group.column(place)
-                with _refusing_damage(file):
-                    path = part.path_in_schema
+        with _refusing_damage(file):
+            row_groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+            for part in (group.column(place) for group in row_groups for place in range(footer.num_columns)):
+                path = part.path_in_schema
                 name = path if path in sizes else path.partition(".")[0]  # a nested column's parts follow a dot
                 sizes[name] = sizes.get(name, 0) + part.total_uncompressed_size
     return sizes
