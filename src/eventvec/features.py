@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,14 +12,13 @@ from eventvec.dataset import Dataset, check_dataset
 from eventvec.embedding import encode
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
 from eventvec.errors import ConfigError, DataError
+from eventvec.tables.fields import Array
 from eventvec.tables.times import Instant, instant
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def handcrafted_features(
     data: Dataset, moment: Instant | Tensor | Array | None = None, values: int = 200, frequent: int = 20
-) -> tuple[np.ndarray[Any, np.dtype[np.float32]], tuple[str, ...]]:
+) -> tuple[Array, tuple[str, ...]]:
     """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`.
 
     Args:

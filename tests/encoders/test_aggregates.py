@@ -175,7 +175,8 @@ def test_the_block_size_has_no_influence(monkeypatch, size):
 def test_blocks_have_at_most_their_size(monkeypatch):
     monkeypatch.setattr(aggregates, "BLOCK_SIZE", 20)
     lengths = torch.tensor([3, 3, 3, 100, 0, 0, 0])
-    blocks = list(aggregates.blocks(lengths, 5))
+    x, blocks = Sequences({}, lengths.cumsum(0) - lengths, lengths), list[slice]()
+    aggregates.by_blocks(x, 5, 1, lambda rows, block: blocks.append(block) or torch.zeros(len(rows), 1))
     assert [row for block in blocks for row in range(7)[block]] == list(range(7))
     assert all(int((lengths[b] + 5).sum()) <= 20 + int((lengths[b] + 5).max()) for b in blocks)
     assert len(blocks) > 2

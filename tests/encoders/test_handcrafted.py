@@ -156,8 +156,8 @@ def test_equals_plain_loops(lengths, logs, sizes, values, frequent, times, seed)
     assert z.dtype == torch.float32
     assert z.shape == (len(lengths), encoder.dim)
     assert len(set(encoder.names)) == encoder.dim
-    for found, expected in zip(z, slow(x, schema, values, frequent), strict=True):
-        assert named(encoder, found) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    for values_of_row, expected in zip(z, slow(x, schema, values, frequent), strict=True):
+        assert named(encoder, values_of_row) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def test_worked_by_hand():
@@ -227,10 +227,10 @@ def test_a_single_event_at_the_moment_of_prediction():
     encoder = Handcrafted(make.schema(), moment=x.values("time").item())
     z = encoder(x)
     assert z.isfinite().all()
-    found = named(encoder, z[0])
-    assert found["events"] == pytest.approx(math.log(2))
-    assert found["time: recency"] == found["time: tenure"] == found["gap: median"] == 0
-    assert found["time: share in last tenth"] == found["time: share in tenth to moment"] == 1
+    features = named(encoder, z[0])
+    assert features["events"] == pytest.approx(math.log(2))
+    assert features["time: recency"] == features["time: tenure"] == features["gap: median"] == 0
+    assert features["time: share in last tenth"] == features["time: share in tenth to moment"] == 1
 
 
 def test_extreme_numbers_and_times_give_finite_features():
@@ -272,11 +272,11 @@ def test_the_block_size_has_no_influence(monkeypatch, size):
 
 def test_rows_bring_their_own_moment_which_goes_before_that_of_the_encoder():
     x = make.sequences([4, 3])
-    own = replace(x, static={**x.static, MOMENT: torch.tensor([NOW, NOW + 10**15])})
-    z = Handcrafted(make.schema(), moment=0)(own)
+    with_moments = replace(x, static={**x.static, MOMENT: torch.tensor([NOW, NOW + 10**15])})
+    z = Handcrafted(make.schema(), moment=0)(with_moments)
     assert torch.equal(z[0], Handcrafted(make.schema(), moment=NOW)(x)[0])
     assert torch.equal(z[1], Handcrafted(make.schema(), moment=NOW + 10**15)(x)[1])
-    assert torch.equal(encode(Handcrafted(make.schema()), own), z)
+    assert torch.equal(encode(Handcrafted(make.schema()), with_moments), z)
 
 
 def test_rows_without_a_moment_are_refused():

@@ -29,6 +29,7 @@ from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
 from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
 from eventvec.dataset import Dataset
+from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions
@@ -116,7 +117,7 @@ def fit(
         "encoder": {"name": encoder, "from": from_},
         "fit": training_options,
     }
-    place = terminal.device(device)
+    place = choose_device(device)
     tables_ = config.read_config(config_, set_ or ()) if config_ else config.change({}, set_ or ())
     for name, table in changes.items():
         if present := {option: value for option, value in table.items() if value is not None}:
@@ -204,7 +205,7 @@ def update(
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
     tables.check_place(state)
     tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
-    place = terminal.device(device)
+    place = choose_device(device)
     trained = checkpoint.load(run)
     trained.encoder.to(place)
     with terminal.bar("updating"):
@@ -373,7 +374,7 @@ def _score(
         options: The options of `Run.read`.
     """
     tables.check_output(output, [run, events, options.get("cutoffs")], overwrite=overwrite)
-    place = terminal.device(device)
+    place = choose_device(device)
     trained = checkpoint.load(run)
     with terminal.bar("reading"):
         data = trained.read(events, **options)

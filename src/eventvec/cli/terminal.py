@@ -21,7 +21,6 @@ from rich.text import Text
 
 from eventvec import tables
 from eventvec.dataset import Dataset
-from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, EventvecError
 
 P = ParamSpec("P")
@@ -118,8 +117,3 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
         table.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row.values()))
     out.print(repr(data), table, Text(tomli_w.dumps(settings)), sep="\n")
     notes(data.notes)
-
-
-def device(name: str) -> torch.device:
-    """Return the device that `--device` names, see `embedding.choose_device`."""
-    return choose_device(name)

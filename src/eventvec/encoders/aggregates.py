@@ -7,7 +7,7 @@ has the number of events and of distinct values; both are here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -94,13 +94,7 @@ class Aggregates(nn.Module):
         Args:
             x: Rows with the schema's columns: int32 codes, and raw numbers that are NaN where missing.
         """
-        device = x.device
-        if device.type == "mps":
-            x = x.to("cpu")
-        z = torch.zeros(len(x), self.dim, device=x.device)
-        for block in blocks(x.lengths, self._width):
-            z[block] = self._aggregate(x[block])
-        return z.to(device)
+        return by_blocks(x, self._width, self.dim, lambda rows, _: self._aggregate(rows))
 
     def _aggregate(self, x: Sequences) -> Tensor:
         n, rows = len(x), x.rows()
@@ -178,19 +172,29 @@ def _extremes(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tenso
     return low[:groups], high[:groups]
 
 
-def blocks(lengths: Tensor, width: int) -> Iterator[slice]:
-    """Yield consecutive rows that have about `BLOCK_SIZE` features and events in all, but at least one row.
+def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences, slice], Tensor]) -> Tensor:
+    """Return `(n, dim)` float32 on the device of the rows, from a function of consecutive rows that fit into memory.
+
+    A block has about `BLOCK_SIZE` intermediate numbers and events in all, but at least one row. On devices without
+    float64 (mps) the rows are moved to the CPU.
 
     Args:
-        lengths: `(n,)` the number of events of each row.
-        width: The number of features of each row.
+        x: The rows.
+        width: The number of intermediate numbers of each row.
+        dim: The number of results of each row.
+        function: Returns `(m, dim)` results of `m` rows; it also gets their places among all rows.
 
     Example:
-        >>> list(blocks(torch.tensor([3, 1, 2]), width=10))
-        [slice(0, 3, None)]
+        >>> x = Sequences({}, torch.tensor([0, 3, 4]), torch.tensor([3, 1, 2]))
+        >>> by_blocks(x, 10, 1, lambda rows, _: rows.lengths.unsqueeze(1).float()).tolist()
+        [[3.0], [1.0], [2.0]]
     """
-    ends = (lengths + width).cumsum(0)
+    device = x.device
+    x = x.to("cpu") if device.type == "mps" else x
+    results = torch.zeros(len(x), dim, device=x.device)
+    ends = (x.lengths + width).cumsum(0)
     sizes = torch.unique_consecutive((ends - 1) // BLOCK_SIZE, return_counts=True)[1]
-    stops = sizes.cumsum(0).tolist()
-    for start, stop in pairwise([0, *stops]):
-        yield slice(start, stop)
+    for start, stop in pairwise([0, *sizes.cumsum(0).tolist()]):
+        block = slice(start, stop)
+        results[block] = function(x[block], block)
+    return results.to(device)

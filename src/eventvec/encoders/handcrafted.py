@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.aggregates import blocks
+from eventvec.encoders.aggregates import by_blocks
 from eventvec.encoders.running import COUNT, MEAN, RunningHandcrafted, at, finite, signed_log, statistics, tally
 from eventvec.errors import DataError
 from eventvec.schema import FIRST, MISSING, Schema
@@ -99,13 +99,10 @@ class Handcrafted(nn.Module):
         Raises:
             DataError: If neither the rows nor the encoder have a moment of prediction.
         """
-        device = x.device
-        x = x.to("cpu") if device.type == "mps" else x  # it has no float64
         moment = self._moments(x)
-        z = torch.zeros(len(x), self.dim, device=x.device)
-        for block in blocks(x.lengths, self._width):
-            z[block] = self._features(x[block], moment[block])
-        return z.to(device)
+        return by_blocks(
+            x, self._width, self.dim, lambda rows, block: self._features(rows, moment[block].to(rows.device))
+        )
 
     def _moments(self, x: Sequences) -> Tensor:
         moment = x.static.get(MOMENT)
@@ -148,10 +145,10 @@ class Handcrafted(nn.Module):
         seconds = torch.stack([recency, tenure, _medians(gaps, rows, x.lengths)], 1) / (1e6 if self.clock else 1)
         count = x.lengths.double()
         before_last, before_moment = (last[rows] - time).double(), (moment[rows] - time).double()
-        own = [tally(before_last * k <= span[rows], rows, n) for k in LATE.values()]
+        late_in_span = [tally(before_last * k <= span[rows], rows, n) for k in LATE.values()]
         windows = [tally(before_moment * k <= tenure[rows], rows, n) for k in LATE.values()]
         rates = [(1 + late).log() - (1 + count / k).log() for late, k in zip(windows, LATE.values(), strict=True)]
-        shares = torch.stack([*own, *windows], 1) / count.clamp(min=1).unsqueeze(1)
+        shares = torch.stack([*late_in_span, *windows], 1) / count.clamp(min=1).unsqueeze(1)
         return [signed_log(seconds), shares, torch.stack(rates, 1)]
 
     def _n_frequent(self, n_values: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.aggregates import blocks
+from eventvec.encoders.aggregates import by_blocks
 from eventvec.errors import ConfigError
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Sequences
@@ -83,12 +83,7 @@ class RunningHandcrafted(nn.Module):
         Args:
             x: Rows with the schema's columns and `time`: int32 codes, and raw numbers that are NaN where missing.
         """
-        device = x.device
-        x = x.to("cpu") if device.type == "mps" else x  # it has no float64
-        z = torch.zeros(len(x), self.dim, device=x.device)
-        for block in blocks(x.lengths, self.width):
-            z[block] = self.features(x[block])
-        return z.to(device)
+        return by_blocks(x, self.width, self.dim, lambda rows, _: self.features(rows))
 
     def features(self, x: Sequences) -> Tensor:
         """Return `(n, dim)` float32 the features of rows that fit into memory together."""
@@ -101,13 +96,11 @@ class RunningHandcrafted(nn.Module):
             x: The rows.
             initial: `(n, k)` states before the first events; those of empty rows if not given.
         """
-        device = x.device
-        x = x.to("cpu") if device.type == "mps" else x
-        states = torch.zeros(len(x), 3 * sum(self._sizes), device=x.device)
-        for block in blocks(x.lengths, self.width):
-            before = None if initial is None else _joined(initial[block].to(x.device))
-            states[block] = _split(self._state(x[block], before))
-        return states.to(device)
+
+        def state(rows: Sequences, block: slice) -> Tensor:
+            return _split(self._state(rows, None if initial is None else _joined(initial[block].to(rows.device))))
+
+        return by_blocks(x, self.width, 3 * sum(self._sizes), state)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the features of states."""

@@ -46,8 +46,8 @@ def baselines(data: Dataset, seed: int = 0) -> dict[str, Array]:
         >>> import polars as pl
         >>> import eventvec as ev
         >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8], "paid": [1.0, 2.0, 3.0]})
-        >>> found = baselines(ev.read(events, key="card", time="day", numeric=["paid"]))
-        >>> np.expm1(found["event_count"]).round().tolist(), found["untrained"].shape
+        >>> sets = baselines(ev.read(events, key="card", time="day", numeric=["paid"]))
+        >>> np.expm1(sets["event_count"]).round().tolist(), sets["untrained"].shape
         ([[2.0], [1.0]], (2, 5))
     """
     with torch.random.fork_rng(devices=[]):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 
 from eventvec.evaluation.baselines import BASELINES
-from eventvec.evaluation.result import Difference, Evaluation, Result
+from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
 RELEVANT = 0.03
 """A difference that would matter to most users, for which the number of labels is given."""
-POWER = (1.959964 + 0.841621) / 1.959964
+POWER = (NORMAL + 0.841621) / NORMAL
 """The difference that an interval of 95 % tells from 0 in 80 % of draws, in half-widths of the interval."""
-LEARNED = ("embedding", "both", "embedding_handcrafted")
+LEARNED = ("embedding", *TOGETHER)
 """The sets of features that are not opponents of the embedding."""
 
 
@@ -47,8 +48,8 @@ def verdict(evaluation: Evaluation) -> str:
     opponent = max(opponents, key=lambda result: result.main.mean).features
     pairs = {(d.a, d.b): d for d in evaluation.differences if (d.model, d.fraction) == (model, fraction)}
     sentence = _compared(evaluation, pairs["embedding", opponent], model)
-    together = {"aggregates": "both", "handcrafted": "embedding_handcrafted"}.get(opponent)
-    if added := pairs.get((together or "", opponent)):
+    together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
+    if added := pairs.get((together, opponent)):
         sentence += f" Beside {opponent}, it adds {added.main.mean:+.3f} ± {added.main.interval:.3f}."
     return sentence + warning
 

@@ -20,8 +20,8 @@ from eventvec.evaluation.folds import group_codes
 from eventvec.evaluation.labels import Joined, join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
-from eventvec.evaluation.result import Evaluation
-from eventvec.evaluation.scoring import TOGETHER, EvaluationOptions, score_features
+from eventvec.evaluation.result import TOGETHER, Evaluation
+from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.features import with_moment
 from eventvec.options import accepts, gather
 from eventvec.schema import Schema
@@ -154,7 +154,7 @@ def evaluate(
     for name, table in (features or {}).items():
         if name in sets or name in TOGETHER:
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
-        sets[name] = _own_features(name, table, labelled, chosen.key or z.schema.key_out, chosen.label_time)
+        sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, chosen.label_time)
     values, entities = joined.labels, _entities(labelled.keys)
     result = score_features(
         sets,
@@ -264,7 +264,7 @@ def _groups(entities: Array | None, groups: Array | None) -> Array | None:
     return groups
 
 
-def _own_features(name: str, table: Tabular, z: Embeddings, key: str, time: str | None) -> Array:
+def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, time: str | None) -> Array:
     """Return `(n, d)` features of the caller, in the order of the embeddings.
 
     A table with the column of times has features as of each time of an entity.

@@ -1,8 +1,8 @@
 """Scores on resampled test entities: what the interval of a score is made of.
 
-A test set is a sample of entities, and the scores of several models on one test set share its luck. Resampling the
-entities shows how much of a score, or of a paired difference, is luck. All features and models are scored on the same
-resampled entities, so that the replicates of two of them can be subtracted.
+A test set is a sample of entities, and the scores of several models on one test set depend on the same sample.
+Resampling the entities shows how much another sample would change a score, or a paired difference. All features and
+models are scored on the same resampled entities, so that the replicates of two of them can be subtracted.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ def _binary(truth: Array, prediction: Array, weights: Array) -> Array:
     weights = weights[:, order].astype(np.float64)
     positives = np.add.reduceat(np.where(positive, weights, 0), starts, 1)
     negatives = np.add.reduceat(np.where(positive, 0, weights), starts, 1)
-    found, passed = positives.cumsum(1), negatives.cumsum(1)
-    n_positives, n_negatives = found[:, -1], passed[:, -1]
-    above = (negatives * (found - positives / 2)).sum(1)  # pairs in which the positive entity has the higher prediction
-    precision = np.divide(found, found + passed, out=np.zeros_like(found), where=found + passed > 0)
-    return np.stack([above / (n_positives * n_negatives), (positives * precision).sum(1) / n_positives], 1)
+    positives_above, negatives_above = positives.cumsum(1), negatives.cumsum(1)
+    n_positives, n_negatives = positives_above[:, -1], negatives_above[:, -1]
+    ordered = (negatives * (positives_above - positives / 2)).sum(1)  # pairs whose positive entity ranks first
+    n_above = positives_above + negatives_above
+    precision = np.divide(positives_above, n_above, out=np.zeros_like(n_above), where=n_above > 0)
+    return np.stack([ordered / (n_positives * n_negatives), (positives * precision).sum(1) / n_positives], 1)
 
 
 def _multiclass(truth: Array, prediction: Array, weights: Array) -> Array:

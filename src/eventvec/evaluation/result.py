@@ -14,6 +14,9 @@ from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
 
+TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
+"""The sets of features that consist of two others side by side, and are added if both are there."""
+
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table
@@ -286,9 +289,8 @@ def _differences_table(evaluation: Evaluation) -> Table:
 
 def _has_learned_part(difference: Difference) -> bool:
     """Return whether a difference is one of what is learned and an opponent, alone or together."""
-    together = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
-    if difference.a in together:
-        return difference.b in together[difference.a]
+    if difference.a in TOGETHER:
+        return difference.b in TOGETHER[difference.a]
     return difference.a == "embedding" and difference.b not in BASELINES
 
 

@@ -19,12 +19,9 @@ from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.protocols import Protocol, choose_protocol
 from eventvec.evaluation.resampling import replicates, resample
-from eventvec.evaluation.result import Difference, Evaluation, Result, Scores
+from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
-
-TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
-"""The sets of features that consist of two others side by side, and are added if both are there."""
 
 
 @dataclass(frozen=True)

@@ -228,10 +228,7 @@ def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False,
         raise ConfigError(f"write takes a path and the result of embed or predict, got {type(table).__name__}")
     check_output(path, overwrite=overwrite)
     arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ConfigError(f"{path} lies below a file; name a file in a folder") from error
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
         pq.write_table(arrow, draft, compression="zstd", use_dictionary=key)
 
@@ -252,7 +249,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         raise CheckpointError(f"{file} does not exist; give a file that `eventvec embed` or `eventvec.write` wrote")
     try:
         described = json.loads((parquet_schema(file).metadata or {})[MARK])
-        key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")))
+        key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), str(file))
         moment = described.pop("moment", None)
         table = pq.ParquetFile(file).read().combine_chunks()
         columns = {name: _contiguous(table.column(name)) for name in table.column_names}
