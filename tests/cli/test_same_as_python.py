@@ -263,6 +263,40 @@ def test_evaluate(
     assert {result["features"] for result in alone["results"]} == {"embedding"}
 
 
+def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    people, months = pl.read_parquet(files / "people.parquet"), [f"2024-01-{day:02}" for day in (6, 10, 14)]
+    labels = people.join(
+        pl.DataFrame({"month": months}).select(pl.col("month").str.to_date()), how="cross"
+    ).with_row_index("weight", 1)
+    labels = labels.with_columns(old=pl.col("age") > 0)
+    labels.write_csv(tmp_path / "labels.csv")
+    run, events, z, table = (
+        ev.load(files / "run"),
+        files / "events.parquet",
+        tmp_path / "z.parquet",
+        tmp_path / "labels.csv",
+    )
+    answer("embed", files / "run", events, "--cutoffs", table, "--cutoff-column", "month", "-o", z)
+    python = run.embed(events, cutoffs=table, cutoff_column="month")
+    ev.write(tmp_path / "python.parquet", python)
+    assert_same_tables(z, tmp_path / "python.parquet")
+    for split in ((), ("--split-at", "2024-01-12", "--gap", "3d"), ("--split-at", "2024-01-12", "--both-sides")):
+        printed = answer(
+            "evaluate", z, table, "--label", "likes", "--label", "old", "--label-time", "month", "--weight", "weight",
+            "--events", events, "--models", "logistic_regression", *split,
+        )  # fmt: skip
+        options: dict[str, Any] = {"split_at": "2024-01-12"} if split else {}
+        options |= {"gap": "3d"} if "--gap" in split else {"both_sides": True} if split else {}
+        evaluation = ev.evaluate(
+            python, run.read(events), labels, ["likes", "old"], label_time="month", weight="weight",
+            models=["logistic_regression"], **options,
+        )  # fmt: skip
+        assert printed == json.loads(json.dumps(evaluation.to_dict()))
+        assert (printed["protocol"], printed["metric"]) == ("date" if split else "cross-validation", "macro_auroc")
+        assert (printed["n"], printed["entities"]) == (120 if "--gap" in split else 180, 60)
+
+
 def test_diagnose(files: Path, tmp_path: Path) -> None:
     events = files / "events.parquet"
     printed = answer(
