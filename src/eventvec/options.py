@@ -168,6 +168,16 @@ def descriptions(kind: type[Any]) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
+def writable(value: Any) -> Any:
+    """Return a whole number of more than 64 bits, which TOML does not have, as a float; other values as they are.
+
+    Example:
+        >>> writable(10**25), writable(7)
+        (1e+25, 7)
+    """
+    return float(value) if isinstance(value, int) and value.bit_length() > 63 else value
+
+
 def as_table(*options: Any) -> dict[str, Any]:
     """Return dataclasses of options as one table of plain values, without values that are None.
 
@@ -186,6 +196,6 @@ def as_table(*options: Any) -> dict[str, Any]:
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 table[field.name] = as_table(value)
             elif value is not None:
-                plain = _plain(value)
+                plain = writable(_plain(value))
                 table[field.name] = list(plain) if isinstance(plain, tuple) else plain
     return table

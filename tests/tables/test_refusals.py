@@ -170,6 +170,8 @@ def test_a_cut_takes_the_times_of_its_own_kind_only():
     assert until(data, np.int64(2)).sequences.total == 1
     floats = read(changed(at=[1.0, 2.0, 3.0]), **COLUMNS)
     assert until(floats, 10**20).sequences.total == 3
+    assert until(floats, 10**20).origin.until == 1e20  # a run's configuration has no whole numbers of more than 64 bits
+    assert read(changed(at=[1.0, 2.0, 3.0]), **COLUMNS, until=10**25).origin.until == 1e25
     with pytest.raises(ConfigError, match="accepted: a number from -1e\\+38 to 1e\\+38"):
         until(floats, 10**39)
     clock = read(changed(at=[datetime(2020, 1, 1)] * 3), **COLUMNS)

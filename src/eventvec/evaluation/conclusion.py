@@ -71,10 +71,13 @@ def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str
     if abs(score.mean) > score.interval:
         return f"The embedding is {'ahead of' if score.mean > 0 else 'behind'} {opponent} by {shown}."
     needed = labels_needed(evaluation.n, score.interval)
+    if needed <= evaluation.n:
+        power = f"a difference of {RELEVANT:g} would be seen in four of five draws"
+    else:
+        power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} labels, instead of {evaluation.n:,}"
     return (
         f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {score.mean:+.3f} ± "
-        f"{score.interval:.3f} {_in(evaluation, model)}; a difference of {RELEVANT:g} would take about "
-        f"{_rounded(needed)} labels, instead of {evaluation.n:,}."
+        f"{score.interval:.3f} {_in(evaluation, model)}; {power}."
     )
 
 

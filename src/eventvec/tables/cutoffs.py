@@ -12,6 +12,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError, printable, shown
+from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array, count_and_first
@@ -45,7 +46,7 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
     note = cut_note(f"before {time}", x.total, data.sequences.total, x.lengths)
     origin = data.origin
     if earlier is None or cutoff < times.instant(data.schema, earlier):
-        origin = origin.including(until=times.without_numpy(time))
+        origin = origin.including(until=writable(times.without_numpy(time)))
     return replace(data, sequences=x, notes=(*data.notes, note), origin=origin)
 
 

@@ -1,0 +1,74 @@
+"""The verdict: which sentence follows from which scores."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from eventvec.evaluation import Evaluation
+from eventvec.evaluation.conclusion import verdict
+from eventvec.evaluation.result import Difference, Result, Scores
+
+
+def evaluation(model: str = "lightgbm", spread: float = 0.01, **means: float) -> Evaluation:
+    """Return an evaluation whose sets of features have these means; their folds vary."""
+    rng = np.random.default_rng(0)
+    main = {name: Scores(tuple(mean + rng.normal(0, spread, 5))) for name, mean in means.items()}
+    results = tuple(Result(name, model, 1.0, scores, scores) for name, scores in main.items())
+    few = tuple(Result(name, model, 0.1, Scores((0.1, 0.2)), Scores((0.1, 0.2))) for name in means)  # never looked at
+    pairs = combinations(sorted(main, key=lambda name: name not in ("both", "embedding_handcrafted")), 2)
+    differences = tuple(Difference(a, b, model, 1.0, main[a] - main[b]) for a, b in pairs)
+    return Evaluation("churn", "binary", 1000, 5, "cross-validation", True, few + results, differences, ())
+
+
+def test_the_embedding_is_compared_with_the_strongest_opponent() -> None:
+    text = verdict(evaluation(embedding=0.8, aggregates=0.6, handcrafted=0.7, embedding_handcrafted=0.85))
+    assert text.startswith("The embedding is ahead of handcrafted by 0.1")
+    assert "auroc (lightgbm). Beside handcrafted, it adds +0.1" in text
+    text = verdict(evaluation(embedding=0.8, aggregates=0.9, handcrafted=0.7, both=0.9))
+    assert text.startswith("The embedding is behind aggregates by 0.")
+    assert "Beside aggregates, it adds" in text
+    text = verdict(evaluation(embedding=0.8, aggregates=0.6, rfm=0.9))
+    assert text.startswith("The embedding is behind rfm by 0.")
+    assert "Beside" not in text
+
+
+@pytest.mark.parametrize(
+    ("spread", "sentence"),
+    [
+        (0.03, "; a difference of 0.03 would take about "),
+        (0.003, "; a difference of 0.03 would be seen in four of five draws."),
+    ],
+)
+def test_what_cannot_be_told_comes_with_its_power(spread: float, sentence: str) -> None:
+    text = verdict(evaluation(spread=spread, embedding=0.71, handcrafted=0.709))
+    assert text.startswith("It cannot be told whether the embedding or handcrafted is ahead: the difference is ")
+    assert sentence in text
+
+
+def test_a_label_that_a_baseline_predicts_as_well_gets_a_warning() -> None:
+    sets = {"embedding": 0.8, "handcrafted": 0.7}
+    warning = "Nothing is clearly ahead of the baseline"
+    assert warning not in verdict(evaluation(**sets, event_count=0.6, untrained=0.65))
+    text = verdict(evaluation(**sets, event_count=0.6, untrained=0.82))
+    assert f"{warning} untrained (0.8" in text
+    assert text.endswith("so this label cannot rank sets of features.")
+    assert "handcrafted" in text.partition(warning)[0]  # a baseline is no opponent
+
+
+def test_without_events_or_without_an_embedding_there_is_no_opponent() -> None:
+    text = verdict(evaluation(embedding=0.8))
+    assert text.startswith("The embedding scores 0.800")
+    assert "give the events (--events) to compare it" in text
+    assert verdict(evaluation(mine=0.8, yours=0.6)).startswith("mine scores highest, 0.800")
+
+
+def test_the_first_model_that_was_trained_is_the_one_of_the_verdict() -> None:
+    linear, trees = (
+        evaluation(model=model, embedding=0.8, handcrafted=0.6) for model in ("logistic_regression", "lightgbm")
+    )
+    both = {name: getattr(linear, name) + getattr(trees, name) for name in ("results", "differences")}
+    assert "(lightgbm)" in verdict(Evaluation(**{**vars(linear), **both}))
+    assert "(logistic_regression)" in verdict(linear)
