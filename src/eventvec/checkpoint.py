@@ -249,6 +249,12 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
     return schema, info
 
 
+def discard(path: Path) -> None:
+    """Delete the files of a run that failed before its first checkpoint, so that another run can begin there."""
+    for name in ("run.json", "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
+        (path / name).unlink(missing_ok=True)
+
+
 def schema_of(method: Method, data: Dataset) -> Schema:
     """Return the schema of the data, with those of its static columns that the method learns from."""
     needed = static_columns(method)

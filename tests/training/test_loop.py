@@ -101,6 +101,21 @@ def test_a_frozen_encoder_is_restored_when_a_step_fails(data: ev.Dataset) -> Non
     assert method.encoder.training
 
 
+def test_a_training_that_diverges_before_its_first_checkpoint_leaves_no_run(data: ev.Dataset, tmp_path: Path) -> None:
+    for folder in (tmp_path / "new", tmp_path):
+        with pytest.raises(ev.DataError, match="the loss became nan at step 2; lower lr or set clip"):
+            ev.fit("rtd", data, epochs=3, batch_size=12, lr=1e30, out=folder)
+        assert list(tmp_path.iterdir()) == []
+    ev.fit("rtd", data, epochs=1, batch_size=12, out=tmp_path / "new")
+    run = {name: (tmp_path / "new" / name).read_bytes() for name in ("run.json", "metrics.jsonl")}
+    with pytest.raises(ev.CheckpointError, match="holds a run already"):
+        ev.fit("rtd", data, epochs=3, batch_size=12, lr=1e30, out=tmp_path / "new")
+    with pytest.raises(ev.DataError, match="the loss became nan"):
+        ev.fit("rtd", data, epochs=3, batch_size=12, lr=1e30, checkpoint_every=1, out=tmp_path / "far")
+    assert (tmp_path / "far" / "checkpoint.safetensors").exists()
+    assert run == {name: (tmp_path / "new" / name).read_bytes() for name in run}
+
+
 def test_learning_rates_fall_by_steps_and_each_part_has_its_own(data: ev.Dataset) -> None:
     run = ev.fit(rtd(data), data, **{**TUNING, "epochs": 5, "step_epochs": 2, "validation": 0})
     assert [record["lr"] for record in run.history] == [0.01, 0.01, 0.005, 0.005, 0.0025]

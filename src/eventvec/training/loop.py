@@ -17,7 +17,7 @@ from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
-from eventvec.errors import CheckpointError, ConfigError
+from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import locked, run_above, sweep
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method
@@ -119,7 +119,12 @@ def _fit(
     config = _describe(method, data, options, required=path is not None)
     with _writer(path):
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
-        return _train(run, x, training, held_out, options, progress)
+        try:
+            return _train(run, x, training, held_out, options, progress)
+        except DataError:  # the loss is not finite
+            if path is not None and not resume and not (path / CHECKPOINT).exists():
+                checkpoint.discard(path)
+            raise
 
 
 def _train(
