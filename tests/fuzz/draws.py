@@ -244,6 +244,8 @@ def about_entities(rng: Random, key: pa.Array, name: str, times_like: pa.Array |
         values = values[: rng.randint(0, len(values))]
     if chance(rng, hostility * 0.3) and values:
         values += rng.choices([*values, None], k=2)
+    if times_like is not None and chance(rng, 0.2):  # several times of an entity
+        values += rng.choices(values, k=len(values)) if values else []
     as_text = all(isinstance(value, int) for value in values) and chance(rng, 0.2)
     columns = {
         name if chance(rng, 0.9) else "who": pa.array([str(v) for v in values])

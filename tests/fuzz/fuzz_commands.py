@@ -24,12 +24,10 @@ from eventvec.cli import app
 
 INPUTS = (
     "events.parquet", "events.csv", "labels.parquet", "labels.csv", "later.parquet", "other.parquet", "z.parquet",
-    "wide.parquet",
-    "p.parquet", "run", "run2", "tuned", "lstm", "state.db", "lstm.db", "mine.txt", "empty", "broken.parquet",
-    "broken.csv", "folder",
-    "link.parquet", "dangling.parquet", "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".",
-    "/dev/null", "[", "*.parquet",
-    "folder/*", "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml", "mine.txt/below",
+    "wide.parquet", "zm.parquet", "months.parquet", "p.parquet", "run", "run2", "tuned", "lstm", "state.db",
+    "lstm.db", "mine.txt", "empty", "broken.parquet", "broken.csv", "folder", "link.parquet", "dangling.parquet",
+    "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".", "/dev/null", "[", "*.parquet", "folder/*",
+    "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml", "mine.txt/below",
 )  # fmt: skip
 OUTPUTS = (
     "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty",
@@ -41,7 +39,7 @@ OUTPUTS = (
     "/proc/out.parquet", "-",
 )  # fmt: skip
 ROLES = ("--key", "id", "--time", "t")
-OURS = ("z.parquet", "wide.parquet", "p.parquet", "empty")
+OURS = ("z.parquet", "wide.parquet", "zm.parquet", "p.parquet", "empty")
 """Files that eventvec wrote, or that are empty: it may replace them without being asked."""
 SETS = (
     "encoder.dim=4", "encoder.dim=0", "encoder.dim=1000000000", "encoder.dim=four", "encoder.name=lstm",
@@ -64,8 +62,10 @@ TEXTS = {
     "until": ("2024-01-10", "2024-01-10T00:00Z", "9999-12-31", "0001-01-01", "soon", "5", "1e400", "-1", "nan"),
     "cutoffs": INPUTS, "static": INPUTS, "history": INPUTS, "state": ("state.db", "new.db", "lstm.db", *INPUTS),
     "events": INPUTS, "from": INPUTS,
-    "cutoff_column": ("decided", "t", "label", "absent"), "label_time": ("decided", "label"),
-    "group": ("group", "label", "absent"),
+    "cutoff_column": ("decided", "month", "t", "label", "absent"), "label_time": ("decided", "month", "label"),
+    "group": ("group", "label", "absent"), "weight": ("weight", "score", "group", "label", "absent"),
+    "split_at": ("2024-01-10", "2024-01-12T00:00Z", "1970-01-01", "soon", "5", ""),
+    "gap": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"), "features": INPUTS,
     "method": ("ocp", "coles", "rtd", "cpc", "supervised", "none", "", "expclr", "tpp_embedding"),
     "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
     "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
@@ -147,10 +147,13 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
         "update  ": ["run", "--state", "state.db", "--forget", workplace.KEYS[3]],
         "predict": ["tuned", "events.parquet", "-o", out],
         "evaluate": ["z.parquet", "labels.parquet", "--label", "label", "--folds", "2", "--fractions", "1"],
+        "embed ": ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out],
+        "evaluate ": ["zm.parquet", "months.parquet", "--label", "label", "--label-time", "month", "--folds", "2",
+                      "--models", "knn", *rng.choice(((), ("--split-at", "2024-01-11"), ("--weight", "weight")))],
         "diagnose": ["events.parquet", *ROLES, "-o", "page.html"],
         "doctor": [],
     }  # fmt: skip
-    weights = [1 if name == "doctor" else 3 if name == "evaluate" else 10 for name in calls]
+    weights = [1 if name == "doctor" else 3 if name.strip() == "evaluate" else 10 for name in calls]
     name = rng.choices(list(calls), weights)[0]
     arguments, command = list(calls[name]), name.strip()
     for _ in range(rng.choice((0, 1, 1, 2, 3))):

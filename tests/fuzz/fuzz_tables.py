@@ -186,7 +186,12 @@ def _further_use(
     else:
         key = table.column(options["key"]).combine_chunks()
         labels = draws.about_entities(rng, key, options["key"])
+        further: dict[str, Any] = {}
+        if z.moments is not None and chance(rng, 0.7):
+            labels, further = options["cutoffs"], {"label_time": options["cutoff_column"]}
+            if chance(rng, 0.5):
+                further |= {"split_at": rng.choice(z.moments.tolist()), "both_sides": chance(rng, 0.5)}
         model = rng.choice(("logistic_regression", "knn", "lightgbm"))
         aggregates = data if chance(rng, 0.5) else None
-        attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model])
+        attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model], **further)
         require(len(texts(z.keys)) == len(z), "keys and rows differ in number")

@@ -129,6 +129,8 @@ def check_finite(z: ev.Embeddings) -> None:
 def check_same(one: ev.Embeddings, other: ev.Embeddings, law: str, tolerance: float = 1e-5) -> None:
     """Check that two embeddings have the same keys in the same order, and equal vectors."""
     require(texts(one.keys) == texts(other.keys), f"{law}: other keys")
+    moments = [None if z.moments is None else z.moments.tolist() for z in (one, other)]
+    require(moments[0] == moments[1], f"{law}: other times of the rows")
     distance = float(np.abs(one.values - other.values).max(initial=0))
     require(distance <= tolerance, f"{law}: other vectors", f"they differ by {distance:.3g}")
 
