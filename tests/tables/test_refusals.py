@@ -337,6 +337,9 @@ def test_cutoffs_need_a_time_of_the_same_kind():
         else:
             with pytest.raises(DataError, match=re.escape(expected)):
                 read(changed(), **COLUMNS, cutoffs=table, cutoff_column="when")
+    for absent in (pl.DataFrame({"card": [7], "when": [9]}), pl.DataFrame({"card": [7], "when": [9]})[:0]):
+        with pytest.raises(DataError, match="none of 2 entities has a time in 'when': the table with these times has"):
+            read(changed(), **COLUMNS, cutoffs=absent, cutoff_column="when")
     with pytest.raises(DataError, match="no column 'then'"):
         read(changed(), **COLUMNS, cutoffs=pl.DataFrame({"card": [1], "when": [1]}), cutoff_column="then")
     with pytest.raises(ConfigError, match="cannot be compared with column 'at'"):

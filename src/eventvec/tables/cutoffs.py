@@ -62,7 +62,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
         column: The column of that table that has the times.
 
     Raises:
-        DataError: If a column is absent, or a time is missing or of another kind.
+        DataError: If a column is absent, a time is missing or of another kind, or no entity has one.
 
     Example:
         >>> schema = Schema("card", "day", "integer")
@@ -81,7 +81,14 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
     order = np.lexsort([parsed.values, positions])
     entities, values = positions[order], parsed.values[order]
-    first = np.append(True, (entities[1:] != entities[:-1]) | (values[1:] != values[:-1])) & (entities >= 0)
+    first = np.append(True, (entities[1:] != entities[:-1]) | (values[1:] != values[:-1]))[: len(order)] & (
+        entities >= 0
+    )
+    if not first.any():
+        raise DataError(
+            f"none of {len(keys):,} entities has a time in {shown(column)}: the table with these times has other keys in "
+            f"{shown(key)}"
+        )
     return entities[first], values[first]
 
 

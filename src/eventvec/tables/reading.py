@@ -93,7 +93,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
         with_cutoff, row_of = np.unique(positions, return_inverse=True)
         notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
-        last = np.flatnonzero(np.append(positions[1:] != positions[:-1], True))
+        last = np.flatnonzero(np.diff(positions, append=-1))
         rows = _cut(rows, moments[last], f"before the time in {cuts.cutoff_column!r}", notes)
         if len(moments) > len(entities):
             notes.append(
