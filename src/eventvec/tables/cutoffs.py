@@ -86,8 +86,8 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     )
     if not first.any():
         raise DataError(
-            f"none of {len(keys):,} entities has a time in {shown(column)}: the table with these times has other keys in "
-            f"{shown(key)}"
+            f"none of {len(keys):,} entities has a time in {shown(column)}: the table with these times has other keys "
+            f"in {shown(key)}"
         )
     return entities[first], values[first]
 
