@@ -68,10 +68,10 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
         fractions=(0.5, 1.0),
         num_threads=1,  # so that the rows are recorded in the order of the folds
     )
-    assert len(rows) == 6  # two models, widths 4, 3 and 7
+    assert list(rows) == [(width, name) for width in (7, 4, 3) for name in ("a", "b")]  # the most work first
     first, *others = rows.values()
     assert all(other == first for other in others)
-    half, full = first[:5], first[5:]
+    full, half = first[:5], first[5:]
     assert all(set(a[0]) < set(b[0]) and a[1] == b[1] for a, b in zip(half, full, strict=True))
 
 

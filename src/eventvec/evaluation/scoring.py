@@ -181,6 +181,7 @@ def _score(
     folds, threads = range(len(splits)), options.num_threads or torch.get_num_threads()
     same_test = all(test is splits[0][1] for _, test in splits)
     tasks = list(product(parts, sets, folds))
+    tasks.sort(key=lambda task: -task[0] * sets[task[1]].shape[1])  # the longest first: no thread waits for it alone
     trained = dict(zip(tasks, side_by_side(train, tasks, threads, len(models), progress), strict=True))
     results = []
     for fraction, (i, model), name in product(parts, enumerate(models), sets):
