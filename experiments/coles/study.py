@@ -21,7 +21,7 @@ import torch
 
 import eventvec as ev
 from eventvec import checkpoint, config, datasets, run_files
-from eventvec.cli import terminal
+from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError
 from eventvec.evaluation import join_labels
@@ -89,7 +89,7 @@ class Study:
         if not finished:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
-            method = config.build_method(tables, self.data.schema).to(terminal.device("auto"))
+            method = config.build_method(tables, self.data.schema).to(choose_device("auto"))
             ev.fit(
                 method,
                 self.data[torch.from_numpy(self.trained_on())],
@@ -129,7 +129,7 @@ class Study:
             encoder = config.build_encoder(self.tables("coles")["encoder"], self.data.schema)
         else:
             encoder = checkpoint.load(self.run(arm, seed)).encoder
-        return _save(file, ev.encode(encoder.to(terminal.device("auto")), self.data.sequences).numpy())
+        return _save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
         """Return `(n, dim)` the embeddings of pytorch-lifestream's CoLES, trained on the same events.
@@ -198,7 +198,7 @@ class Study:
                 )
             views = config.build(settings["views"], VIEWS, "views") if "views" in settings else None
             method = Supervised(encoder, labelled.schema, "label", views, settings.get("batch_norm", False))
-            ev.fit(method.to(terminal.device("auto")), labelled, seed=seed, validation=0, **options)
+            ev.fit(method.to(choose_device("auto")), labelled, seed=seed, validation=0, **options)
             logits = ev.encode(method.predictor, self.data[torch.from_numpy(predicted)].sequences).numpy()
             return _save(file, logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits.argmax(1))
 

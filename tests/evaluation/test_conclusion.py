@@ -49,13 +49,25 @@ def test_what_cannot_be_told_comes_with_its_power(spread: float, sentence: str) 
 
 
 def test_a_label_that_a_baseline_predicts_as_well_gets_a_warning() -> None:
-    sets = {"embedding": 0.8, "handcrafted": 0.7}
-    warning = "Nothing is clearly ahead of the baseline"
+    sets, warning = {"embedding": 0.8, "handcrafted": 0.7}, "Nothing is clearly ahead of"
     assert warning not in verdict(evaluation(**sets, event_count=0.6, untrained=0.65))
-    text = verdict(evaluation(**sets, event_count=0.6, untrained=0.82))
-    assert f"{warning} untrained (0.8" in text
-    assert text.endswith("so this label cannot rank sets of features.")
-    assert "handcrafted" in text.partition(warning)[0]  # a baseline is no opponent
+    count = verdict(evaluation(**sets, event_count=0.82, untrained=0.6))
+    assert f"{warning} the number of events alone (0.8" in count
+    assert count.endswith("): this label cannot rank features.")
+    untrained = verdict(evaluation(**sets, event_count=0.6, untrained=0.82))
+    assert f"{warning} an event encoder without training (untrained, 0.8" in untrained
+    assert untrained.endswith("): training has not been shown to help with this label.")
+    assert "handcrafted" in untrained.partition(warning)[0]  # a baseline is no opponent
+
+
+def test_the_number_of_labels_follows_from_the_interval_and_a_mean_of_0_has_no_minus() -> None:
+    ours, theirs = Scores((0.7499, 0.80, 0.85)), Scores((0.79, 0.80, 0.81))
+    results = tuple(Result(n, "knn", 1.0, s, s) for n, s in (("embedding", ours), ("handcrafted", theirs)))
+    difference = Difference("embedding", "handcrafted", "knn", 1.0, ours - theirs)
+    e = Evaluation("churn", "binary", 300, 3, "cross-validation", True, results, (difference,), ())
+    # The differences -.0401, 0, .04 have the half-width .0995, and 300 · (.0995 · 1.4294 / .03)² is 6,742.
+    assert "the difference is +0.000 ± 0.099 auroc (knn); a difference of 0.03 would" in verdict(e)
+    assert verdict(e).endswith("would take about 6,800 labels, instead of 300.")
 
 
 def test_without_events_or_without_an_embedding_there_is_no_opponent() -> None:

@@ -6,7 +6,7 @@ import math
 
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import NORMAL
-from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result
+from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
@@ -50,7 +50,7 @@ def verdict(evaluation: Evaluation) -> str:
     sentence = _compared(evaluation, pairs["embedding", opponent], model)
     together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
     if added := pairs.get((together, opponent)):
-        sentence += f" Beside {opponent}, it adds {added.main.mean:+.3f} ± {added.main.interval:.3f}."
+        sentence += f" Beside {opponent}, it adds {_signed(added.main)}."
     return sentence + warning
 
 
@@ -76,8 +76,8 @@ def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str
     else:
         power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} labels, instead of {evaluation.n:,}"
     return (
-        f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {score.mean:+.3f} ± "
-        f"{score.interval:.3f} {_in(evaluation, model)}; {power}."
+        f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {_signed(score)} "
+        f"{_in(evaluation, model)}; {power}."
     )
 
 
@@ -91,12 +91,22 @@ def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model:
     differences = (results[name].main - results[baseline].main for name in others)
     if any(difference.mean > difference.interval for difference in differences):
         return ""
-    score = f"{baseline} ({results[baseline].main.mean:.3f})"
-    return f" Nothing is clearly ahead of the baseline {score}, so this label cannot rank sets of features."
+    score = f"{results[baseline].main.mean:.3f}"
+    if baseline == "event_count":
+        return f" Nothing is clearly ahead of the number of events alone ({score}): this label cannot rank features."
+    return (
+        f" Nothing is clearly ahead of an event encoder without training (untrained, {score}): training has not been "
+        "shown to help with this label."
+    )
 
 
 def _in(evaluation: Evaluation, model: str) -> str:
     return f"{evaluation.metric} ({model})"
+
+
+def _signed(scores: Scores) -> str:
+    """Return a mean with its sign and its interval; a mean that is rounded to 0 has no minus."""
+    return f"{scores.mean + 0.0:+z.3f} ± {scores.interval:.3f}"
 
 
 def _rounded(number: int) -> str:
