@@ -21,6 +21,7 @@ import torch
 
 import eventvec as ev
 from eventvec import checkpoint, config, datasets, run_files
+from eventvec.cli import terminal
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError
