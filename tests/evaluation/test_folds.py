@@ -9,7 +9,7 @@ import pytest
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation import target
-from eventvec.evaluation.folds import apart, cross_validation, group_codes, holdout_splits, subsample
+from eventvec.evaluation.folds import apart, cross_validation, date_splits, group_codes, holdout_splits, subsample
 
 
 @pytest.mark.parametrize("labels", [np.arange(60) % 3 == 0, np.arange(60) % 4, np.linspace(0, 1, 60)])
@@ -98,7 +98,7 @@ def test_the_fraction_that_a_refusal_suggests_is_accepted():
             3,
             np.arange(8) % 2,
             DataError,
-            "3 folds for 2 groups, which are never split; use at most 2",
+            "3 folds for 2 groups .entities, if no group is named., which are never split; use at most 2",
         ),
         (np.arange(40) < 20, 2, (np.arange(40) < 20) * 1, DataError, "only one class among its training entities"),
         (np.array([0.5] * 9 + [0.7, 0.9]), 3, None, DataError, "only one value among its . test entities"),
@@ -107,6 +107,13 @@ def test_the_fraction_that_a_refusal_suggests_is_accepted():
 def test_folds_are_refused(labels, folds, groups, error, message):
     with pytest.raises(error, match=message):
         cross_validation(target(labels), folds, groups, seed=0)
+
+
+@pytest.mark.parametrize("labels", [np.arange(40) % 3, np.linspace(0, 1, 40)])
+@pytest.mark.parametrize("later", [np.arange(40) < 3, np.arange(40) > 2])
+def test_a_split_by_date_with_an_empty_part_is_refused(labels, later):
+    with pytest.raises(DataError, match=r"fold . of 4 of label 'label' has .* training labels and .* test labels"):
+        date_splits(target(labels), later, 4, np.arange(40) // 4, 0, both_sides=False)
 
 
 def test_missing_group_is_refused():

@@ -221,7 +221,10 @@ def _check_sizes(target: Target, folds: int, groups: Array | None) -> None:
     if folds > len(target.y):
         raise DataError(f"{folds} folds for {len(target.y):,} labelled entities; use fewer folds or more labels")
     if groups is not None and (n_groups := len(np.unique(groups))) < folds:
-        raise DataError(f"{folds} folds for {n_groups:,} groups, which are never split; use at most {n_groups} folds")
+        raise DataError(
+            f"{folds} folds for {n_groups:,} groups (entities, if no group is named), which are never split; "
+            + (f"use at most {n_groups} folds" if n_groups > 1 else "there must be at least 2")
+        )
     for each in target.each if target.task != "numeric" else ():
         counts = np.bincount(each.y, minlength=len(each.classes))
         if (rarest := int(counts.min())) < folds:
@@ -238,6 +241,11 @@ def _check_scorable(target: Target, splits: Sequence[Split]) -> None:
         values = np.full(len(target.y), np.nan)
         values[each.rows] = each.y
         train, test = (values[part][~np.isnan(values[part])] for part in parts)
+        if len(train) < 2 or not len(test):
+            raise DataError(
+                f"{where} has {len(train):,} training labels and {len(test):,} test labels, and it needs 2 and 1 at "
+                "least; use fewer folds or more labels"
+            )
         if each.task != "numeric" and len(np.unique(train)) < 2:
             raise DataError(f"{where} has only one class among its training entities; use fewer folds, or other groups")
         if each.task == "binary" and len(np.unique(test)) < 2:
