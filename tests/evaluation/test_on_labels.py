@@ -121,7 +121,8 @@ def assert_tested_on_held_out(evaluation: ev.Evaluation, z: ev.Embeddings) -> No
     assert (z.held_out == held_out).all()
     assert evaluation.protocol == "holdout"
     note = (
-        f"Tested on {held_out.sum()} entities that the encoder never saw; each score is over all of them, from a model"
+        f"Tested on {held_out.sum()} labels of entities that the encoder never saw; each score is over all of them, "
+        "from a model"
     )
     assert any(n.startswith(note) for n in evaluation.notes)
     labels = LABELS["likes"].to_numpy()[z.keys.to_numpy()]

@@ -117,7 +117,7 @@ def test_notes_say_what_the_encoder_has_seen():
     assert held_out.protocol == "holdout"
     assert (held_out.n, held_out.folds) == (120, 5)
     assert not any("without labels" in note for note in held_out.notes)
-    assert any("Tested on 40 entities that the encoder never saw" in note for note in held_out.notes)
+    assert any("Tested on 40 labels of entities that the encoder never saw" in note for note in held_out.notes)
 
 
 def test_holdout_scores_the_held_out_entities_only():
@@ -133,7 +133,9 @@ def test_holdout_trains_on_no_group_that_has_a_held_out_member():
     groups = np.arange(120) // 2
     held_out = np.isin(np.arange(120), [0, 2, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19])
     evaluation = score_features(sets, y, models=["knn"], holdout=held_out, groups=groups)
-    assert any(note.startswith("4 seen entities share a group with held-out ones") for note in evaluation.notes)
+    assert any(
+        note.startswith("4 labels of seen entities that share a group with held-out ones") for note in evaluation.notes
+    )
     assert evaluation.n == 116
 
 
@@ -168,6 +170,12 @@ def test_progress_ends_when_all_models_are_done():
             DataError,
             "1 rows .first at row 3",
         ),
+        (
+            {"features": {"z": np.full((120, 1), -1e300)}},
+            DataError,
+            r"beyond ±1e\+100 in 120 rows .first at row 0",
+        ),
+        ({"labels": np.arange(120) * 1e200}, DataError, r"label 'label' has numbers up to 1.19e\+202 in size"),
         ({"features": {"z": np.zeros(120)}}, DataError, r"numbers of shape \(n, d\), got float64 of shape \(120,\)"),
         ({"features": {"both": np.zeros((120, 1))}}, ConfigError, "may not be called 'both'"),
         ({"fractions": (1.0, 0.0)}, ConfigError, r"fractions must be in \(0, 1\], got 0"),
@@ -229,6 +237,40 @@ def test_weights_count_in_training_and_in_scores():
     )
     with pytest.raises(DataError, match=r"weights must be finite and above 0, but 1 of 150 are not \(first at row 0\)"):
         score_features({"embedding": x}, labels, weights=np.arange(150), **options)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 5e-324, 1e307])
+def test_weights_count_by_their_ratios_at_any_scale(factor):
+    sets, y = problem()
+    weights = np.full(120, factor)
+    evaluation = score_features(sets, y, weights=weights, models=["knn"])
+    again = score_features(sets, y, weights=np.ones(120), models=["knn"])
+    assert [r.main.interval for r in evaluation.results] == [r.main.interval for r in again.results]
+    weights[7] = 1.0 if factor < 1 else 1e-300
+    with pytest.raises(DataError, match=r"weights must be within a factor of 1e\+06 of each other, but they reach"):
+        score_features(sets, y, weights=weights, models=["knn"])
+
+
+@pytest.mark.parametrize(("n_labels", "folds"), [(1, 20), (10, 5)])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_rare_labels_have_intervals(n_labels, folds):
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(200) // folds  # each label has one positive row in each fold
+    labels = {f"label {place}": rows == place for place in range(n_labels)}
+    sets = {"embedding": rng.normal(size=(200, 2)), "mine": rng.normal(size=(200, 2))}
+    chosen = labels if n_labels > 1 else labels["label 0"]
+    evaluation = score_features(sets, chosen, models=["logistic_regression"], folds=folds)
+    assert all(0 < result.main.interval < 1 for result in evaluation.results)
+    assert 0 < evaluation.differences[0].main.interval < 1
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_one_label_per_group_leaves_no_replicate_with_an_r2_of_rounding():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 5)
+    labels = rng.normal(size=20)[groups]
+    evaluation = score_features({"embedding": labels[:, None] + 1}, labels, groups=groups, models=["ridge"], folds=10)
+    assert evaluation.results[0].main.interval < 1
 
 
 def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():

@@ -70,6 +70,11 @@ def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str
     shown = f"{abs(score.mean):.3f} ± {score.interval:.3f} {_in(evaluation, model)}"
     if abs(score.mean) > score.interval:
         return f"The embedding is {'ahead of' if score.mean > 0 else 'behind'} {opponent} by {shown}."
+    if not math.isfinite(score.interval):
+        return (
+            f"It cannot be told whether the embedding or {opponent} is ahead: the test parts are too small for an "
+            "interval; use fewer folds or more labels."
+        )
     needed = labels_needed(evaluation.n, score.interval)
     if needed <= evaluation.n:
         power = f"a difference of {RELEVANT:g} would be seen in four of five draws"

@@ -11,6 +11,11 @@ import polars as pl
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.evaluation.metrics import Array
 
+LARGEST = 1e100
+"""The largest feature or numeric label, by its size: sums of squares of larger ones overflow."""
+LEAST_WEIGHT = 1e-6
+"""The smallest weight, relative to the largest; boosted trees and networks compute with seven digits."""
+
 
 def in_range(fractions: Sequence[float]) -> None:
     """Refuse shares of labels that are empty, outside (0, 1] or repeated.
@@ -70,7 +75,7 @@ def matrix(values: Any, name: str, n: int) -> Array:
         n: The number of labels.
 
     Raises:
-        DataError: If the features have another shape or length, or a number is not finite.
+        DataError: If the features have another shape or length, or a number is not finite or beyond `LARGEST`.
 
     Example:
         >>> matrix([[1.0], [2.0]], "embedding", 2).shape
@@ -90,6 +95,12 @@ def matrix(values: Any, name: str, n: int) -> Array:
         raise DataError(
             f"features {shown(name)} have NaN or infinite numbers in {int(invalid.sum()):,} rows (first at row "
             f"{int(invalid.argmax())}); every number must be finite"
+        )
+    beyond = (np.abs(features.astype(np.float64)) > LARGEST).any(1)
+    if beyond.any():
+        raise DataError(
+            f"features {shown(name)} have numbers beyond ±{LARGEST:g} in {int(beyond.sum()):,} rows (first at row "
+            f"{int(beyond.argmax())}), whose squares cannot be computed; take logarithms, or leave these rows out"
         )
     return features
 
@@ -118,10 +129,11 @@ def column(values: Any, name: str, n: int) -> Array:
 
 
 def positive(weights: Array) -> Array:
-    """Return weights as float64.
+    """Return weights as float64, relative to the largest.
 
     Raises:
-        DataError: If they are no numbers, or one is not finite or not above 0.
+        DataError: If they are no numbers, one is not finite or not above 0, or they are so unequal that the smallest
+            would be lost in rounding.
 
     Example:
         >>> positive(np.array([1, 0]))
@@ -136,4 +148,11 @@ def positive(weights: Array) -> Array:
             f"weights must be finite and above 0, but {int(wrong.sum()):,} of {len(weights):,} are not (first at row "
             f"{int(wrong.argmax())}); leave rows without weight out"
         )
-    return weights.astype(np.float64)
+    weights = weights.astype(np.float64)
+    smallest, largest = weights.min(), weights.max()
+    if smallest < LEAST_WEIGHT * largest:
+        raise DataError(
+            f"weights must be within a factor of {1 / LEAST_WEIGHT:g} of each other, but they reach from {smallest:g} "
+            f"to {largest:g}; leave rows of little weight out"
+        )
+    return np.asarray(weights / largest)

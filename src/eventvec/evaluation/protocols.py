@@ -71,7 +71,8 @@ def choose_protocol(
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():
         notes.append(
-            f"{int((~rest).sum()):,} seen entities share a group with held-out ones and were not used for training."
+            f"{int((~rest).sum()):,} labels of seen entities that share a group with held-out ones were not used for "
+            "training."
         )
         target, held_out, groups = target.part(rest), held_out[rest], groups[rest]
         later = None if later is None else later[rest]
@@ -83,7 +84,8 @@ def choose_protocol(
     if held_out is not None:
         splits = holdout_splits(target, held_out, folds, groups, seed)
         sentence = (
-            f"Tested on {int(held_out.sum()):,} entities that the encoder never saw; each score is over all of them, "
+            f"Tested on {int(held_out.sum()):,} labels of entities that the encoder never saw; each score is over all "
+            "of them, "
             f"from a model trained without one fold of the {int((~held_out).sum()):,} others."
         )
         return Protocol("holdout", target, groups, splits, (*notes, sentence))

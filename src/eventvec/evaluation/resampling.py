@@ -35,7 +35,7 @@ def resample(n: int, groups: Array | None = None, *, seed: int) -> Array:
         ((1000, 4), True)
     """
     units = n if groups is None else int(groups.max()) + 1
-    count = max(FEWEST, min(REPLICATES, WEIGHTS // max(units, 1)))
+    count = max(FEWEST, min(REPLICATES, WEIGHTS // max(n, 1)))
     rng, weights = np.random.default_rng(seed), np.empty((count, units), np.uint8)
     for row in weights:
         row[:] = rng.poisson(1.0, units)
@@ -106,6 +106,8 @@ def _numeric(truth: Array, prediction: Array, weights: Array) -> Array:
     weights = weights.astype(np.float64)
     total, centred = weights.sum(1), truth - truth.mean()
     mean = weights @ centred / total
-    spread = weights @ centred**2 - total * mean**2
+    squares = weights @ centred**2
+    spread = squares - total * mean**2
+    spread[spread <= 1e-9 * squares] = np.nan  # one distinct label is left, and the rest is rounding
     residual = truth - prediction
     return np.stack([1 - weights @ residual**2 / spread, weights @ np.abs(residual) / total], 1)

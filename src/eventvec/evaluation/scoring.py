@@ -96,7 +96,8 @@ def score_features(
         holdout: `(n,)` bool, true for entities that the encoder never saw.
         later: `(n,)` bool, true for labels at or after a date, which are tested.
         both_sides: Whether a group may be trained on before that date and tested after it.
-        weights: `(n,)` how much each row counts in training and in scores, above 0. They are divided by their mean.
+        weights: `(n,)` how much each row counts in training and in scores, above 0 and within a factor of a million of
+            each other. They are divided by their mean.
         label: The name of the label in the result and in messages.
         learned_from: The static columns that the encoder was trained on; empty if it learned without labels, None if
             that is not known.
@@ -189,7 +190,7 @@ def _score(
         scores = np.array([[each.scores for each in labels] for labels in scored])  # (folds, labels, 2)
         again = np.array([[each.replicates for each in labels] for labels in scored])  # (folds, labels, replicates, 2)
         main, secondary = (
-            Scores(tuple(scores[..., metric].mean(1).tolist()), again[..., metric].mean(1).T, same_test)
+            Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
             for metric in range(2)
         )
         labels = {
@@ -205,6 +206,21 @@ class _Scored(NamedTuple):
 
     scores: tuple[float, float]
     replicates: Array
+
+
+def _macro(scores: Array, again: Array) -> Array:
+    """Return `(folds, replicates, 2)` the mean over the labels of the replicates of their scores.
+
+    A label whose score is not defined in a replicate, because one class is missing there, deviates from its score by as
+    much as the mean of the others. The replicate is NaN if no label has a score.
+
+    Args:
+        scores: `(folds, labels, 2)` the scores.
+        again: `(folds, labels, replicates, 2)` the scores on resampled rows.
+    """
+    deviations, is_defined = again - scores[:, :, None], ~np.isnan(again)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(scores.mean(1)[:, None] + np.where(is_defined, deviations, 0).sum(1) / is_defined.sum(1))
 
 
 def _train_and_score(

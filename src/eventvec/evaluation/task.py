@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, nearest, shown
-from eventvec.evaluation.inputs import array
+from eventvec.evaluation.inputs import LARGEST, array
 from eventvec.evaluation.metrics import METRICS, Array, Task
 
 INTEGER_CLASSES = 20
@@ -179,6 +179,11 @@ def _infer(distinct: Array) -> Task:
 
 def _check_task(distinct: Array, task: Task, name: str) -> None:
     """Refuse distinct labels that do not fit a task."""
+    if task == "numeric" and distinct.dtype != object and (largest := float(np.abs(distinct).max())) > LARGEST:
+        raise DataError(
+            f"label {shown(name)} has numbers up to {largest:g} in size; at most {LARGEST:g} is accepted, because "
+            "squares of larger ones cannot be computed"
+        )
     if task == "numeric" and distinct.dtype == object:
         raise DataError(
             f"label {shown(name)} is text with {len(distinct):,} distinct values; a numeric task needs numbers"
