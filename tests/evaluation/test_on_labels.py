@@ -247,6 +247,7 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
         (["likes", None], {}, ConfigError, r"label must be the name of a column, or of several, got \['likes', None\]"),
         (["likes", "home"], {}, DataError, "label 'home' has 15 distinct values; a binary task needs two"),
         (["likes", "card"], {}, DataError, "the label 'card' is the key"),
+        (["likes", "likes"], {}, ConfigError, "the labels must be distinct columns, got 'likes, likes'"),
         ("likes", {"task": "multilabel"}, ConfigError, "a multilabel task needs several labels, got 'likes' alone"),
         ("likes", {"split_at": 6}, ConfigError, r"split_at needs the time of each label; .* \(--label-time\)"),
         ("likes", {"gap": 6}, ConfigError, "gap is given without split_at"),
@@ -324,6 +325,7 @@ def test_own_features_are_joined_by_key_and_compared() -> None:
         (lambda t: t.rename({"card": "id"}), ev.DataError, "'rfm' has no column 'card', the key"),
         (lambda t: t[1:], ev.DataError, "1 of 90 labelled entities have no row in the table of features 'rfm'"),
         (lambda t: pl.concat([t, t[:2]]), ev.DataError, "'rfm' has 2 repeated keys"),
+        (lambda t: t[["card"]], ev.DataError, "the table of features 'rfm' has no column besides 'card'; give one"),
         (
             lambda t: t.with_columns(v=pl.lit("a")),
             ev.DataError,

@@ -106,6 +106,37 @@ def test_own_features_are_of_the_entity_or_of_each_of_its_times() -> None:
         ev.evaluate(z, None, LABELS, "pays", features={"time": of_time.filter(pl.col("month") > MONTHS[0])}, **MODELS)
     with pytest.raises(DataError, match="the table of features 'time' has 1 repeated keys"):
         ev.evaluate(z, None, LABELS, "pays", features={"time": pl.concat([of_time, of_time[:1]])}, **MODELS)
+    with pytest.raises(DataError, match="the table of features 'time' has no column besides 'card' and 'month'"):
+        ev.evaluate(z, None, LABELS, "pays", features={"time": LABELS[["card", "month"]]}, **MODELS)
+    untimed = of_time.with_columns(month=pl.when(pl.int_range(pl.len()) >= 80).then("month"))
+    with pytest.raises(DataError, match="80 of 480 labelled entities have no row in the table of features 'time'"):
+        ev.evaluate(z, None, LABELS, "pays", features={"time": untimed}, **MODELS)
+
+
+def test_own_features_of_several_times_are_joined_to_entities_with_one_label() -> None:
+    labels = LABELS.unique("card", keep="first", maintain_order=True)
+    z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(DATA.schema), dim=4), read(labels))
+    of_time = LABELS.select("card", "month", answer=pl.col("pays").cast(pl.Float64))
+    evaluation = ev.evaluate(z, None, labels, "pays", label_time="month", features={"time": of_time}, **MODELS)
+    assert evaluation.get("time", "logistic_regression").main.mean == 1
+
+
+def test_labels_at_several_times_of_entities_with_one_embedding_are_refused_with_what_to_do() -> None:
+    z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(DATA.schema), dim=4), DATA)
+    with pytest.raises(DataError, match=r"all 80 labelled keys have rows that disagree, .*label table as cutoffs="):
+        ev.evaluate(z, None, LABELS, "pays", label_time="month", **MODELS)
+
+
+def test_labels_at_other_times_than_the_embeddings_are_refused_with_what_to_do() -> None:
+    later = LABELS.with_columns(pl.col("month") + timedelta(days=1))
+    with pytest.raises(DataError, match=r"none of 480 labelled rows has a key .* and time .*; embed at the times of"):
+        ev.evaluate(embedded(), None, later, "pays", **MODELS)
+
+
+def test_a_hold_out_test_counts_labels_that_are_not_entities() -> None:
+    groups, x = np.repeat(np.arange(40), 3), np.random.default_rng(0).normal(size=(120, 2))
+    evaluation = ev.score_features({"embedding": x}, np.arange(120) % 2, groups=groups, holdout=groups < 10, **MODELS)
+    assert any(note.startswith("Tested on 30 labels of entities that") for note in evaluation.notes)
 
 
 def test_groups_hold_whole_entities() -> None:
@@ -192,6 +223,7 @@ def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it(
         ({"split_at": 5}, ConfigError, "5 cannot be compared with column 'at'"),
         ({"split_at": "2024-04-01", "gap": "soon"}, ConfigError, "'soon' is no length of time for column 'at'"),
         ({"split_at": "2024-04-01", "gap": -1}, ConfigError, "-1 is no length of time for column 'at'"),
+        ({"split_at": "2024-04-01", "gap": "-3d"}, ConfigError, "'-3d' is no length of time for column 'at'"),
         ({"label_time": "weight"}, DataError, "column 'weight' holds float values, but column 'at'"),
     ],
 )

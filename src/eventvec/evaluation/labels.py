@@ -98,7 +98,7 @@ def join_labels(
 
     Raises:
         DataError: If a column is absent, a key, group, time or weight is missing beside a label, the key column cannot
-            hold keys, or no key matches.
+            hold keys, no key matches, or all keys have rows that disagree.
 
     Example:
         >>> table = pl.DataFrame({"card": [7, 5, 9, 5], "churn": [True, False, True, False]})
@@ -128,14 +128,23 @@ def join_labels(
     rows = rows.with_columns(table[key].alias("key"), pl.Series("position", positions)).filter(~is_missing)
     matched = rows.filter(pl.col("position") >= 0).drop("key")
     if matched.is_empty():
-        at = "" if moments is None else f" and time (column {shown(str(time))})"
+        at, advice = "", "name the column that holds the embeddings' key"
+        if moments is not None:
+            at = f" and time (column {shown(str(time))})"
+            advice = "embed at the times of the labels, or name the columns that hold the embeddings' key and time"
         raise DataError(
             f"none of {len(rows):,} labelled rows has a key (column {shown(key)}, {table[key].dtype}){at} among "
-            f"{len(keys):,} embeddings ({keys.type}); name the column that holds the embeddings' key"
+            f"{len(keys):,} embeddings ({keys.type}); {advice}"
         )
     distinct = matched.unique()
     disagreeing = distinct["position"].is_duplicated()
     joined = distinct.filter(~disagreeing).sort("position")
+    if joined.is_empty():
+        raise DataError(
+            f"all {distinct['position'].n_unique():,} labelled keys have rows that disagree, so no label is left; if "
+            "entities have labels at several times, embed them at these times, with the label table as cutoffs= "
+            "(--cutoffs), and name the column of times: label_time= (--label-time)"
+        )
     unmatched = rows.filter(pl.col("position") < 0)
     values = {name: _values(joined[role]) for role, name in labels.items()}
     return Joined(

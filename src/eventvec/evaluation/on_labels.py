@@ -135,6 +135,8 @@ def evaluate(
     names = [label] if isinstance(label, str) else list(label) if isinstance(label, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
     if chosen.label_time is None and z.moments is not None and repeated(z.keys):
         chosen = replace(chosen, label_time=str(z.metadata.get("data", {}).get("cutoff_column", "cutoff")))
     joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
@@ -154,7 +156,8 @@ def evaluate(
     for name, table in (features or {}).items():
         if name in sets or name in TOGETHER:
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
-        sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, chosen.label_time)
+        timed = None if moments is None else pl.Series(str(chosen.label_time), moments[rows])
+        sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, timed)
     values, entities = joined.labels, _entities(labelled.keys)
     result = score_features(
         sets,
@@ -264,10 +267,17 @@ def _groups(entities: Array | None, groups: Array | None) -> Array | None:
     return groups
 
 
-def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, time: str | None) -> Array:
+def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:
     """Return `(n, d)` features of the caller, in the order of the embeddings.
 
-    A table with the column of times has features as of each time of an entity.
+    A table with the column of times has features as of each time of an entity, and is joined by key and time.
+
+    Args:
+        name: The name of the features.
+        table: The table.
+        z: `n` embeddings.
+        key: The name of the key in the table.
+        moments: `(n,)` the time of each label, with the name of its column, if it is known.
 
     Raises:
         DataError: If the table lacks the key or a labelled row, repeats a row, or has a column that is no number.
@@ -277,10 +287,13 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, time: s
     if key not in frame.columns:
         raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")
     names = [key]
-    if time is not None and time in frame.columns and z.moments is not None and repeated(z.keys):
-        names.append(time)
-        frame = frame.with_columns(label_times(z.schema, frame[time]))
+    if moments is not None and moments.name in frame.columns:
+        names.append(moments.name)
+        times_of_rows = label_times(z.schema, frame[moments.name])
+        frame = frame.with_columns(times_of_rows).filter(times_of_rows.is_not_null())
     columns = [column for column in frame.columns if column not in names]
+    if not columns:
+        raise DataError(f"{where} has no column besides {' and '.join(map(shown, names))}; give one feature at least")
     for column in columns:
         if not (frame[column].dtype.is_numeric() or frame[column].dtype == pl.Boolean):
             raise DataError(
@@ -289,11 +302,10 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, time: s
     if again := len(frame) - frame.select(names).n_unique():
         raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
     labelled, keys = pl.DataFrame({key: key_series(z.keys)}), frame[key].to_arrow()
-    if len(names) == 1:
+    if moments is None or len(names) == 1:
         rows = align(keys, labelled, key)
     else:
-        at = pl.Series(names[1], z.moments)
-        rows = align_rows(keys, frame[names[1]].to_numpy(), labelled.with_columns(at), *names)
+        rows = align_rows(keys, frame[moments.name].to_numpy(), labelled.with_columns(moments), key, moments.name)
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]

@@ -147,13 +147,13 @@ def duration(schema: Schema, value: Duration) -> float:
         (2.0, 30.0)
     """
     units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
-    unit = 1
+    number, unit = value, 1
     try:
         if schema.clock and isinstance(value, timedelta):
-            value = value.total_seconds()
+            number = value.total_seconds()
         if schema.clock and isinstance(value, str) and value[-1:] in units:
-            value, unit = value[:-1], units[value[-1]]
-        length = float(value) * unit  # type: ignore[arg-type]
+            number, unit = value[:-1], units[value[-1]]
+        length = float(number) * unit  # type: ignore[arg-type]
         if isinstance(value, bool) or not 0 <= length < math.inf:
             raise ValueError
     except (TypeError, ValueError) as error:
