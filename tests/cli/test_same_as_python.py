@@ -277,7 +277,8 @@ def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypat
         tmp_path / "z.parquet",
         tmp_path / "labels.csv",
     )
-    answer("embed", files / "run", events, "--cutoffs", table, "--cutoff-column", "month", "-o", z)
+    printed = answer("embed", files / "run", events, "--cutoffs", table, "--cutoff-column", "month", "-o", z)
+    assert (printed["entities"], printed["rows"]) == (60, 180)
     python = run.embed(events, cutoffs=table, cutoff_column="month")
     ev.write(tmp_path / "python.parquet", python)
     assert_same_tables(z, tmp_path / "python.parquet")

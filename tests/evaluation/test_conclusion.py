@@ -49,10 +49,10 @@ def test_what_cannot_be_told_comes_with_its_power(spread: float, sentence: str) 
 
 
 def test_a_label_that_a_baseline_predicts_as_well_gets_a_warning() -> None:
-    sets, warning = {"embedding": 0.8, "handcrafted": 0.7}, "Nothing is clearly ahead of"
+    sets, warning = {"embedding": 0.8, "handcrafted": 0.7}, "But nothing is clearly ahead of"
     assert warning not in verdict(evaluation(**sets, event_count=0.6, untrained=0.65))
     count = verdict(evaluation(**sets, event_count=0.82, untrained=0.6))
-    assert f"{warning} the number of events alone (0.8" in count
+    assert f"{warning} the number of events (0.8" in count
     assert count.endswith("): this label cannot rank features.")
     untrained = verdict(evaluation(**sets, event_count=0.6, untrained=0.82))
     assert f"{warning} an event encoder without training (untrained, 0.8" in untrained
@@ -68,6 +68,23 @@ def test_the_number_of_labels_follows_from_the_interval_and_a_mean_of_0_has_no_m
     # The differences -.0401, 0, .04 have the half-width .0995, and 300 · (.0995 · 1.4294 / .03)² is 6,742.
     assert "the difference is +0.000 ± 0.099 auroc (knn); a difference of 0.03 would" in verdict(e)
     assert verdict(e).endswith("would take about 6,800 labels, instead of 300.")
+
+
+def test_power_counts_entities_where_they_have_several_labels() -> None:
+    e = evaluation(spread=0.03, embedding=0.71, handcrafted=0.709)
+    few = verdict(Evaluation(**{**vars(e), "entities": 100}))
+    assert few.endswith("0 entities, instead of 100.")
+    assert verdict(e).endswith("0 labels, instead of 1,000.")
+
+
+def test_an_encoder_that_was_trained_on_labels_is_mentioned() -> None:
+    e, warning = (
+        evaluation(embedding=0.8, handcrafted=0.7),
+        " The encoder was trained on 'churn', and only a hold-out test",
+    )
+    assert warning in verdict(e, ["churn"])
+    assert "trained on" not in verdict(e, [])
+    assert "trained on" not in verdict(Evaluation(**{**vars(e), "protocol": "holdout"}), ["churn"])
 
 
 def test_without_events_or_without_an_embedding_there_is_no_opponent() -> None:

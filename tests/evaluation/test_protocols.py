@@ -93,6 +93,33 @@ def test_the_same_rows_are_evaluated_from_a_file_a_data_set_and_in_any_order(tmp
         ev.evaluate(one, data, LABELS.filter(pl.col("month") == MONTHS[0]), "pays", **MODELS)
 
 
+def test_labels_belong_to_embeddings_of_the_same_time_also_where_each_entity_has_one() -> None:
+    z = embedded()
+    for month in MONTHS[1:3]:
+        now = z[z.moments == z.moments.min() + 30 * (MONTHS.index(month)) * 86_400 * 10**6]
+        assert now.frame()["month"].unique().to_list() == [month]
+        part = ev.evaluate(now, EVENTS, LABELS, "pays", **MODELS)
+        alone = ev.evaluate(now, EVENTS, LABELS.filter(pl.col("month") == month), "pays", label_time="month", **MODELS)
+        assert part.results == alone.results
+        assert (part.n, part.entities) == (N, None)
+    with pytest.raises(
+        DataError, match=r"none of 80 labelled rows has a key .* and time .*; embed at the times of the"
+    ):
+        ev.evaluate(now, EVENTS, LABELS.filter(pl.col("month") == MONTHS[0]), "pays", **MODELS)
+
+
+def test_the_number_of_entities_is_that_of_the_rows_that_the_protocol_uses() -> None:
+    rng = np.random.default_rng(0)
+    entities, x, labels = np.repeat(np.arange(60), 4), rng.normal(size=(240, 3)), rng.random(240) < 0.4
+    cities, held_out = entities // 3, entities % 10 == 0
+    options = {"entities": entities, "groups": cities, "holdout": held_out, **MODELS}
+    evaluation = ev.score_features({"embedding": x}, labels, **options)
+    used = ~np.isin(cities, cities[held_out]) | held_out
+    assert (evaluation.n, evaluation.entities) == (used.sum(), len(np.unique(entities[used])))
+    with pytest.raises(ConfigError, match="both_sides needs later, and has no meaning with holdout"):
+        ev.score_features({"embedding": x}, labels, both_sides=True, **MODELS)
+
+
 def test_own_features_are_of_the_entity_or_of_each_of_its_times() -> None:
     z = embedded()
     of_entity = pl.DataFrame({"card": range(N), "number": np.arange(N) * 1.0})
@@ -177,7 +204,7 @@ def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides
     shared = ev.evaluate(z, EVENTS, LABELS, "pays", both_sides=True, **split)
     assert apart.n == shared.n == 5 * N
     assert apart.protocol == shared.protocol == apart.to_dict()["protocol"] == "date"
-    assert "80 labels in the gap before that time were left out." in apart.notes
+    assert "80 labels in the gap of 31d before that time were left out." in apart.notes
     sentence = "Trained on 240 labels before the date, tested on 160 at or after it;"
     assert f"{sentence} no entity is on both sides." in apart.notes
     assert f"{sentence} 80 of 80 test entities were trained on before it." in shared.notes
@@ -222,7 +249,17 @@ def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it(
         ({"split_at": "2020-01-01"}, DataError, "480 of 480 labels are at or after the date of the split"),
         ({"split_at": 5}, ConfigError, "5 cannot be compared with column 'at'"),
         ({"split_at": "2024-04-01", "gap": "soon"}, ConfigError, "'soon' is no length of time for column 'at'"),
-        ({"split_at": "2024-04-01", "gap": -1}, ConfigError, "-1 is no length of time for column 'at'"),
+        ({"split_at": "2024-04-01", "gap": "-1d"}, ConfigError, "'-1d' is no length of time for column 'at'"),
+        (
+            {"split_at": "2024-04-01", "gap": 30},
+            ConfigError,
+            "30 is no length of time for column 'at'",
+        ),
+        (
+            {"split_at": 5, "holdout": True, "both_sides": True},
+            ConfigError,
+            "both_sides is given together with holdout",
+        ),
         ({"split_at": "2024-04-01", "gap": "-3d"}, ConfigError, "'-3d' is no length of time for column 'at'"),
         ({"label_time": "weight"}, DataError, "column 'weight' holds float values, but column 'at'"),
     ],

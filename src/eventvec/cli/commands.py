@@ -28,7 +28,7 @@ from eventvec import (
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
 from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest
@@ -175,7 +175,7 @@ def embed(
     with terminal.bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
-    terminal.show({"output": str(output), "entities": len(z), "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": str(output), **_counts(data), "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -236,8 +236,8 @@ def predict(
     with terminal.bar("predicting") as tick:
         predictions = prediction.predict(trained, data, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
-    counts = {"entities": len(data), "columns": predictions.column_names, "run": trained.id}
-    terminal.show({"output": str(output), **counts}, json_)
+    described = {**_counts(data), "columns": predictions.column_names, "run": trained.id}
+    terminal.show({"output": str(output), **described}, json_)
 
 
 @command
@@ -358,6 +358,12 @@ def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset
     if static.static is None:
         return data
     return tables.attach(data, static.static, static.static_columns, fitting=fitting)
+
+
+def _counts(data: Dataset) -> dict[str, int]:
+    """Return the number of entities, and of rows if entities have several, cut at several times."""
+    entities = len(data) - (0 if data.moments is None else repeated(data.keys))
+    return {"entities": entities} if entities == len(data) else {"entities": entities, "rows": len(data)}
 
 
 def _score(

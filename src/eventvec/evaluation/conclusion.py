@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import NORMAL
@@ -18,15 +19,17 @@ LEARNED = ("embedding", *TOGETHER)
 """The sets of features that are not opponents of the embedding."""
 
 
-def verdict(evaluation: Evaluation) -> str:
+def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -> str:
     """Return one or two sentences that say what the embedding is worth, at the largest share of the labels.
 
     The opponent is the strongest of the other sets of features, baselines left aside, under the first model of
     `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would show a difference of
-    .03 in four of five draws, if the interval shrinks with the square root of their number.
+    .03 in four of five draws, if the interval shrinks with the square root of their number. Where entities have labels
+    at several times, it counts entities.
 
     Args:
         evaluation: The results and the differences of all pairs of sets.
+        learned_from: The static columns that the encoder was trained on, if there are any.
     """
     fraction = max(result.fraction for result in evaluation.results)
     present = {result.model for result in evaluation.results}
@@ -50,12 +53,19 @@ def verdict(evaluation: Evaluation) -> str:
     sentence = _compared(evaluation, pairs["embedding", opponent], model)
     together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
     if added := pairs.get((together, opponent)):
-        sentence += f" Beside {opponent}, it adds {_signed(added.main)}."
+        clear = abs(added.main.mean) > added.main.interval
+        what = (
+            f"it adds {_signed(added.main)}" if clear else f"it adds nothing that can be told ({_signed(added.main)})"
+        )
+        sentence += f" Beside {opponent}, {what}."
+    if learned_from and evaluation.protocol != "holdout":
+        names = ", ".join(map(repr, learned_from))
+        warning += f" The encoder was trained on {names}, and only a hold-out test is fair to that."
     return sentence + warning
 
 
 def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:
-    """Return about how many labels would show a difference, given the half-width of the interval with `n` labels.
+    """Return about how many labels would show a difference, given the half-width of the interval with `n` of them.
 
     Example:
         >>> labels_needed(300, 0.08)
@@ -75,11 +85,12 @@ def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str
             f"It cannot be told whether the embedding or {opponent} is ahead: the test parts are too small for an "
             "interval; use fewer folds or more labels."
         )
-    needed = labels_needed(evaluation.n, score.interval)
-    if needed <= evaluation.n:
+    n, unit = (evaluation.n, "labels") if evaluation.entities is None else (evaluation.entities, "entities")
+    needed = labels_needed(n, score.interval)
+    if needed <= n:
         power = f"a difference of {RELEVANT:g} would be seen in four of five draws"
     else:
-        power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} labels, instead of {evaluation.n:,}"
+        power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} {unit}, instead of {n:,}"
     return (
         f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {_signed(score)} "
         f"{_in(evaluation, model)}; {power}."
@@ -98,10 +109,10 @@ def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model:
         return ""
     score = f"{results[baseline].main.mean:.3f}"
     if baseline == "event_count":
-        return f" Nothing is clearly ahead of the number of events alone ({score}): this label cannot rank features."
+        return f" But nothing is clearly ahead of the number of events ({score}): this label cannot rank features."
     return (
-        f" Nothing is clearly ahead of an event encoder without training (untrained, {score}): training has not been "
-        "shown to help with this label."
+        f" But nothing is clearly ahead of an event encoder without training (untrained, {score}): training has not "
+        "been shown to help with this label."
     )
 
 

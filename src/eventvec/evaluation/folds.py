@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
@@ -40,6 +41,28 @@ def group_codes(groups: Any) -> Array:
     if values.null_count:
         raise DataError(f"{values.null_count:,} of {len(values):,} entities have no group; every entity needs one")
     return np.asarray(values.indices.to_numpy())
+
+
+def units(entities: Array | None, groups: Array | None) -> Array | None:
+    """Return `(n,)` codes of what is never split: the groups, or else the entities that have several rows.
+
+    Args:
+        entities: `(n,)` codes, if entities have several rows.
+        groups: `(n,)` codes, if rows belong together.
+
+    Raises:
+        DataError: If the rows of an entity are in several groups.
+
+    Example:
+        >>> units(np.array([0, 0, 1]), np.array([5, 5, 5])).tolist()
+        [5, 5, 5]
+    """
+    if entities is None or groups is None:
+        return entities if groups is None else groups
+    counts = pl.DataFrame({"entity": entities, "group": groups}).group_by("entity").agg(pl.col("group").n_unique())
+    if split := int((counts["group"] > 1).sum()):
+        raise DataError(f"{split:,} of {len(counts):,} entities have labels in several groups; each needs one group")
+    return groups
 
 
 def cross_validation(
@@ -143,8 +166,11 @@ def date_splits(
         >>> from eventvec.evaluation.task import target
         >>> labels, entities = target(np.arange(8) // 2 % 2), np.array([0, 1, 2, 3, 0, 1, 2, 3])
         >>> later = np.arange(8) > 3
-        >>> [(a.tolist(), b.tolist()) for a, b in date_splits(labels, later, 2, entities, 0, both_sides=False)]
-        [([0, 3], [5, 6]), ([1, 2], [4, 7])]
+        >>> splits = date_splits(labels, later, 2, entities, 0, both_sides=False)
+        >>> sorted(row for _, test in splits for row in test.tolist())
+        [4, 5, 6, 7]
+        >>> [set(entities[train]) & set(entities[test]) for train, test in splits]
+        [set(), set()]
     """
     test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
     if not len(test) or not len(earlier):

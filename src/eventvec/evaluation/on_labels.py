@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import encode
@@ -16,7 +15,6 @@ from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.folds import group_codes
 from eventvec.evaluation.labels import Joined, join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
@@ -28,7 +26,7 @@ from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import align, align_rows, key_series, texts
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, columns_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class LabelOptions:
     Args:
         key: The name of the key in the table of labels, if it differs.
         group: A column of the table of labels. Entities of one group are never split, for example a household's.
-        label_time: A column of the table of labels with the time of each label. Only earlier events may be used.
+        label_time: A column of the table of labels with the time of each label. Only earlier events may be used. By
+            default, it is the column of the cutoffs, if the histories were cut and the table has it.
         until: A time for all labels. Only earlier events may be used.
         holdout: Test on the entities that the encoder never saw, see `score_features`.
         split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
@@ -48,7 +47,7 @@ class LabelOptions:
         weight: A column of the table of labels with the weight of each label, above 0.
 
     Raises:
-        ConfigError: If `gap` or `both_sides` is given without `split_at`.
+        ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.
 
     Example:
         >>> LabelOptions(gap="30d")
@@ -70,6 +69,11 @@ class LabelOptions:
         for name, is_given in (("gap", self.gap is not None), ("both_sides", self.both_sides)):
             if is_given and self.split_at is None:
                 raise ConfigError(f"{name} is given without split_at; name the date of the split (--split-at)")
+        if self.both_sides and self.holdout:
+            raise ConfigError(
+                "both_sides is given together with holdout, which never trains on the entities that it tests; leave "
+                "one of them out"
+            )
 
 
 @accepts(LabelOptions, EvaluationOptions)
@@ -91,8 +95,8 @@ def evaluate(
     random weights.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
-    after the time of their label are refused. If entities have embeddings at several times, labels are joined by key
-    and `label_time`, all features are as of that time, and the rows of an entity are never split.
+    after the time of their label are refused. If the histories were cut at the times of the labels (`cutoffs`), labels
+    are joined by key and time, all features are as of that time, and the rows of an entity are never split.
 
     Relations: `score_features` does the same for features and labels that are aligned already.
 
@@ -137,8 +141,9 @@ def evaluate(
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
-    if chosen.label_time is None and z.moments is not None and repeated(z.keys):
-        chosen = replace(chosen, label_time=str(z.metadata.get("data", {}).get("cutoff_column", "cutoff")))
+    if z.moments is not None and chosen.label_time is None:
+        cutoff = str(z.metadata.get("data", {}).get("cutoff_column"))
+        chosen = replace(chosen, label_time=cutoff if repeated(z.keys) or cutoff in columns_of(labels) else None)
     joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
     moments = None if joined.times is None else joined.times.to_numpy()
     labelled, rows = z[joined.positions], np.arange(len(joined.positions))
@@ -158,11 +163,12 @@ def evaluate(
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         timed = None if moments is None else pl.Series(str(chosen.label_time), moments[rows])
         sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, timed)
-    values, entities = joined.labels, _entities(labelled.keys)
+    values = joined.labels
     result = score_features(
         sets,
         {name: column[rows] for name, column in values.items()} if isinstance(values, dict) else values[rows],
-        groups=_groups(entities, None if joined.groups is None else joined.groups[rows]),
+        groups=None if joined.groups is None else joined.groups[rows],
+        entities=texts(labelled.keys).to_numpy() if repeated(labelled.keys) else None,
         holdout=labelled.held_out if chosen.holdout else None,
         later=later,
         both_sides=chosen.both_sides,
@@ -172,17 +178,20 @@ def evaluate(
         progress=progress,
         **vars(gather(options, EvaluationOptions, LabelOptions)),
     )
-    n_entities = None if entities is None else len(np.unique(entities))
-    return replace(result, notes=(*notes, *result.notes, *feature_notes), entities=n_entities)
+    return replace(result, notes=(*notes, *result.notes, *feature_notes))
 
 
 def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> Joined:
-    """Return the labels of the embeddings, with their times in the unit of the events' times."""
+    """Return the labels of the embeddings, with their times in the unit of the events' times.
+
+    Labels are joined by key and time if the times are those at which the histories were cut.
+    """
     key, targets = options.key or z.schema.key_out, [label] if isinstance(label, str) else label
     others = [name for name in (options.group, options.label_time, options.weight) if name is not None]
     table = read_table(labels, list(dict.fromkeys([key, *targets, *others])), "the label table")
     if (time := options.label_time) is not None:
         table = table.with_columns(label_times(z.schema, table[time]))
+    is_cutoff = time is not None and time == z.metadata.get("data", {}).get("cutoff_column")
     return join_labels(
         z.keys,
         z.schema.key_out,
@@ -192,7 +201,7 @@ def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: Lab
         group=options.group,
         time=time,
         weight=options.weight,
-        moments=z.moments if repeated(z.keys) else None,
+        moments=z.moments if is_cutoff or repeated(z.keys) else None,
     )
 
 
@@ -200,15 +209,16 @@ def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array
     """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
     assert options.split_at is not None
     date = times.instant(schema, options.split_at)
-    earliest = date - times.duration(schema, 0 if options.gap is None else options.gap)
+    earliest = date - (0 if options.gap is None else times.duration(schema, options.gap))
     later = moments >= date
     rows = np.flatnonzero(later | (moments <= earliest))
     notes = [
         f"The split at {printable(str(options.split_at))} is one of labels: unless the encoder was trained with "
         "until= (--until) this time or an earlier one, it has seen later events."
     ]
-    if within := len(moments) - len(rows):
-        notes.append(f"{within:,} labels in the gap before that time were left out.")
+    if options.gap is not None:
+        within = len(moments) - len(rows)
+        notes.append(f"{within:,} labels in the gap of {printable(str(options.gap))} before that time were left out.")
     return rows, later[rows], tuple(notes)
 
 
@@ -246,25 +256,6 @@ def _last_event(data: Dataset) -> Any:
     """Return the time of the last event of all data, the moment of prediction; None if the data were cut at a time."""
     values = data.sequences.values("time").cpu().numpy()
     return None if data.origin.until is not None or data.moments is not None or not len(values) else values.max()
-
-
-def _entities(keys: pa.Array) -> Array | None:
-    """Return `(n,)` a number for each entity; None if no entity is repeated."""
-    return None if not repeated(keys) else group_codes(texts(keys).to_numpy())
-
-
-def _groups(entities: Array | None, groups: Array | None) -> Array | None:
-    """Return `(n,)` what is never split: the groups, or else the entities with labels at several times.
-
-    Raises:
-        DataError: If an entity has labels in several groups.
-    """
-    if entities is None or groups is None:
-        return entities if groups is None else groups
-    counts = pl.DataFrame({"entity": entities, "group": groups}).group_by("entity").agg(pl.col("group").n_unique())
-    if split := int((counts["group"] > 1).sum()):
-        raise DataError(f"{split:,} of {len(counts):,} entities have labels in several groups; each needs one group")
-    return groups
 
 
 def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:

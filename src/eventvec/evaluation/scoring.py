@@ -12,7 +12,7 @@ import torch
 
 from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.conclusion import verdict
-from eventvec.evaluation.folds import group_codes, subsample
+from eventvec.evaluation.folds import group_codes, subsample, units
 from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
 from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose, predict
@@ -67,6 +67,7 @@ def score_features(
     labels: Any,
     *,
     groups: Any = None,
+    entities: Any = None,
     holdout: Any = None,
     later: Any = None,
     both_sides: bool = False,
@@ -92,10 +93,11 @@ def score_features(
         labels: `(n,)` one label per row, or several such arrays by name, each binary, of which the mean score counts.
             Rows whose label is None or NaN are left out and counted.
         groups: `(n,)` the group of each row. Groups are never split between training and test, for example the
-            patients of one hospital, or the rows of one entity at several times.
+            patients of one hospital.
+        entities: `(n,)` the entity of each row, if entities have rows at several times. They are never split either.
         holdout: `(n,)` bool, true for entities that the encoder never saw.
         later: `(n,)` bool, true for labels at or after a date, which are tested.
-        both_sides: Whether a group may be trained on before that date and tested after it.
+        both_sides: Whether an entity or a group may be trained on before that date and tested after it.
         weights: `(n,)` how much each row counts in training and in scores, above 0 and within a factor of a million of
             each other. They are divided by their mean.
         label: The name of the label in the result and in messages.
@@ -133,9 +135,15 @@ def score_features(
         for name, values in (("holdout", holdout), ("later", later))
     )
     counts = None if weights is None else positive(column(weights, "weights", n))
+    if both_sides and (later is None or holdout is not None):
+        raise ConfigError("both_sides needs later, and has no meaning with holdout")
+    units_ = (
+        None if values is None else group_codes(column(values, name, n)[labelled.rows])
+        for name, values in (("entities", entities), ("groups", groups))
+    )
     protocol = choose_protocol(
         labelled,
-        None if groups is None else group_codes(column(groups, "groups", n)[labelled.rows]),
+        units(*units_),
         held_out,
         is_later,
         both_sides=both_sides,
@@ -151,7 +159,9 @@ def score_features(
         label, labelled.task, len(rows), chosen.folds, protocol.name, labelled.positive, results,
         _differences(results), (*_missing_note(n, labelled), *protocol.notes, *model_notes),
     )  # fmt: skip
-    return replace(evaluation, verdict=verdict(evaluation))
+    if entities is not None:
+        evaluation = replace(evaluation, entities=len(np.unique(np.asarray(entities)[rows])))
+    return replace(evaluation, verdict=verdict(evaluation, learned_from))
 
 
 def _score(

@@ -331,6 +331,24 @@ def read_table(source: Tabular, columns: list[str] | None = None, table: str | N
     return pl.DataFrame([polars_series(name, loaded.column(name)) for name in loaded.column_names])
 
 
+def columns_of(source: Tabular) -> list[str]:
+    """Return the names of a table's columns without reading any; none for a stream, which can be read only once.
+
+    Raises:
+        DataError: If there is no such file, or it is not of the type of its name.
+
+    Example:
+        >>> columns_of(pl.DataFrame({"card": [1], "churn": [True]}))
+        ['card', 'churn']
+    """
+    if isinstance(source, str | os.PathLike):
+        return list(open_source(source).types)
+    if isinstance(source, pl.LazyFrame):
+        return list(_call("the LazyFrame", source.collect_schema).names())
+    names = getattr(source, "column_names", getattr(source, "columns", ()))  # of Arrow; of polars and pandas
+    return [str(name) for name in names]
+
+
 def _only(source: Any, columns: Sequence[str]) -> Any:
     """Return the named columns of a data frame, because Arrow may not hold the others; another table as it is."""
     if not (_is_pandas(source) or isinstance(source, pl.DataFrame)):

@@ -18,8 +18,7 @@ Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
 
 Duration: TypeAlias = str | int | float | timedelta
-"""A length of time: text such as 30d or 12h, a timedelta, or a number; of seconds for calendar times, otherwise in the
-unit of the column."""
+"""A length of time: text such as 30d or a timedelta for calendar times, otherwise a number in the column's unit."""
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
@@ -137,7 +136,7 @@ def duration(schema: Schema, value: Duration) -> float:
 
     Args:
         schema: The schema, with the kind of the times.
-        value: A number; for calendar times also a timedelta, or text: a number with w, d, h, m or s after it.
+        value: A number; for calendar times a timedelta, or text: a number with w, d, h, m or s after it.
 
     Raises:
         ConfigError: If the value is none of these, negative or infinite.
@@ -147,17 +146,17 @@ def duration(schema: Schema, value: Duration) -> float:
         (2.0, 30.0)
     """
     units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
-    number, unit = value, 1
     try:
-        if schema.clock and isinstance(value, timedelta):
-            number = value.total_seconds()
-        if schema.clock and isinstance(value, str) and value[-1:] in units:
-            number, unit = value[:-1], units[value[-1]]
-        length = float(number) * unit  # type: ignore[arg-type]
+        if not schema.clock:
+            length = float(value)  # type: ignore[arg-type]
+        elif isinstance(value, timedelta):
+            length = value.total_seconds()
+        else:
+            length = float(str(value)[:-1]) * units[str(value)[-1:]]
         if isinstance(value, bool) or not 0 <= length < math.inf:
             raise ValueError
-    except (TypeError, ValueError) as error:
-        accepted = "a number of seconds, or text such as 30d, 12h or 90s" if schema.clock else "a number"
+    except (TypeError, ValueError, KeyError) as error:
+        accepted = "text such as 30d, 12h or 90s, or a timedelta" if schema.clock else "a number"
         raise ConfigError(
             f"{shown(value)} is no length of time for column {shown(schema.time)}, which holds {schema.time_kind} "
             f"values; accepted: {accepted}"
