@@ -6,8 +6,9 @@
     scoring     `score_features`: the same models, folds and shares of the labels for each set of features
     labels      the join of labels and embeddings by key, which counts every row that does not fit
     leaks       checks that no embedding contains later events and that all features describe the same events
-    task        the task of a column of labels: binary, multiclass or numeric
-    folds       training and test positions: groups, shares of the labels, holdout
+    task        the task of a column of labels: binary, multiclass or numeric; several labels
+    protocols   which labels train the models and which test them: cross-validation, holdout, a split by date
+    folds       training and test positions of these, and shares of the labels
     models      boosted trees, a linear model, nearest neighbours and others, with fixed settings
     perceptron  the small network among them
     parallel    work side by side in threads
