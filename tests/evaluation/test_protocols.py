@@ -206,7 +206,7 @@ def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides
     assert apart.protocol == shared.protocol == apart.to_dict()["protocol"] == "date"
     assert "80 labels in the gap of 31d before that time were left out." in apart.notes
     sentence = "Trained on 240 labels before the date, tested on 160 at or after it;"
-    assert f"{sentence} no entity is on both sides." in apart.notes
+    assert f"{sentence} no model was trained on an entity that it tests." in apart.notes
     assert f"{sentence} 80 of 80 test entities were trained on before it." in shared.notes
     assert any("unless the encoder was trained with until= (--until) this time or an earlier" in n for n in apart.notes)
     assert "split by date, 3 folds" in repr(shared)

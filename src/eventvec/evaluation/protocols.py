@@ -66,7 +66,7 @@ def choose_protocol(
         >>> choices = {"both_sides": False, "folds": 2, "seed": 0, "learned_from": ()}
         >>> chosen = choose_protocol(labels, None, None, later, **choices)
         >>> chosen.name, chosen.notes[0]
-        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no entity is on both sides.')
+        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no model was trained on an entity ...')
     """
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():
@@ -85,8 +85,7 @@ def choose_protocol(
         splits = holdout_splits(target, held_out, folds, groups, seed)
         sentence = (
             f"Tested on {int(held_out.sum()):,} labels of entities that the encoder never saw; each score is over all "
-            "of them, "
-            f"from a model trained without one fold of the {int((~held_out).sum()):,} others."
+            f"of them, from a model trained without one fold of the {int((~held_out).sum()):,} others."
         )
         return Protocol("holdout", target, groups, splits, (*notes, sentence))
     seen = _what_was_seen(learned_from)
@@ -103,7 +102,7 @@ def _sides(later: Array, groups: Array | None, both_sides: bool) -> str:
         f"Trained on {int((~later).sum()):,} labels before the date, tested on {int(later.sum()):,} at or after it"
     )
     if not both_sides:
-        return f"{sentence}; no entity is on both sides."
+        return f"{sentence}; no model was trained on an entity that it tests."
     codes = np.arange(len(later)) if groups is None else groups
     tested = np.unique(codes[later])
     shared = int(np.isin(tested, codes[~later]).sum())

@@ -137,13 +137,13 @@ def score_features(
     counts = None if weights is None else positive(column(weights, "weights", n))
     if both_sides and (later is None or holdout is not None):
         raise ConfigError("both_sides needs later, and has no meaning with holdout")
-    units_ = (
+    of_entities, of_groups = (
         None if values is None else group_codes(column(values, name, n)[labelled.rows])
         for name, values in (("entities", entities), ("groups", groups))
     )
     protocol = choose_protocol(
         labelled,
-        units(*units_),
+        units(of_entities, of_groups),
         held_out,
         is_later,
         both_sides=both_sides,
