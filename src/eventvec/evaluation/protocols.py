@@ -66,7 +66,7 @@ def choose_protocol(
         >>> choices = {"both_sides": False, "folds": 2, "seed": 0, "learned_from": ()}
         >>> chosen = choose_protocol(labels, None, None, later, **choices)
         >>> chosen.name, chosen.notes[0]
-        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no model was trained on an entity ...')
+        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no model was trained ...')
     """
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():
