@@ -57,10 +57,10 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
         "likes", "binary", "auroc", 80, 4,
     )  # fmt: skip
     cells = {(r["features"], r["model"], r["fraction"]) for r in result["results"]}
-    models = {"lightgbm", "logistic_regression", "knn"}
+    models = {"lightgbm", "logistic_regression", "knn", "blend"}
     sets = {"embedding", "aggregates", "handcrafted", "both", "embedding_handcrafted", "event_count", "untrained"}
     assert cells == {(f, m, s) for f in sets for m in models for s in (1.0, 0.5)}
-    assert len(result["differences"]) == 21 * 3 * 2  # all pairs, for each model and share
+    assert len(result["differences"]) == 21 * 4 * 2  # all pairs, for each model and share
     assert result["verdict"].startswith(("The embedding is", "It cannot be told"))
     assert all({"mean", "interval", "scores"} <= r.keys() and len(r["scores"]) == 4 for r in result["results"])
     best = {r["features"]: r["mean"] for r in result["results"] if r["model"] == "logistic_regression"}

@@ -121,8 +121,9 @@ def test_without_lightgbm_the_blend_is_of_the_others_and_a_note_says_so(monkeypa
     assert [note.startswith("The blend is without boosted trees: needs lightgbm") for note in notes] == [True]
 
 
-def test_new_models_are_trained_only_if_they_are_named():
-    assert list(models.choose("binary", None)[0]) == ["lightgbm", "logistic_regression", "knn"]
+def test_the_network_is_trained_only_if_it_is_named():
+    assert list(models.choose("binary", None)[0]) == ["lightgbm", "logistic_regression", "knn", "blend"]
+    assert list(models.choose("numeric", None)[0]) == ["lightgbm", "ridge", "knn"]
     assert list(models.choose("binary", ["mlp", "blend"])[0]) == ["mlp", "blend"]
 
 

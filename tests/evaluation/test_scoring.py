@@ -28,7 +28,7 @@ def test_a_leaked_label_is_predicted_and_noise_predicts_nothing():
     _, y = problem(400)
     noise = np.random.default_rng(1).normal(size=(400, 2))
     evaluation = score_features({"leak": np.c_[noise, y], "noise": noise}, y)
-    assert {r.model for r in evaluation.results} == {"lightgbm", "logistic_regression", "knn"}
+    assert {r.model for r in evaluation.results} == {"lightgbm", "logistic_regression", "knn", "blend"}
     for result in evaluation.results:
         if result.features == "leak":
             assert result.main.mean > 0.99
@@ -143,7 +143,7 @@ def test_without_lightgbm_its_rows_are_absent_and_a_note_says_how_to_get_them(mo
     sets, y = problem()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     evaluation = score_features(sets, y)
-    assert {r.model for r in evaluation.results} == {"logistic_regression", "knn"}
+    assert {r.model for r in evaluation.results} == {"logistic_regression", "knn", "blend"}
     reason = "lightgbm rows are left out: needs lightgbm: pip install 'eventvec[eval]'"
     assert any(reason in note for note in evaluation.notes)
     with pytest.raises(ConfigError, match="needs lightgbm: pip install"):

@@ -247,7 +247,7 @@ MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
 }
 """The function of each model and the tasks that it can do, by the name of the model."""
 
-ON_REQUEST = ("mlp", "blend")
+ON_REQUEST = ("mlp",)
 """The models that are trained only if they are asked for by name."""
 
 

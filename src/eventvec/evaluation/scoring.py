@@ -35,7 +35,7 @@ class EvaluationOptions:
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
         seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
-        models: The names of the models in `MODELS`; by default all that can do the task, without `mlp` and `blend`.
+        models: The names of the models in `MODELS`; by default all that can do the task, without `mlp`.
         num_threads: The number of threads, which train folds side by side; by default as many as PyTorch uses.
 
     Raises:
