@@ -19,9 +19,11 @@ from torch import nn
 
 from eventvec import toml
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
+from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
+from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, nearest
 from eventvec.losses import LOSSES
 from eventvec.losses.negatives import NEGATIVES
@@ -40,11 +42,14 @@ PARTS: Mapping[str, Callable[..., Any]] = {
     **PROCESSES,
     **NEGATIVES,
     **LOSSES,
+    **FEATURES,
     "events": EventEncoder,
     "segmented": Segmented,
     "pairs": PointEncoder,
     "numbers": Numbers,
     "images": Images,
+    "gated_head": GatedHead,
+    "plain_head": PlainHead,
 }
 """The parts that a nested table may name; a table called `events` needs no name."""
 ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}

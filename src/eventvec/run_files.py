@@ -104,10 +104,23 @@ def read_config(path: Path) -> Table:
     """
     text = _contents(path / "config.toml")
     try:
-        tables = check_tables(toml.parse(text.decode()))
+        tables = with_former_defaults(check_tables(toml.parse(text.decode())))
         return {**tables, "data": today(tables["data"])} if "data" in tables else tables
     except (ValueError, ConfigError) as error:
         raise CheckpointError(f"{path}/config.toml is damaged: {error}") from error
+
+
+def with_former_defaults(tables: Table) -> Table:
+    """Return the tables of a run, with the options that an earlier eventvec did not have at their former values.
+
+    Example:
+        >>> with_former_defaults({"method": {"name": "cresp"}})
+        {'method': {'name': 'cresp', 'target_head': {'name': 'plain_head'}}}
+    """
+    method = tables.get("method", {})
+    if method.get("name") == "cresp":
+        tables = {**tables, "method": {**method, "target_head": method.get("target_head", {"name": "plain_head"})}}
+    return tables
 
 
 def read_schema(path: Path) -> Schema:

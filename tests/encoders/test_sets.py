@@ -11,7 +11,7 @@ from torch import Tensor
 
 import make
 from eventvec.encoders import GRU, EventEncoder
-from eventvec.encoders.heads import mlp
+from eventvec.encoders.heads import PlainHead, mlp
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
@@ -158,10 +158,10 @@ def test_a_set_encoder_reads_an_event_table_too():
 
 
 def test_a_prediction_depends_on_context_and_position():
-    encoder, head = set_encoder(), mlp(9, 6)
+    encoder, head = set_encoder(), PlainHead().build(context=8, covariate=1, out=6)
     x = replace(points([2, 3]), static={"x*": torch.tensor([0.5, -1.0])})
     predictor = Prediction(encoder, head, dim=6)
-    expected = head(torch.cat([encoder(x), torch.tensor([[0.5], [-1.0]])], 1))
+    expected = head(encoder(x), torch.tensor([[0.5], [-1.0]]))
     torch.testing.assert_close(predictor(x), expected)
     assert predictor.dim == 6
 

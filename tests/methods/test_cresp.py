@@ -62,7 +62,7 @@ def test_targeted_loss_predicts_the_observation_that_was_held_out():
     firsts = torch.arange(5) * 4
     pictures, times = views.values("y"), views.values("x")
     context = views.slice(torch.arange(5), torch.ones(5).long(), torch.full((5,), 3))
-    query = method.project(method.head(torch.cat([method.encoder(context), times[firsts]], 1)))
+    query = method.project(method.head(method.encoder(context), times[firsts]))
     key = method.project(method.encoder.events.observation(pictures[firsts]))
     logits = F.cosine_similarity(query[:, None], key[None], dim=2) / 0.5
     torch.testing.assert_close(method.loss(x, rng()), F.cross_entropy(logits, torch.arange(5)))

@@ -13,7 +13,8 @@
     event_encoder  columns of a table to one vector per event
     points         points (x, y) to one vector each
     segments       which of two joined rows an event is from
-    heads          multi-layer perceptrons and projection heads
+    heads          multi-layer perceptrons, projection heads, and heads that read a context and x*
+    sinusoidal     harmonics and random Fourier features of covariates
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.convolution import TemporalConvolution
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.encoders.handcrafted import Handcrafted
+from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.encoders.points import Images, Numbers, PointEncoder
@@ -30,6 +32,7 @@ from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
+from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
 from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
 
@@ -53,12 +56,16 @@ __all__ = [
     "Encoder",
     "EventEncoder",
     "EventEncoding",
+    "GatedHead",
     "Handcrafted",
+    "Harmonics",
     "Images",
     "LanguageEncoder",
     "Numbers",
     "PaperTransformer",
+    "PlainHead",
     "PointEncoder",
+    "RandomFourier",
     "Recurrent",
     "RunningHandcrafted",
     "Segmented",

@@ -1,11 +1,14 @@
-"""Small networks on top of an encoder: multi-layer perceptrons and the projection heads of contrastive losses."""
+"""Small networks on top of an encoder: perceptrons, projection heads, and heads that read a context and x*."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
+from eventvec.encoders.sinusoidal import FEATURES, Features, Harmonics, RandomFourier, check_features
 from eventvec.errors import ConfigError
 
 
@@ -61,3 +64,87 @@ def expander(dim: int, out: int) -> nn.Sequential:
     """
     norm = nn.BatchNorm1d(out, track_running_stats=False)
     return nn.Sequential(nn.Linear(dim, out, bias=False), norm, nn.ReLU(), nn.Linear(out, out, bias=False))
+
+
+@dataclass(frozen=True)
+class PlainHead:
+    """A head that reads `[c, g_cov(x*)]` with a multi-layer perceptron of three hidden layers.
+
+    Mathieu et al. 2021, Section 3.2, and the decoder of the conditional neural process in the public code. As the
+    target head of a contrastive loss it may learn to ignore x*; `GatedHead` is the default there.
+
+    Example:
+        >>> import torch
+        >>> head = PlainHead().build(context=8, covariate=1, out=4)
+        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        torch.Size([5, 4])
+    """
+
+    def build(self, context: int, covariate: int, out: int) -> nn.Module:
+        """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
+        return _Plain(mlp(context + covariate, context, context, context, out))
+
+
+@dataclass(frozen=True)
+class GatedHead:
+    """A head in which sinusoidal features f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
+
+    Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; the public code gates `[c, x*]` with a
+    sigmoid. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
+    first step; a plain perceptron learned to ignore x* where the context alone lowers a contrastive loss.
+
+    Relations: `PlainHead` has no gates. `sinusoidal` has the features as covariate networks.
+
+    Args:
+        features: `harmonics` of the longest period, or `random_fourier` features of a typical one.
+        count: Harmonics of each number of g_cov(x*), or random frequencies.
+        period: The period in the unit of g_cov(x*), see `Harmonics` and `RandomFourier`. The default, with harmonics,
+            suits covariates of standard deviation one and ranges up to about ten.
+
+    Raises:
+        ConfigError: If the features are not known, or a number is not positive.
+
+    Example:
+        >>> import torch
+        >>> head = GatedHead().build(context=8, covariate=1, out=4)
+        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        torch.Size([5, 4])
+    """
+
+    features: Features = "harmonics"
+    count: int = 16
+    period: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.features not in FEATURES:
+            raise ConfigError(f"features {self.features!r} are not known; accepted: {', '.join(FEATURES)}")
+        check_features(1, self.count, self.period)
+
+    def build(self, context: int, covariate: int, out: int) -> nn.Module:
+        """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
+        return _Gated(FEATURES[self.features](covariate, self.count, self.period), context, out)
+
+
+class _Plain(nn.ModuleList):
+    """The layers of a multi-layer perceptron on two inputs side by side."""
+
+    def forward(self, context: Tensor, place: Tensor) -> Tensor:
+        values = torch.cat([context, place], 1)
+        for layer in self:
+            values = layer(values)
+        return values
+
+
+class _Gated(nn.Module):
+    """A multi-layer perceptron on a context that features of a place scale and shift."""
+
+    def __init__(self, features: Harmonics | RandomFourier, context: int, out: int) -> None:
+        super().__init__()
+        self.features = features
+        self.scale, self.shift = nn.Linear(features.dim, context), nn.Linear(features.dim, context)
+        self.net = mlp(context, context, context, out)
+
+    def forward(self, context: Tensor, place: Tensor) -> Tensor:
+        f = self.features(place)
+        out: Tensor = self.net(context * self.scale(f) + self.shift(f))
+        return out

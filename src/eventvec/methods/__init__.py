@@ -11,6 +11,7 @@ from eventvec.methods.declarations import Method
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.masked_language import MaskedLanguage
 from eventvec.methods.order_contrastive import Order, entity_contrastive, ocp, ocp_biased, pcl
+from eventvec.methods.permuted_covariates import CovariateUse, covariate_use
 from eventvec.methods.rtd import RTD
 from eventvec.methods.siamese import Siamese
 from eventvec.methods.slice_pairs import SlicePairs, nsp, sop
@@ -45,6 +46,7 @@ __all__ = [
     "RTD",
     "CReSP",
     "CoLES",
+    "CovariateUse",
     "CrossOrder",
     "ExpCLR",
     "MaskedLanguage",
@@ -55,6 +57,7 @@ __all__ = [
     "Supervised",
     "TPPEmbedding",
     "TargetedCReSP",
+    "covariate_use",
     "entity_contrastive",
     "fclr",
     "nsp",

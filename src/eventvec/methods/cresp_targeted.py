@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.heads import mlp, projection_head
+from eventvec.encoders.heads import GatedHead, PlainHead, projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import PointEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import Suggestion
+from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
 
@@ -31,6 +32,8 @@ class TargetedCReSP(nn.Module):
         views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
         temperature: τ of the cosine similarity, above 0.
         projection: Size of the space in which predictions and targets are compared.
+        target_head: The network h that predicts from c and x*. With a `PlainHead`, training may stop at a loss that
+            knows the realisation and ignores x*; `covariate_use` measures that.
 
     Raises:
         ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or a number is out of range.
@@ -57,6 +60,7 @@ class TargetedCReSP(nn.Module):
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
+        target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
     ) -> None:
         super().__init__()
         points = _points(encoder)
@@ -65,8 +69,8 @@ class TargetedCReSP(nn.Module):
         if not 0 < temperature < float("inf"):
             raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
         self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
-        dim, size = encoder.dim, points.observation.dim
-        self.head = mlp(dim + points.covariate.dim, dim, dim, dim, size)
+        self.target_head, size = target_head, points.observation.dim
+        self.head = target_head.build(encoder.dim, points.covariate.dim, size)
         self.project = projection_head(size, projection)
 
     @property
@@ -76,7 +80,10 @@ class TargetedCReSP(nn.Module):
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss, with one target per row."""
-        context = hold_out(self.views(batch, rng)[0])  # (x*, y*) and the other events
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
         query = self.predictor(context)  # ĉ
         key = _points(self.encoder).observation(cast(Tensor, context.static["y*"]))  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
@@ -86,6 +93,10 @@ class TargetedCReSP(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows from which a context and a target can be drawn."""
         return self.views.usable(x)
+
+    def remark(self, x: Sequences, rng: torch.Generator) -> str:
+        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
+        return str(covariate_use(self, x, rng))
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
@@ -98,12 +109,12 @@ class Prediction(nn.Module):
 
     Args:
         encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
-        head: The target head h, `(n, encoder.dim + covariate.dim) -> (n, dim)`.
+        head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate.dim)` to `(n, dim)`.
         dim: Size of the head's output.
 
     Example:
         >>> from eventvec.encoders.sets import SetEncoder
-        >>> encoder, head = SetEncoder(PointEncoder(), dim=8), mlp(9, 4)
+        >>> encoder, head = SetEncoder(PointEncoder(), dim=8), PlainHead().build(context=8, covariate=1, out=4)
         >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
         ...               {"x*": torch.tensor([0.5])})
         >>> Prediction(encoder, head, dim=4)(x).shape
@@ -124,7 +135,7 @@ class Prediction(nn.Module):
         if not isinstance(place, Tensor):
             raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
         covariate = _points(self.encoder).covariate(place)
-        out: Tensor = self.head(torch.cat([self.encoder(x), covariate], 1))
+        out: Tensor = self.head(self.encoder(x), covariate)
         return out.float()
 
 

@@ -34,6 +34,7 @@ class Method(Protocol):
     - `predictor`: an encoder that returns predictions, such as logits.
     - `text`: an encoder of descriptions.
     - `card`: a paragraph for the model card of its runs.
+    - `remark(x, rng) -> str`: a sentence on what the trained method does on rows x, for the notes of its runs.
 
     Example:
         >>> import eventvec as ev

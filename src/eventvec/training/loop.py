@@ -162,6 +162,9 @@ def _train(
                 attach_lineage(method.encoder, run.lineage)
     if state.best_weights:
         method.load_state_dict(state.best_weights)
+    if (remark := getattr(method, "remark", None)) is not None:
+        rows = held_out if len(held_out) >= options.batch_size else training
+        run = replace(run, notes=(*run.notes, remark(x[rows], generator(place, options.seed + 1))))
     results = {
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
         "usable": len(training) + len(held_out),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import torch
@@ -26,6 +26,7 @@ PERIOD = 8.0
 RADIUS, SPEED = 0.15, 0.4
 COLOURS = ((0.12, 0.47, 0.71), (1.0, 0.498, 0.055))
 PIXELS = 28
+Observations = Literal["pictures", "positions"]
 
 Process = Callable[[Sequences, torch.Generator], tuple[Sequences, Tensor]]
 
@@ -88,9 +89,11 @@ class Snooker:
     Args:
         count: Views per row, at least 1.
         length: Events per view, at least 2; a targeted method holds one of them out.
+        observations: `pictures`, or the exact `positions` of the balls: four coordinates in [0.15, 0.85]. Positions are
+            not in the paper. They show what a method learns apart from how it sees.
 
     Raises:
-        ConfigError: If an option is below its minimum.
+        ConfigError: If an option is below its minimum, or the observations are not known.
 
     Example:
         >>> x = snooker(3).sequences
@@ -101,10 +104,13 @@ class Snooker:
 
     count: int = 1
     length: int = 6
+    observations: Observations = "pictures"
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
         at_least("length", self.length, 2)
+        if self.observations not in (accepted := get_args(Observations)):
+            raise ConfigError(f"observations {self.observations!r} are not known; accepted: {', '.join(accepted)}")
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with both parameters."""
@@ -115,7 +121,9 @@ class Snooker:
         views, source = _undrawn(batch, self.count, self.length)
         row = source.repeat_interleave(self.length)
         time = _uniform(row, rng)
-        return replace(views, columns={"x": time[:, None], "y": self.pictures(self.places(batch[row], time))}), source
+        places = self.places(batch[row], time)
+        y = self.pictures(places) if self.observations == "pictures" else places.flatten(1)
+        return replace(views, columns={"x": time[:, None], "y": y}), source
 
     def places(self, x: Sequences, time: Tensor) -> Tensor:
         """Return `(n, 2, 2)` the centre of each ball, by ball and coordinate, in [0.15, 0.85], at times `(n,)`.

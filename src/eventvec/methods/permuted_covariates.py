@@ -1,0 +1,135 @@
+"""Whether the prediction of a targeted method uses x*: its loss with the true x*, and with x* permuted among rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.errors import ConfigError, DataError
+from eventvec.methods.declarations import usable_rows
+from eventvec.sequences import Sequences
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+
+BATCH, BATCHES = 64, 20
+LITTLE = 0.05
+"""The share of the range between floor and chance below which a difference is called small."""
+
+
+class Targeted(Protocol):
+    """A method whose loss tells the observation at x* from those of other rows, by cosines over a temperature."""
+
+    views: ShuffledParts | Sinusoids | Snooker
+    temperature: float
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss of rows from `hold_out`."""
+
+
+@dataclass(frozen=True)
+class CovariateUse:
+    """The loss of a targeted method with the true x* and with the x* of other rows; `str` says what follows.
+
+    Args:
+        loss: The mean loss with the true x*.
+        permuted: The mean loss when each row is predicted at the x* of another row.
+        floor: The smallest loss that is possible for cosines at the temperature, see `contrastive_floor`.
+        chance: The loss of a prediction that knows nothing, log B for B rows.
+
+    Example:
+        >>> print(CovariateUse(loss=2.686, permuted=2.691, floor=2.23, chance=4.16))
+        the prediction hardly depends on x*: the loss is 2.69, and 2.69 if x* is permuted among rows (floor 2.23, chance
+        4.16); train longer, or take target_head = { name = "gated_head" }
+    """
+
+    loss: float
+    permuted: float
+    floor: float
+    chance: float
+
+    @property
+    def share(self) -> float:
+        """The rise of the loss by the permutation, as a share of the range between floor and chance."""
+        return (self.permuted - self.loss) / (self.chance - self.floor)
+
+    def __str__(self) -> str:
+        numbers = (
+            f"the loss is {self.loss:.2f}, and {self.permuted:.2f} if x* is permuted among rows "
+            f"(floor {self.floor:.2f}, chance {self.chance:.2f})"
+        )
+        if self.chance - self.loss < LITTLE * (self.chance - self.floor):
+            return f"the prediction has learned little: {numbers}; train longer"
+        if self.share < LITTLE:
+            advice = 'train longer, or take target_head = { name = "gated_head" }'
+            return f"the prediction hardly depends on x*: {numbers}; {advice}"
+        return f"the prediction uses x*: {numbers}"
+
+
+@torch.no_grad()
+def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> CovariateUse:
+    """Return whether the prediction of a targeted method uses x*.
+
+    A targeted method can stop at a loss that knows the realisation and ignores x*, because the targets of other rows
+    differ from a row's own at any x*. Permuting x* among rows shows it: if the loss stays, x* is not used.
+
+    Args:
+        method: A method such as `TargetedCReSP`. Its mode is restored afterwards.
+        x: Rows that it was not trained on; 20 batches of 64, or of all if
+            there are fewer, are drawn from them.
+        rng: Draws views and the rows of each batch.
+
+    Raises:
+        ConfigError: If the method is not targeted.
+        DataError: If fewer than two rows are usable.
+
+    Example:
+        >>> from eventvec.encoders import Numbers, PointEncoder, SetEncoder
+        >>> from eventvec.methods import TargetedCReSP
+        >>> from eventvec.views import sinusoids
+        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
+        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
+        >>> use = covariate_use(method, sinusoids(64).sequences, torch.Generator().manual_seed(0))
+        >>> round(use.floor, 2), round(use.chance, 2)
+        (2.23, 4.16)
+    """
+    if not isinstance(method, nn.Module) or not hasattr(method, "loss_of_targets"):
+        raise ConfigError(f"only a targeted method predicts at x*, got {type(method).__name__}")
+    rows = usable_rows(method, x).nonzero().squeeze(1)
+    if len(rows) < 2:
+        raise DataError(f"at least 2 rows must be usable to permute x* among them, got {len(rows)} of {len(x):,}")
+    size, training = min(BATCH, len(rows)), method.training
+    losses = []
+    try:
+        method.eval()
+        for _ in range(BATCHES):
+            batch = rows[torch.randperm(len(rows), generator=rng, device=x.device)[:size]]
+            context = hold_out(method.views(x[batch], rng)[0])
+            place = context.static["x*"]
+            assert isinstance(place, Tensor)
+            other = replace(context, static={**context.static, "x*": place.roll(1, 0)})  # rows are in random order
+            losses.append([float(method.loss_of_targets(targets)) for targets in (context, other)])
+    finally:
+        method.train(training)
+    loss, permuted = (sum(values) / len(losses) for values in zip(*losses, strict=True))
+    return CovariateUse(loss, permuted, contrastive_floor(size, method.temperature), math.log(size))
+
+
+def contrastive_floor(rows: int, temperature: float) -> float:
+    """Return the smallest InfoNCE of cosines: ``log(1 + (B - 1)·exp(-(1 + 1/(B - 1)) / τ))`` for B rows.
+
+    A prediction then equals its target, and the B targets are the corners of a regular simplex, with cosines
+    -1/(B - 1). It needs B - 1 dimensions; a batch whose targets resemble one another has a higher one.
+
+    Args:
+        rows: B, at least 2.
+        temperature: τ, above 0.
+
+    Example:
+        >>> [round(contrastive_floor(rows, 0.5), 2) for rows in (64, 128, 256)]
+        [2.23, 2.89, 3.56]
+    """
+    others = rows - 1
+    return math.log1p(others * math.exp(-(1 + 1 / others) / temperature))

@@ -1,0 +1,82 @@
+"""Harmonics and random Fourier features, against a loop."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
+from eventvec.errors import ConfigError, DataError
+from laws import rng
+
+
+def test_harmonics_equal_a_loop():
+    values = torch.randn(4, 2, generator=rng())
+    features = Harmonics(size=2, count=3, period=5.0)(values)
+    for row in range(4):
+        angles = [2 * math.pi * k * float(values[row, i]) / 5 for i in range(2) for k in (1, 2, 3)]
+        expected = [*map(math.sin, angles), *map(math.cos, angles)]
+        assert features[row].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_products_of_random_fourier_features_approach_the_gaussian_kernel():
+    torch.manual_seed(0)
+    features, values = RandomFourier(size=2, count=20_000, period=2.0), torch.randn(6, 2, generator=rng())
+    products = features(values) @ features(values).T / 20_000
+    scale = 2.0 / (2 * math.pi)
+    expected = (-torch.cdist(values, values).square() / (2 * scale**2)).exp()
+    torch.testing.assert_close(products, expected, rtol=0, atol=0.03)
+
+
+def test_random_frequencies_are_saved():
+    torch.manual_seed(0)
+    first, second = RandomFourier(), RandomFourier()
+    values = torch.rand(5)
+    assert not torch.equal(first(values), second(values))
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(values), second(values))
+    assert Harmonics().state_dict() == {}
+
+
+@pytest.mark.parametrize("features", [Harmonics, RandomFourier])
+def test_values_of_another_shape_are_refused(features):
+    with pytest.raises(DataError, match=r"covariates have shape \(3,\), but these features take 2 numbers"):
+        features(size=2)(torch.rand(4, 3))
+
+
+@pytest.mark.parametrize("build", [Harmonics, RandomFourier, GatedHead])
+@pytest.mark.parametrize("option", [{"count": 0}, {"period": 0.0}, {"period": math.inf}, {"period": math.nan}])
+def test_numbers_out_of_range_are_refused(build, option):
+    with pytest.raises(ConfigError, match="count must be at least 1, and period above 0 and finite"):
+        build(**option)
+
+
+def test_unknown_features_are_refused():
+    with pytest.raises(ConfigError, match="features 'waves' are not known; accepted: harmonics, random_fourier"):
+        GatedHead(features="waves")
+
+
+@pytest.mark.parametrize("features", ["harmonics", "random_fourier"])
+def test_a_gated_head_scales_and_shifts_the_context(features):
+    torch.manual_seed(0)
+    head = GatedHead(features, count=3, period=4.0).build(context=5, covariate=2, out=4)
+    context, place = torch.randn(6, 5, generator=rng()), torch.randn(6, 2, generator=rng(1))
+    f = head.features(place)
+    expected = head.net(context * head.scale(f) + head.shift(f))
+    torch.testing.assert_close(head(context, place), expected)
+    assert not torch.allclose(head(context, place + 0.1), expected)
+
+
+def test_a_plain_head_reads_both_side_by_side():
+    head = PlainHead().build(context=5, covariate=2, out=4)
+    assert list(head.state_dict())[:2] == ["0.weight", "0.bias"]  # the names in runs of earlier versions
+    assert head[0].weight.shape == (5, 7)
+
+
+def test_a_head_that_is_described_draws_no_random_numbers():
+    before = torch.get_rng_state()
+    GatedHead("random_fourier")
+    assert torch.equal(torch.get_rng_state(), before)
