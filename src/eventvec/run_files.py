@@ -5,6 +5,7 @@ Nothing is allocated for sizes that only a configuration claims: they are compar
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,9 +118,14 @@ def with_former_defaults(tables: Table) -> Table:
         >>> with_former_defaults({"method": {"name": "cresp"}})
         {'method': {'name': 'cresp', 'target_head': {'name': 'plain_head'}}}
     """
-    method = tables.get("method", {})
+    tables = copy.deepcopy(tables)
+    method, events = tables.get("method", {}), tables.get("encoder", {}).get("events")
     if method.get("name") == "cresp":
-        tables = {**tables, "method": {**method, "target_head": method.get("target_head", {"name": "plain_head"})}}
+        method.setdefault("target_head", {"name": "plain_head"})
+    while isinstance(events, dict):
+        if events.get("name") == "pairs":
+            events.setdefault("scaled", False)
+        events = events.get("events")
     return tables
 
 

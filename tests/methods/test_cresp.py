@@ -128,7 +128,7 @@ def methods() -> list[nn.Module]:
     torch.manual_seed(0)
     encoders = [SetEncoder(PointEncoder(), dim=8, layers=0) for _ in range(7)]
     return [
-        TargetedCReSP(encoders[0], projection=4),
+        TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, 4)), dim=8, layers=0), projection=4),
         CReSP(encoders[1], projection=4),
         fclr(encoders[2], projection=4),
         ev.methods.CoLES(encoders[3], ev.views.RandomSlices(shortest=2, longest=4)),
@@ -172,7 +172,8 @@ def test_encoding_rows_without_drawn_events_is_refused():
 
 
 def test_images_are_refused_by_a_net_for_numbers():
-    method = TargetedCReSP(SetEncoder(PointEncoder(), dim=8, layers=0), Snooker(count=1, length=4), projection=8)
+    encoder = SetEncoder(PointEncoder(Numbers(1, 4)), dim=8, layers=0)
+    method = TargetedCReSP(encoder, Snooker(count=1, length=4), projection=8)
     with pytest.raises(DataError, match=r"values have shape \(3, 28, 28\), .* takes 1 number per value; .* images"):
         ev.fit(method, snooker(8), epochs=1, batch_size=4)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from pathlib import Path
 
+import polars as pl
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -13,10 +16,11 @@ from sklearn.preprocessing import StandardScaler
 import eventvec as ev
 from eventvec.config import build_method, describe
 from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.run_files import with_former_defaults
-from eventvec.views import Snooker, draw, hold_out, snooker
+from eventvec.sequences import Sequences
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
 from laws import rng
 
 MAJORITY = 0.862
@@ -86,3 +90,102 @@ def test_a_configuration_of_an_earlier_version_has_the_plain_head():
 def test_unknown_observations_of_snooker_are_refused():
     with pytest.raises(ConfigError, match="observations 'sounds' are not known; accepted: pictures, positions"):
         Snooker(observations="sounds")
+
+
+# Tables, whose numbers have any unit
+
+
+def table(rows: int = 400, length: int = 8, constant: bool = False) -> ev.Dataset:
+    """Return a table of noiseless looks at sinusoids, with x in hundreds and y in thousands."""
+    drawn = draw(sinusoids(rows), Sinusoids(count=1, length=length, noise=0.0), seed=1).sequences
+    x, y = (drawn.values(name)[:, 0].numpy() for name in ("x", "y"))
+    frame = {"id": drawn.rows().numpy(), "t": drawn.steps().numpy(), "x": 100 * x + 700, "y": 1000 * y - 4000}
+    frame |= {"x": [3.0] * len(x)} if constant else {}
+    fitting = ev.Fitting(log=False)
+    return ev.read(pl.DataFrame(frame), key="id", time="t", numeric=["x", "y"], fitting=fitting)
+
+
+def test_the_defaults_learn_from_a_table_of_single_numbers():
+    method = {"method": {"name": "cresp"}, "encoder": {"dim": 32, "layers": 0}}
+    run = ev.fit(method, table(), epochs=40, batch_size=50, lr=0.003, validation=0.0)
+    first, last = run.history[0]["loss"], run.history[-1]["loss"]
+    assert last < first - 0.2
+    assert run.notes[-1].startswith("the prediction uses x*: ")
+
+
+def test_contexts_and_targets_are_scaled_alike():
+    data = table(rows=20)
+    torch.manual_seed(0)
+    encoder = SetEncoder(PointEncoder(Numbers(1, 4), schema=data.schema), dim=8, layers=0)
+    unscaled = SetEncoder(PointEncoder(Numbers(1, 4), schema=data.schema, scaled=False), dim=8, layers=0)
+    unscaled.load_state_dict(encoder.state_dict())
+    x, y = (field.scale(data.sequences.columns[field.name]) for field in data.schema.numeric)
+    scaled = replace(data.sequences, columns={**data.sequences.columns, "x": x, "y": y})
+    assert float(x.std()) == pytest.approx(1, abs=0.01)
+    torch.testing.assert_close(encoder(data.sequences), unscaled(scaled))
+    first, second = (TargetedCReSP(part, ShuffledParts(1)) for part in (encoder, unscaled))
+    second.load_state_dict(first.state_dict())
+    torch.testing.assert_close(first.loss(data.sequences, rng()), second.loss(scaled, rng()))
+
+
+def test_points_without_a_schema_stay_unscaled_when_they_are_built_again():
+    data = table(rows=20)
+    method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, 4)), dim=8, layers=0))
+    assert describe(method)["encoder"]["events"]["scaled"] is False
+    again = build_method(describe(method), data.schema)
+    again.load_state_dict(method.state_dict())
+    assert torch.equal(again.encoder(data.sequences), method.encoder(data.sequences))
+    events = {"name": "pairs", "observation": {"name": "numbers", "width": 4}}
+    config = {"method": {"name": "cresp"}, "encoder": {"name": "set", "dim": 8, "events": events}}
+    assert build_method(config, data.schema).encoder.events.scaled
+    former = build_method(with_former_defaults(config), data.schema)
+    assert (former.encoder.events.scaled, former.target_head) == (False, PlainHead())
+
+
+# What cannot be learned from or predicted
+
+
+def small(width: int | None = 4) -> TargetedCReSP:
+    return TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width)), dim=8, layers=0), projection=4)
+
+
+def test_single_numbers_as_representations_of_observations_are_refused_before_training(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"must be represented by at least 2 numbers .*, got 1, .* width = 64"):
+        ev.fit(small(width=None), table(rows=20), epochs=1, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_constant_covariate_is_refused_before_training(tmp_path: Path):
+    with pytest.raises(DataError, match=r"covariate 'x' has a single value in all events of 20 rows, .* that varies"):
+        ev.fit(small(), table(rows=20, constant=True), epochs=1, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    untargeted = {"method": {"name": "cresp_untargeted"}, "encoder": {"dim": 8}}
+    assert ev.fit(untargeted, table(rows=20, constant=True), epochs=1).steps
+
+
+@pytest.mark.parametrize("method", ["cresp", "cresp_untargeted", "fclr"])
+@pytest.mark.parametrize("length", [0, 1])
+def test_rows_with_fewer_than_two_observations_cannot_be_used(method, length):
+    data = table(rows=20, length=2)
+    short = replace(data.sequences, lengths=torch.full_like(data.sequences.lengths, length))
+    with pytest.raises(DataError, match=r"0 of 20 entities can be used by this method, .* too short"):
+        ev.fit(method, replace(data, sequences=short), epochs=1)
+
+
+def test_targets_that_cannot_be_predicted_are_refused():
+    context = hold_out(table(rows=3).sequences)
+    predictor = small().predictor
+
+    def at(place: torch.Tensor, rows: Sequences = context) -> torch.Tensor:
+        return predictor(replace(rows, static={"x*": place}))
+
+    assert at(torch.zeros(3)).shape == (3, 4)
+    with pytest.raises(DataError, match="a prediction needs a context, but 2 of 3 rows have no event"):
+        at(torch.zeros(3), replace(context, lengths=torch.tensor([0, 4, 0])))
+    for bad in (math.nan, math.inf):
+        with pytest.raises(DataError, match=r"column 'x\*' is missing or infinite in 1 of 3 "):
+            at(torch.tensor([0.0, bad, 0.0]))
+    with pytest.raises(DataError, match=r"values have shape \(2,\), but this network takes 1 number per value"):
+        at(torch.zeros(3, 2))
+    with pytest.raises(DataError, match=r"static\['x\*'\] must have one value for each of 3 rows, got 4"):
+        at(torch.zeros(4))

@@ -307,7 +307,7 @@ def test_hold_out_makes_the_first_event_the_target():
 
 def test_hold_out_refuses_empty_rows_and_absent_columns():
     x = Sequences({"x": torch.ones(2), "y": torch.ones(2)}, torch.tensor([0, 2]), torch.tensor([2, 0]))
-    with pytest.raises(IndexError, match="1 of 2 windows"):
+    with pytest.raises(DataError, match="a target is the first event of a row, but 1 of 2 rows have no event"):
         hold_out(x)
     with pytest.raises(DataError, match="columns x and y, got code"):
         hold_out(Sequences({"code": torch.ones(2)}, torch.tensor([0]), torch.tensor([2])))

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
+from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
 
@@ -33,7 +35,7 @@ class Numbers(nn.Module):
     """A covariate or observation network for numbers: the identity, or a network with one hidden layer.
 
     Args:
-        size: How many numbers a value consists of. They must be finite and of order one, because they are not scaled.
+        size: How many numbers a value consists of, finite and of order one; `PointEncoder` scales those of a table.
         width: Size of the hidden layer and of the result; the identity if not given.
 
     Raises:
@@ -121,28 +123,44 @@ class Images(nn.Module):
 class PointEncoder(nn.Module):
     """The event encoder of a stochastic process: `[g_cov(x), g_obs(y)]` (Mathieu et al. 2021, Section 3.2).
 
-    It reads the columns `x`, the covariate, and `y`, the observation. All their values must be finite: rows with
-    others are not `usable`, and encoding them raises an error. On an accelerator they are not checked, because that
-    would synchronise the device; `embed` checks its result instead.
+    It reads the columns `x`, the covariate, and `y`, the observation. Numbers of a table are scaled by its schema
+    first, as `EventEncoder` scales them. All values must be finite: rows with others are not `usable`, and encoding
+    them raises an error. On an accelerator they are not checked, because that would synchronise the device; `embed`
+    checks its result instead.
 
     Relations: `EventEncoder` reads the columns of an event table instead.
 
     Args:
         observation: The network g_obs; the identity on one number if not given.
         covariate: The network g_cov; the identity on one number if not given, as in all experiments of the paper's
-            code.
+            code. `Harmonics` and `RandomFourier` suit angles.
+        schema: Has the scales of x and y, if they are numeric columns of a table. Without it, as for a process that
+            draws values, they are read as they are.
+        scaled: Whether numbers are scaled by the schema.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])},
         ...               torch.tensor([0]), torch.tensor([2]))
         >>> PointEncoder()(x).tolist()
         [[0.5, 3.0], [2.0, 4.0]]
+        >>> from eventvec.schema import Numeric
+        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("y", log=False, mean=3.0, std=2.0),))
+        >>> PointEncoder(schema=schema)(x).tolist()
+        [[0.5, 0.0], [2.0, 0.5]]
     """
 
-    def __init__(self, observation: ValueEncoding | None = None, covariate: ValueEncoding | None = None) -> None:
+    def __init__(
+        self,
+        observation: ValueEncoding | None = None,
+        covariate: ValueEncoding | None = None,
+        schema: Schema | None = None,
+        scaled: bool = True,
+    ) -> None:
         super().__init__()
         self.observation: ValueEncoding = Numbers() if observation is None else observation
         self.covariate: ValueEncoding = Numbers() if covariate is None else covariate
+        self.schema, self.scaled = schema, scaled and schema is not None
+        self.scales = {field.name: field for field in schema.numeric} if schema is not None and scaled else {}
         self.dim = self.covariate.dim + self.observation.dim
 
     def forward(self, x: Sequences) -> Tensor:
@@ -151,16 +169,33 @@ class PointEncoder(nn.Module):
         Raises:
             DataError: If a column is missing, has the wrong shape or is not finite.
         """
-        index, parts = x.flat(), []
-        for name, column in _columns(x).items():
-            values = column[index]
-            if values.device.type == "cpu" and (count := int((~_finite(values)).sum())):
-                raise DataError(
-                    f"column {name!r} is missing or infinite in {count:,} of {len(values):,} events of this batch, but "
-                    "points need every value; fill in the values, or leave out the rows that are not `usable`"
-                )
-            parts.append((self.covariate if name == "x" else self.observation)(values))
-        return torch.cat(parts, 1)
+        index = x.flat()
+        values = {name: column[index] for name, column in _columns(x).items()}
+        return torch.cat([self.covariates(values["x"]), self.observations(values["y"])], 1)
+
+    def covariates(self, values: Tensor, name: str = "x") -> Tensor:
+        """Return `(n, covariate.dim)` g_cov of raw covariates; `name` is theirs in messages.
+
+        Raises:
+            DataError: If they have the wrong shape or are not finite.
+        """
+        return self.covariate(self._scaled("x", values, name))
+
+    def observations(self, values: Tensor, name: str = "y") -> Tensor:
+        """Return `(n, observation.dim)` g_obs of raw observations; `name` is theirs in messages.
+
+        Raises:
+            DataError: If they have the wrong shape or are not finite.
+        """
+        return self.observation(self._scaled("y", values, name))
+
+    def _scaled(self, column: str, values: Tensor, name: str) -> Tensor:
+        if values.device.type == "cpu" and (count := int((~_finite(values)).sum())):
+            raise DataError(
+                f"column {name!r} is missing or infinite in {count:,} of {len(values):,} events of this batch, but "
+                "points need every value; fill in the values, or leave out the rows that are not `usable`"
+            )
+        return self.scales[column].scale(values) if column in self.scales else values
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows whose values are all finite; rows without events need no columns.
@@ -172,6 +207,47 @@ class PointEncoder(nn.Module):
             return torch.ones_like(x.lengths, dtype=torch.bool)
         finite = torch.stack([_finite(column) for column in _columns(x).values()]).all(0)[x.flat()]
         return torch.zeros_like(x.lengths).index_add(0, x.rows(), (~finite).long()) == 0
+
+
+def points_of(encoder: Encoder) -> PointEncoder:
+    """Return the event encoder of an encoder over points.
+
+    Raises:
+        ConfigError: If the encoder's events are not points.
+
+    Example:
+        >>> from eventvec.encoders.sets import SetEncoder
+        >>> points_of(SetEncoder(PointEncoder(), dim=8)).dim
+        2
+    """
+    points = getattr(encoder, "events", None)
+    if not isinstance(points, PointEncoder):
+        raise ConfigError(
+            f"encoder must encode points for a targeted method, got {type(encoder).__name__} over "
+            f"{type(points).__name__}; write name = 'set', events = {{ name = 'pairs' }}"
+        )
+    return points
+
+
+def places_of(x: Sequences) -> Tensor:
+    """Return `(n, ...)` the static column `x*`, where each row is predicted.
+
+    Raises:
+        DataError: If there is no such column, it has another length, or a row has no event to predict from.
+
+    Example:
+        >>> x = Sequences({}, torch.tensor([0]), torch.tensor([3]), {"x*": torch.tensor([0.5])})
+        >>> places_of(x).tolist()
+        [0.5]
+    """
+    place = x.static.get("x*")
+    if not isinstance(place, Tensor):
+        raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
+    if len(place) != len(x):
+        raise DataError(f"static['x*'] must have one value for each of {len(x):,} rows, got {len(place):,}")
+    if place.device.type == "cpu" and (count := int((x.lengths == 0).sum())):
+        raise DataError(f"a prediction needs a context, but {count:,} of {len(x):,} rows have no event")
+    return place
 
 
 def _columns(x: Sequences) -> dict[str, Tensor]:

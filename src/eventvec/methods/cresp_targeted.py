@@ -10,12 +10,15 @@ from torch import Tensor, nn
 from eventvec import losses
 from eventvec.encoders.heads import GatedHead, PlainHead, projection_head
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.points import PointEncoder
+from eventvec.encoders.points import PointEncoder, places_of, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+
+POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
+"""The table of an event encoder that suits targeted methods."""
 
 
 class TargetedCReSP(nn.Module):
@@ -63,7 +66,7 @@ class TargetedCReSP(nn.Module):
         target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
     ) -> None:
         super().__init__()
-        points = _points(encoder)
+        points = points_of(encoder)
         if views.count != 1:
             raise ConfigError(f"count of views must be 1, because a row has one target, got {views.count}")
         if not 0 < temperature < float("inf"):
@@ -76,7 +79,7 @@ class TargetedCReSP(nn.Module):
     @property
     def predictor(self) -> Prediction:
         """An encoder of rows with `static["x*"]` that returns ĉ = h(c, x*)."""
-        return Prediction(self.encoder, self.head, _points(self.encoder).observation.dim).train(self.training)
+        return Prediction(self.encoder, self.head, points_of(self.encoder).observation.dim).train(self.training)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss, with one target per row."""
@@ -85,14 +88,19 @@ class TargetedCReSP(nn.Module):
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
         query = self.predictor(context)  # ĉ
-        key = _points(self.encoder).observation(cast(Tensor, context.static["y*"]))  # g_obs(y*)
+        key = points_of(self.encoder).observations(cast(Tensor, context.static["y*"]), "y*")  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     forward = loss
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
-        return self.views.usable(x)
+        """Return `(n,)` bool: rows from which a context and a target can be drawn.
+
+        Raises:
+            ConfigError: If observations are represented by a single number.
+            DataError: If the covariate has a single value in all events of at least two rows.
+        """
+        return usable_targets(points_of(self.encoder), self.views.usable(x), x)
 
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
         """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
@@ -100,8 +108,8 @@ class TargetedCReSP(nn.Module):
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
-        """Return an encoder of sets."""
-        return {"encoder": {"name": "set"}}
+        """Return an encoder of sets of points, with a network of one hidden layer for observations."""
+        return {"encoder": {"name": "set", "events": POINTS}}
 
 
 class Prediction(nn.Module):
@@ -129,22 +137,43 @@ class Prediction(nn.Module):
         """Return `(n, dim)`, one prediction per row.
 
         Raises:
-            DataError: If the rows have no static column `x*`.
+            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
+                event.
         """
-        place = x.static.get("x*")
-        if not isinstance(place, Tensor):
-            raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
-        covariate = _points(self.encoder).covariate(place)
+        covariate = points_of(self.encoder).covariates(places_of(x), "x*")
         out: Tensor = self.head(self.encoder(x), covariate)
         return out.float()
 
 
-def _points(encoder: Encoder) -> PointEncoder:
-    """Return the event encoder of an encoder over points."""
-    points = getattr(encoder, "events", None)
-    if not isinstance(points, PointEncoder):
+def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: `rows`, after a check that a targeted contrastive method can learn from them.
+
+    Args:
+        points: The event encoder.
+        rows: `(n,)` bool, the rows from which a context and a target can be drawn.
+        x: The rows. Those of a stochastic process have no events yet.
+
+    Raises:
+        ConfigError: If observations are represented by a single number.
+        DataError: If the covariate has a single value in all events of at least two rows.
+
+    Example:
+        >>> from eventvec.encoders.points import Numbers
+        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long())
+        >>> usable_targets(PointEncoder(Numbers(1, width=8)), torch.tensor([True, False]), x)
+        tensor([ True, False])
+    """
+    if points.observation.dim < 2:
         raise ConfigError(
-            f"encoder must encode points for a targeted method, got {type(encoder).__name__} over "
-            f"{type(points).__name__}; write name = 'set', events = {{ name = 'pairs' }}"
+            "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
+            'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
         )
-    return points
+    covariate = x.columns.get("x")
+    if isinstance(covariate, Tensor) and x.total and int(rows.sum()) > 1:
+        values = covariate[x[rows].flat()]
+        if bool((values == values[0]).all()):
+            raise DataError(
+                f"covariate 'x' has a single value in all events of {int(rows.sum()):,} rows, so a prediction cannot "
+                "depend on it; name a column that varies, or take an untargeted method such as cresp_untargeted"
+            )
+    return rows

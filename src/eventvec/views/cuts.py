@@ -35,7 +35,7 @@ def hold_out(x: Sequences) -> Sequences:
         x: Rows with columns `x` and `y` and at least one event each.
 
     Raises:
-        DataError: If one of the columns is absent.
+        DataError: If one of the columns is absent, or a row has no event.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([1, 2, 3]), "y": torch.tensor([7.0, 8.0, 9.0])},
@@ -47,6 +47,8 @@ def hold_out(x: Sequences) -> Sequences:
     if not {"x", "y"} <= set(x.columns):
         columns = ", ".join(sorted(x.columns)) or "no column"
         raise DataError(f"a target needs the columns x and y, got {columns}; processes.draw draws events with both")
+    if x.device.type == "cpu" and (count := int((x.lengths == 0).sum())):
+        raise DataError(f"a target is the first event of a row, but {count:,} of {len(x):,} rows have no event")
     context = x.slice(torch.arange(len(x), device=x.device), torch.ones_like(x.lengths), x.lengths - 1)
     target = {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
     return replace(context, static={**x.static, **target})
