@@ -11,6 +11,7 @@ from torch import nn
 import backbones
 import make
 from eventvec.encoders import GRU, EventEncoder, TextEncoder
+from eventvec.encoders.at_places import CrossAttention, KernelMean
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
@@ -23,10 +24,14 @@ from eventvec.methods import (
     CrossOrder,
     ExpCLR,
     MaskedLanguage,
+    MetaCDE,
     Siamese,
     Supervised,
     TargetedCReSP,
     TPPEmbedding,
+    acnp,
+    acnp_cross,
+    cnp,
     entity_contrastive,
     fclr,
     nsp,
@@ -88,13 +93,33 @@ def states(build: Callable[..., nn.Module], **options: object) -> tuple[nn.Modul
 
 
 def cresp(build: Callable[..., nn.Module], count: int, layers: int) -> tuple[nn.Module, Sequences]:
-    rows = batch()
-    x, y = (torch.randn(rows.columns["time"].shape, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    points = looks()
     with torch.random.fork_rng():
         torch.manual_seed(0)
         encoder = SetEncoder(PointEncoder(Numbers(1, 6)), dim=8, layers=layers, heads=2, pair="gated")
         method = build(encoder, ShuffledParts(count), projection=6)
-    return method, Sequences({**rows.columns, "x": x, "y": y}, rows.starts, rows.lengths, rows.static)
+    return method, points
+
+
+def neural_process(
+    build: Callable[..., nn.Module], kind: type[SetEncoder | CrossAttention], layers: int
+) -> tuple[nn.Module, Sequences]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return build(kind(PointEncoder(), dim=8, layers=layers, heads=2)), looks()
+
+
+def metacde() -> tuple[nn.Module, Sequences]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return MetaCDE(KernelMean(PointEncoder(Numbers(1, 6))), projection=6), looks()
+
+
+def looks() -> Sequences:
+    """Return the batch with a covariate x and an observation y."""
+    rows = batch()
+    x, y = (torch.randn(rows.columns["time"].shape, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    return Sequences({**rows.columns, "x": x, "y": y}, rows.starts, rows.lengths, rows.static)
 
 
 def tpp_embedding() -> tuple[nn.Module, Sequences]:
@@ -122,6 +147,9 @@ DRAW_NOTHING = ("expclr", "supervised", "tpp_embedding")
 """Methods whose loss reads whole rows and draws nothing."""
 
 CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
+    "acnp": lambda: neural_process(acnp, SetEncoder, layers=1),
+    "acnp_cross": lambda: neural_process(acnp_cross, CrossAttention, layers=1),
+    "cnp": lambda: neural_process(cnp, SetEncoder, layers=0),
     "coles": coles,
     "cpc": lambda: states(CPC, horizons=3, negatives=4),
     "cresp": lambda: cresp(TargetedCReSP, count=1, layers=1),
@@ -131,6 +159,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
     "expclr": expclr,
     "fclr": lambda: cresp(fclr, count=2, layers=0),
     "masked_language": masked_language,
+    "metacde": metacde,
     "nsp": lambda: slices(nsp),
     "ocp": lambda: windows(ocp),
     "ocp_biased": lambda: windows(ocp_biased),

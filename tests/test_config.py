@@ -27,7 +27,7 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.encoders.interface import EventEncoding
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, listed
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
 from eventvec.tables import Fitting
@@ -219,7 +219,7 @@ def test_tables_become_arguments():
 )
 def test_a_method_table_that_is_wrong_is_refused(wrong, message):
     message = message.replace("OPTIONS", "accepted: count, longest, shortest")
-    message = message.replace("METHODS", f"accepted: {', '.join(sorted(METHOD_NAMES))}")
+    message = message.replace("METHODS", f"accepted: {listed(sorted(METHOD_NAMES))}")
     kinds = [kind.__name__ for kind in get_args(Views)]
     slices = f"input should be {' or '.join(f'an instance of {kind}' for kind in kinds)}"
     message = message.replace("VIEWS", ", ".join(sorted(n for n, part in PARTS.items() if part in get_args(Views))))
@@ -267,7 +267,7 @@ def test_a_cell_that_is_wrong_is_refused():
 
 
 def test_tables_without_a_name_or_absent_are_refused():
-    with pytest.raises(ConfigError, match="method: name '' is not known; accepted: coles"):
+    with pytest.raises(ConfigError, match="method: name '' is not known; accepted: acnp, "):
         build_method({"encoder": SMALL}, make.schema())
     with pytest.raises(ConfigError, match="encoder: name '' is not known; accepted: gru"):
         build_method({"method": {"name": "coles"}, "encoder": {"dim": 8}}, make.schema())

@@ -21,13 +21,14 @@ from eventvec import toml
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder
+from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, nearest
-from eventvec.losses import LOSSES
+from eventvec.losses import LOSSES, Gaussian
 from eventvec.losses.negatives import NEGATIVES
-from eventvec.methods import METHODS, Order, SlicePairs
+from eventvec.methods import CNP, METHODS, Order, SlicePairs
 from eventvec.methods.declarations import Method, suggested
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -48,12 +49,20 @@ PARTS: Mapping[str, Callable[..., Any]] = {
     "pairs": PointEncoder,
     "numbers": Numbers,
     "images": Images,
+    "resnet18": ResNet18,
     "gated_head": GatedHead,
     "plain_head": PlainHead,
+    "picture_decoder": PictureDecoder,
+    "gaussian": Gaussian,
 }
 """The parts that a nested table may name; a table called `events` needs no name."""
 ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}
-METHOD_NAMES: Mapping[str, Callable[..., Any]] = {**METHODS, "order": Order, "slice_pairs": SlicePairs}
+METHOD_NAMES: Mapping[str, Callable[..., Any]] = {
+    **METHODS,
+    "neural_process": CNP,
+    "order": Order,
+    "slice_pairs": SlicePairs,
+}
 """The names of configurations, and those of classes that several names share, which `describe` writes."""
 
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 import make
-from eventvec.encoders.points import PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CPC, METHODS, CReSP, Order, TargetedCReSP
+from eventvec.methods.cresp_targeted import POINTS
 from eventvec.methods.declarations import static_columns, suggested, usable_rows
 from eventvec.sequences import Sequences
 from eventvec.views import OrderPairs, Sinusoids, sinusoids
@@ -59,7 +60,7 @@ def test_rows_of_a_process_are_usable_without_events(method):
     x = sinusoids(3).sequences
     x.static["phase"][1] = math.nan
     views = Sinusoids(count=2 if method is CReSP else 1)
-    assert usable_rows(method(SetEncoder(PointEncoder(), dim=8), views), x).tolist() == [True, False, True]
+    assert usable_rows(method(SetEncoder(PointEncoder(Numbers(1, 4)), dim=8), views), x).tolist() == [True, False, True]
 
 
 def test_defaults_of_a_method_that_declares_nothing():
@@ -74,7 +75,7 @@ def test_defaults_of_a_method_that_declares_nothing():
         ("coles", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
         ("sop", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
         ("entity_contrastive", {"method": {"length": 4}}),
-        ("cresp", {"encoder": {"name": "set"}}),
+        ("cresp", {"encoder": {"name": "set", "events": POINTS}}),
         ("cresp_untargeted", {"encoder": {"name": "set"}}),
         ("fclr", {"encoder": {"name": "set", "layers": 0}}),
         ("expclr", {"encoder": {"name": "tcn"}}),

@@ -12,6 +12,8 @@
     running        those of them that continue exactly from a stored state
     event_encoder  columns of a table to one vector per event
     points         points (x, y) to one vector each
+    pictures       ResNet-18 and a decoder, for small pictures
+    at_places      representations of points that depend on x*: cross-attention, kernel mean
     segments       which of two joined rows an event is from
     heads          multi-layer perceptrons, projection heads, and heads that read a context and x*
     sinusoidal     harmonics and random Fourier features of covariates
@@ -21,12 +23,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventvec.encoders.aggregates import Aggregates
+from eventvec.encoders.at_places import CrossAttention, KernelMean
 from eventvec.encoders.convolution import TemporalConvolution
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.language import LanguageEncoder
+from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.running import RunningHandcrafted
@@ -37,7 +41,9 @@ from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
 
 ENCODERS: Mapping[str, Callable[..., Any]] = {
+    "cross_attention": CrossAttention,
     "gru": GRU,
+    "kernel_mean": KernelMean,
     "language": LanguageEncoder,
     "lstm": LSTM,
     "set": SetEncoder,
@@ -53,6 +59,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "Aggregates",
+    "CrossAttention",
     "Encoder",
     "EventEncoder",
     "EventEncoding",
@@ -60,13 +67,16 @@ __all__ = [
     "Handcrafted",
     "Harmonics",
     "Images",
+    "KernelMean",
     "LanguageEncoder",
     "Numbers",
     "PaperTransformer",
+    "PictureDecoder",
     "PlainHead",
     "PointEncoder",
     "RandomFourier",
     "Recurrent",
+    "ResNet18",
     "RunningHandcrafted",
     "Segmented",
     "SetEncoder",

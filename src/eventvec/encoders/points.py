@@ -26,6 +26,8 @@ class ValueEncoding(Protocol):
     """
 
     dim: int
+    shape: tuple[int, ...]
+    """The shape of one value."""
 
     def __call__(self, values: Tensor) -> Tensor:
         """Return `(events, dim)` from values `(events, ...)`."""
@@ -51,6 +53,7 @@ class Numbers(nn.Module):
         if size < 1 or (width is not None and width < 1):
             raise ConfigError(f"size and width must be at least 1, got size {size}, width {width}")
         self.size, self.width, self.dim = size, width, width or size
+        self.shape: tuple[int, ...] = (size,)
         self.net = mlp(size, width, width) if width else nn.Identity()
 
     def forward(self, values: Tensor) -> Tensor:
@@ -96,6 +99,7 @@ class Images(nn.Module):
                 f"got size {size}, channels {channels}, width {width}, dim {dim}"
             )
         self.size, self.channels, self.width, self.dim = size, channels, width, dim
+        self.shape: tuple[int, ...] = (channels, size, size)
         sizes = [channels, width, 2 * width, 4 * width]
         blocks = [
             nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), nn.BatchNorm2d(o), nn.ReLU())
@@ -110,14 +114,25 @@ class Images(nn.Module):
         Raises:
             DataError: If the values have another shape.
         """
-        expected, shape = (self.channels, self.size, self.size), tuple(values.shape[1:])
-        if shape != expected:
-            raise DataError(
-                f"values have shape {shape}, but this network takes images of shape {expected}; set the options "
-                "`channels` and `size` of images"
-            )
+        check_pictures(values, self.shape)
         out: Tensor = self.net(values.float())
         return out
+
+
+def check_pictures(values: Tensor, expected: tuple[int, ...]) -> None:
+    """Refuse pictures of another shape than a network takes.
+
+    Raises:
+        DataError: If the values have another shape.
+
+    Example:
+        >>> check_pictures(torch.rand(5, 3, 8, 8), (3, 8, 8))
+    """
+    if (shape := tuple(values.shape[1:])) != expected:
+        raise DataError(
+            f"values have shape {shape}, but this network takes images of shape {expected}; set the options "
+            "`channels` and `size` of images"
+        )
 
 
 class PointEncoder(nn.Module):
@@ -179,7 +194,7 @@ class PointEncoder(nn.Module):
         Raises:
             DataError: If they have the wrong shape or are not finite.
         """
-        return self.covariate(self._scaled("x", values, name))
+        return self.covariate(self.scaled_values("x", values, name))
 
     def observations(self, values: Tensor, name: str = "y") -> Tensor:
         """Return `(n, observation.dim)` g_obs of raw observations; `name` is theirs in messages.
@@ -187,9 +202,14 @@ class PointEncoder(nn.Module):
         Raises:
             DataError: If they have the wrong shape or are not finite.
         """
-        return self.observation(self._scaled("y", values, name))
+        return self.observation(self.scaled_values("y", values, name))
 
-    def _scaled(self, column: str, values: Tensor, name: str) -> Tensor:
+    def scaled_values(self, column: str, values: Tensor, name: str) -> Tensor:
+        """Return raw values as the networks read them; `column` is x or y, and `name` is theirs in messages.
+
+        Raises:
+            DataError: If they are not finite.
+        """
         if values.device.type == "cpu" and (count := int((~_finite(values)).sum())):
             raise DataError(
                 f"column {name!r} is missing or infinite in {count:,} of {len(values):,} events of this batch, but "

@@ -41,6 +41,7 @@ class Harmonics(nn.Module):
         super().__init__()
         check_features(size, count, period)
         self.size, self.count, self.period, self.dim = size, count, period, 2 * size * count
+        self.shape: tuple[int, ...] = (size,)
         every = torch.eye(size)[:, :, None] * torch.arange(1, count + 1)  # (size, size, count)
         self.register_buffer("frequencies", every.flatten(1) / period, persistent=False)
 
@@ -81,6 +82,7 @@ class RandomFourier(nn.Module):
         super().__init__()
         check_features(size, count, period)
         self.size, self.count, self.period, self.dim = size, count, period, 2 * count
+        self.shape: tuple[int, ...] = (size,)
         self.register_buffer("frequencies", torch.randn(size, count) / period)
 
     def forward(self, values: Tensor) -> Tensor:

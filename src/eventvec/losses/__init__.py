@@ -3,7 +3,7 @@
 Each loss has one function, followed by a dataclass with its options and their defaults; `LOSSES` names these
 dataclasses. `distances` has the losses on distances and similarities of views, `negatives` the choice of negatives,
 `softmax` the losses that find a partner among a batch, `redundancy` those without negatives, `similarity` those on
-graded similarities.
+graded similarities, `likelihoods` those of a predicted distribution.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,6 +22,7 @@ from eventvec.losses.distances import (
     squared_distances,
     triplet,
 )
+from eventvec.losses.likelihoods import Gaussian, gaussian_nll
 from eventvec.losses.redundancy import BarlowTwins, VICReg, barlow_twins, vicreg
 from eventvec.losses.similarity import Normalization, expclr_loss, feature_similarity, pair_loss, quadratic
 from eventvec.losses.softmax import NTXent, info_nce, nt_xent
@@ -46,6 +47,7 @@ __all__ = [
     "BarlowTwins",
     "BinomialDeviance",
     "Contrastive",
+    "Gaussian",
     "Histogram",
     "Loss",
     "Margin",
@@ -58,6 +60,7 @@ __all__ = [
     "contrastive",
     "expclr_loss",
     "feature_similarity",
+    "gaussian_nll",
     "histogram",
     "info_nce",
     "margin_loss",

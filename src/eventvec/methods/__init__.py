@@ -10,6 +10,8 @@ from eventvec.methods.cross_order import CrossOrder
 from eventvec.methods.declarations import Method
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.masked_language import MaskedLanguage
+from eventvec.methods.metacde import MetaCDE
+from eventvec.methods.neural_processes import CNP, acnp, acnp_cross, cnp
 from eventvec.methods.order_contrastive import Order, entity_contrastive, ocp, ocp_biased, pcl
 from eventvec.methods.permuted_covariates import CovariateUse, covariate_use
 from eventvec.methods.rtd import RTD
@@ -19,6 +21,9 @@ from eventvec.methods.supervised import Supervised
 from eventvec.methods.tpp_embedding import TPPEmbedding
 
 METHODS: Mapping[str, Callable[..., Method]] = {
+    "acnp": acnp,
+    "acnp_cross": acnp_cross,
+    "cnp": cnp,
     "coles": CoLES,
     "cpc": CPC,
     "cresp": TargetedCReSP,
@@ -28,6 +33,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "expclr": ExpCLR,
     "fclr": fclr,
     "masked_language": MaskedLanguage,
+    "metacde": MetaCDE,
     "nsp": nsp,
     "ocp": ocp,
     "ocp_biased": ocp_biased,
@@ -41,6 +47,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
 """The methods by their names in a configuration; several names may build the same class."""
 
 __all__ = [
+    "CNP",
     "CPC",
     "METHODS",
     "RTD",
@@ -50,6 +57,7 @@ __all__ = [
     "CrossOrder",
     "ExpCLR",
     "MaskedLanguage",
+    "MetaCDE",
     "Method",
     "Order",
     "Siamese",
@@ -57,6 +65,9 @@ __all__ = [
     "Supervised",
     "TPPEmbedding",
     "TargetedCReSP",
+    "acnp",
+    "acnp_cross",
+    "cnp",
     "covariate_use",
     "entity_contrastive",
     "fclr",

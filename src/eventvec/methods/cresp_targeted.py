@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
+from eventvec.encoders.at_places import context_at
 from eventvec.encoders.heads import GatedHead, PlainHead, projection_head
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.points import PointEncoder, places_of, points_of
+from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
@@ -67,11 +68,10 @@ class TargetedCReSP(nn.Module):
     ) -> None:
         super().__init__()
         points = points_of(encoder)
-        if views.count != 1:
-            raise ConfigError(f"count of views must be 1, because a row has one target, got {views.count}")
         if not 0 < temperature < float("inf"):
             raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
+        self.encoder, self.views = encoder, one_target(views)
+        self.temperature, self.projection = temperature, projection
         self.target_head, size = target_head, points.observation.dim
         self.head = target_head.build(encoder.dim, points.covariate.dim, size)
         self.project = projection_head(size, projection)
@@ -140,8 +140,7 @@ class Prediction(nn.Module):
             DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
                 event.
         """
-        covariate = points_of(self.encoder).covariates(places_of(x), "x*")
-        out: Tensor = self.head(self.encoder(x), covariate)
+        out: Tensor = self.head(*context_at(self.encoder, x))
         return out.float()
 
 
@@ -168,6 +167,24 @@ def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
             "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
             'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
         )
+    return varied_covariates(rows, x)
+
+
+def varied_covariates(rows: Tensor, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: `rows`, after a check that the covariate varies.
+
+    Args:
+        rows: `(n,)` bool, the rows from which a context and a target can be drawn.
+        x: The rows. Those of a stochastic process have no events yet.
+
+    Raises:
+        DataError: If the covariate has a single value in all events of at least two rows.
+
+    Example:
+        >>> x = Sequences({"x": torch.tensor([1.0, 2.0])}, torch.tensor([0, 0]), torch.tensor([2, 1]))
+        >>> varied_covariates(torch.tensor([True, False]), x)
+        tensor([ True, False])
+    """
     covariate = x.columns.get("x")
     if isinstance(covariate, Tensor) and x.total and int(rows.sum()) > 1:
         values = covariate[x[rows].flat()]
@@ -177,3 +194,18 @@ def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
                 "depend on it; name a column that varies, or take an untargeted method such as cresp_untargeted"
             )
     return rows
+
+
+def one_target(views: ShuffledParts | Sinusoids | Snooker) -> ShuffledParts | Sinusoids | Snooker:
+    """Return the sampler if it draws one view of each row, whose first event is the target.
+
+    Raises:
+        ConfigError: If it draws several.
+
+    Example:
+        >>> one_target(ShuffledParts(1))
+        ShuffledParts(count=1)
+    """
+    if views.count != 1:
+        raise ConfigError(f"count of views must be 1, because a row has one target, got {views.count}")
+    return views

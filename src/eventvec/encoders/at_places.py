@@ -1,0 +1,182 @@
+"""Encoders whose representation of a context depends on x*: cross-attention, and a kernel mean.
+
+`at(x, covariate)` represents each row at a place; the encoder itself, called as any other, has no place and represents
+the whole row. `context_at` takes the first where there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from eventvec.encoders.heads import mlp
+from eventvec.encoders.interface import Encoder, readable_rows
+from eventvec.encoders.points import PointEncoder, places_of, points_of
+from eventvec.encoders.sets import SetEncoder
+from eventvec.errors import ConfigError
+from eventvec.sequences import Sequences
+
+
+@runtime_checkable
+class PlaceEncoder(Protocol):
+    """An encoder of points whose representation of a row depends on a place.
+
+    Example:
+        >>> isinstance(KernelMean(PointEncoder()), PlaceEncoder)
+        True
+    """
+
+    def at(self, x: Sequences, covariate: Tensor) -> Tensor:
+        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+
+
+def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
+    """Return the context representation `(n, dim)` and g_cov(x*), for rows with the static column `x*`.
+
+    The context representation depends on x* only if the encoder is a `PlaceEncoder`.
+
+    Raises:
+        DataError: If the rows have no such column, it has another width or is not finite, or a row has no event.
+
+    Example:
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
+        ...               {"x*": torch.tensor([0.5])})
+        >>> context, covariate = context_at(SetEncoder(PointEncoder(), dim=8), x)
+        >>> context.shape, covariate.tolist()
+        (torch.Size([1, 8]), [[0.5]])
+    """
+    covariate = points_of(encoder).covariates(places_of(x), "x*")
+    context = encoder.at(x, covariate) if isinstance(encoder, PlaceEncoder) else encoder(x)
+    return context, covariate
+
+
+class CrossAttention(nn.Module):
+    """Attention from x* to the points of a context: the deterministic path of an attentive neural process.
+
+    Kim et al. 2019, as in the public Neural Process Family code: the query is the encoded x*, the keys are the encoded
+    covariates of the context, by the same network, and the values are the representations of its points. Called without
+    a place, the encoder returns the mean of these, as `SetEncoder` does. Mathieu et al. 2021 call a neural process with
+    self-attention and mean attentive; this one is not in their code.
+
+    Relations: `SetEncoder` has the same representations of points and takes their mean.
+
+    Args:
+        events: The encoder of points.
+        dim: Size of the embedding and of each layer, a multiple of `heads`.
+        layers: Blocks of self-attention over the points, before x* attends to them.
+        heads: Attention heads.
+        pair: The network on each point, see `SetEncoder`.
+
+    Raises:
+        ConfigError: If an option is out of range or unknown.
+
+    Example:
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]))
+        >>> encoder = CrossAttention(PointEncoder(), dim=16)
+        >>> encoder(x).shape, encoder.at(x, torch.rand(1, 1)).shape
+        (torch.Size([1, 16]), torch.Size([1, 16]))
+    """
+
+    def __init__(
+        self,
+        events: PointEncoder,
+        dim: int = 256,
+        layers: int = 0,
+        heads: int = 8,
+        pair: Literal["mlp", "gated"] = "mlp",
+    ) -> None:
+        super().__init__()
+        self.points = SetEncoder(events, dim, layers, heads, pair)
+        if dim % heads:
+            raise ConfigError(f"dim must be a multiple of heads, got dim {dim}, heads {heads}")
+        self.dim, self.layers, self.heads, self.pair = dim, layers, heads, pair
+        self.key = mlp(points_of(self.points).covariate.dim, dim, dim)
+
+    @property
+    def events(self) -> PointEncoder:
+        """The encoder of points."""
+        return points_of(self.points)
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one embedding per row, which depends on no place."""
+        out: Tensor = self.points(x)
+        return out
+
+    def at(self, x: Sequences, covariate: Tensor) -> Tensor:
+        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+        mask = (x.mask() | (x.lengths == 0).unsqueeze(1))[:, None, None]  # over no events, attention would give NaN
+        keys = x.pad(self.key(self.events.covariates(x.values("x"))))
+        parts = (self.key(covariate).unsqueeze(1), keys, x.pad(self.points.states(x)))
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        return F.scaled_dot_product_attention(query, key, value, mask).flatten(1).float()
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the encoder of points can read."""
+        return readable_rows(self.points, x)
+
+
+class KernelMean(nn.Module):
+    """A weighted mean of the observations' representations: the conditional mean embedding of MetaCDE.
+
+    ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))`` (Ton et al. 2021, in the reading of the public code
+    of Mathieu et al. 2021, which adds the softmax). The kernel k is Gaussian, with a learned scale and a learned length
+    for each number of g_cov(x). Called without a place, the encoder returns the mean with equal weights, because the
+    paper's has no representation of a context.
+
+    Args:
+        events: The encoder of points.
+        ridge: λ, above 0.
+
+    Raises:
+        ConfigError: If λ is not above 0 and finite.
+
+    Example:
+        >>> x = Sequences({"x": torch.tensor([0.0, 9.0]), "y": torch.tensor([1.0, 2.0])},
+        ...               torch.tensor([0]), torch.tensor([2]))
+        >>> KernelMean(PointEncoder())(x).tolist()
+        [[1.5]]
+        >>> bool(KernelMean(PointEncoder()).at(x, torch.tensor([[9.0]])) > 1.5)
+        True
+    """
+
+    def __init__(self, events: PointEncoder, ridge: float = 1e-3) -> None:
+        super().__init__()
+        if not 0 < ridge < float("inf"):
+            raise ConfigError(f"ridge must be above 0 and finite, got {ridge}")
+        self.events, self.ridge = events, ridge
+        self.dim = points_of(self).observation.dim
+        self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate.dim))
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, the mean of each row's observations, zeros for an empty row."""
+        values: Tensor = self.events(x)[:, self.events.covariate.dim :].float()
+        sums = values.new_zeros(len(x), self.dim).index_add(0, x.rows(), values)
+        return sums / x.lengths.clamp(min=1).unsqueeze(1)
+
+    def at(self, x: Sequences, covariate: Tensor) -> Tensor:
+        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+        encoded, mask = x.pad(self.events(x)), x.mask()
+        covariates, values = encoded.split([self.events.covariate.dim, self.dim], -1)
+        pairs = mask[:, :, None] & mask[:, None]
+        identity = torch.eye(mask.shape[1], device=mask.device)
+        kernel = self.kernel(covariates, covariates).masked_fill(~pairs, 0) + self.ridge * identity
+        kernel = kernel + torch.diag_embed((~mask).float())  # padding has no influence on the solution for events
+        toward = self.kernel(covariates, covariate.unsqueeze(1)).masked_fill(~mask.unsqueeze(2), 0)
+        logits = torch.linalg.solve(kernel, toward).masked_fill(~mask.unsqueeze(2), float("-inf"))
+        weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
+        out: Tensor = (weights * values).sum(1)
+        return out
+
+    def kernel(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return `(n, i, j)` the Gaussian kernel between covariates `(n, i, covariate.dim)` and `(n, j, ...)`."""
+        lengths = F.softplus(self.raw_length)
+        squared = ((first.unsqueeze(2) - second.unsqueeze(1)) / lengths).square().sum(-1)
+        out: Tensor = F.softplus(self.raw_scale) * (-squared / 2).exp()
+        return out
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the encoder of points can read."""
+        return readable_rows(self.events, x)

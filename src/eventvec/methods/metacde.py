@@ -1,0 +1,135 @@
+"""MetaCDE: a kernel mean of the observations' representations predicts that of the observation at x*."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from eventvec import losses
+from eventvec.encoders.at_places import KernelMean, context_at
+from eventvec.encoders.heads import projection_head
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.points import points_of
+from eventvec.errors import ConfigError
+from eventvec.methods.cresp_targeted import POINTS, one_target, usable_targets
+from eventvec.methods.declarations import Suggestion
+from eventvec.methods.permuted_covariates import covariate_use
+from eventvec.sequences import Sequences
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+
+
+class MetaCDE(nn.Module):
+    """A context's kernel mean at x* predicts the representation of y* among those of other rows (Ton et al. 2021).
+
+    The conditional mean embedding ``ĉ = Σ_i w_i g_obs(y_i)`` of Ton et al., trained with the loss of targeted CReSP
+    (Mathieu et al. 2021, Equation 5) as in the public code of the latter, and not with the noise-contrastive loss and
+    the fake samples of the former. There is no network on pairs and no target head. The kernel is trained too.
+
+    Relations: `TargetedCReSP` has a network in place of the kernel, and a representation of the context.
+
+    Args:
+        encoder: A `KernelMean` over a `PointEncoder`, whose observation net also represents y*.
+        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        temperature: τ of the cosine similarity, above 0.
+        projection: Size of the space in which predictions and targets are compared.
+
+    Raises:
+        ConfigError: If the encoder is not a `KernelMean`, a row has more than one view, or a number is out of range.
+
+    Example:
+        >>> from eventvec.encoders.points import Numbers, PointEncoder
+        >>> from eventvec.views import sinusoids
+        >>> method = MetaCDE(KernelMean(PointEncoder(Numbers(1, width=8))), Sinusoids(count=1, length=10))
+        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        True
+    """
+
+    card = (
+        "The embedding is the mean of the observations' representations; the method itself represents no context. The\n"
+        "prediction at an x* is the output of `run.method.predictor` for rows with the static column `x*`."
+    )
+    """Paragraph for the model card of a run."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+        temperature: float = 0.5,
+        projection: int = 128,
+    ) -> None:
+        super().__init__()
+        if not isinstance(encoder, KernelMean):
+            raise ConfigError(
+                f"encoder of MetaCDE must be a kernel mean, got {type(encoder).__name__}; "
+                'write [encoder] name = "kernel_mean"'
+            )
+        if not 0 < temperature < float("inf"):
+            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
+        self.encoder, self.views = encoder, one_target(views)
+        self.temperature, self.projection = temperature, projection
+        self.project = projection_head(encoder.dim, projection)
+
+    @property
+    def predictor(self) -> KernelPrediction:
+        """An encoder of rows with `static["x*"]` that returns ĉ."""
+        return KernelPrediction(self.encoder).train(self.training)
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean loss, with one target per row."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
+        query = self.predictor(context)  # ĉ
+        key = points_of(self.encoder).observations(cast(Tensor, context.static["y*"]), "y*")  # g_obs(y*)
+        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn.
+
+        Raises:
+            ConfigError: If observations are represented by a single number.
+            DataError: If the covariate has a single value in all events of at least two rows.
+        """
+        return usable_targets(points_of(self.encoder), self.views.usable(x), x)
+
+    def remark(self, x: Sequences, rng: torch.Generator) -> str:
+        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
+        return str(covariate_use(self, x, rng))
+
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return a kernel mean over points, with a network of one hidden layer for observations."""
+        return {"encoder": {"name": "kernel_mean", "events": POINTS}}
+
+
+class KernelPrediction(nn.Module):
+    """The kernel mean at `static["x*"]`, as an encoder of rows from `hold_out`.
+
+    Args:
+        encoder: A `KernelMean`.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.ones(3)}, torch.tensor([0]), torch.tensor([3]),
+        ...               {"x*": torch.tensor([0.5])})
+        >>> KernelPrediction(KernelMean(PointEncoder()))(x).round(decimals=3).tolist()
+        [[1.0]]
+    """
+
+    def __init__(self, encoder: KernelMean) -> None:
+        super().__init__()
+        self.encoder, self.dim = encoder, encoder.dim
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one prediction per row.
+
+        Raises:
+            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
+                event.
+        """
+        return context_at(self.encoder, x)[0].float()

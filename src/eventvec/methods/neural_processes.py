@@ -1,0 +1,205 @@
+"""Conditional neural processes, which predict the distribution of an observation at a given x*."""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.at_places import CrossAttention, context_at
+from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.pictures import PictureDecoder
+from eventvec.encoders.points import points_of
+from eventvec.encoders.sets import SetEncoder
+from eventvec.errors import ConfigError
+from eventvec.losses import Gaussian, gaussian_nll
+from eventvec.methods.cresp_targeted import POINTS, one_target, varied_covariates
+from eventvec.methods.declarations import suggests
+from eventvec.sequences import Sequences
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+
+Decoder = PlainHead | GatedHead | PictureDecoder
+
+
+class CNP(nn.Module):
+    """A context and x* predict the distribution of the observation y* (Garnelo et al. 2018).
+
+    ``-log p(y*|c, x*)`` with a Gaussian p whose mean and deviation a decoder computes from c and x* (Mathieu et al.
+    2021, Equation 2), in the reading of their public code: one target per row, and the mean over the numbers of y*. The
+    names `cnp`, `acnp` and `acnp_cross` build this class with other encoders.
+
+    Relations: `TargetedCReSP` predicts a representation of y* and needs no likelihood.
+
+    Args:
+        encoder: An encoder over a `PointEncoder`: `SetEncoder` or `CrossAttention`.
+        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        decoder: The network from c and x* to the mean and the deviation: `PlainHead`, as in the public code, or
+            `PictureDecoder`.
+        likelihood: The Gaussian with its smallest deviation.
+
+    Raises:
+        ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or the decoder does not return
+            observations of the size that the encoder reads.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> from eventvec.views import sinusoids
+        >>> method = CNP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=1, length=10))
+        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).shape
+        torch.Size([])
+    """
+
+    card = (
+        "The embedding represents the context, which is all events of a row, and depends on no x*. The mean and the\n"
+        "standard deviation of the observation at an x* are the output of `run.method.predictor` for rows with the\n"
+        "static column `x*`, as the schema scales observations."
+    )
+    """Paragraph for the model card of a run."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+        decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+        likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+    ) -> None:
+        super().__init__()
+        points = points_of(encoder)
+        self.encoder, self.views, self.decoder, self.likelihood = encoder, one_target(views), decoder, likelihood
+        size = math.prod(points.observation.shape)
+        self.net = decoder.build(encoder.dim, points.covariate.dim, 2 * size)
+
+    @property
+    def predictor(self) -> Distribution:
+        """An encoder of rows with `static["x*"]` that returns the mean and the deviation of y*."""
+        return Distribution(self.encoder, self.net, self.likelihood).train(self.training)
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean loss, with one target per row."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
+        mean, deviation = self.predictor(context).chunk(2, 1)
+        y = points_of(self.encoder).scaled_values("y", cast(Tensor, context.static["y*"]), "y*")
+        return gaussian_nll(mean, deviation, y.float().reshape(mean.shape))
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn.
+
+        Raises:
+            DataError: If the covariate has a single value in all events of at least two rows.
+        """
+        return varied_covariates(self.views.usable(x), x)
+
+
+class Distribution(nn.Module):
+    """The mean and the standard deviation at `static["x*"]`, as an encoder of rows from `hold_out`.
+
+    Args:
+        encoder: An encoder over a `PointEncoder`.
+        net: A decoder that was built, from c and g_cov(x*) to means and raw deviations.
+        likelihood: The Gaussian.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> net = PlainHead().build(context=8, covariate=1, out=2)
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
+        ...               {"x*": torch.tensor([0.5])})
+        >>> Distribution(SetEncoder(PointEncoder(), dim=8), net, Gaussian())(x).shape
+        torch.Size([1, 2])
+    """
+
+    def __init__(self, encoder: Encoder, net: nn.Module, likelihood: Gaussian) -> None:
+        super().__init__()
+        self.encoder, self.net, self.likelihood = encoder, net, likelihood
+        self.dim = 2 * math.prod(points_of(encoder).observation.shape)
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, 2 · size)`, the means and then the standard deviations.
+
+        Raises:
+            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
+                event.
+        """
+        mean, raw = self.net(*context_at(self.encoder, x)).float().chunk(2, 1)
+        return torch.cat([mean, self.likelihood.deviation(raw)], 1)
+
+
+@suggests(lambda x: {"encoder": {"name": "set", "layers": 0, "events": POINTS}})
+def cnp(
+    encoder: Encoder,
+    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+) -> CNP:
+    """Return a conditional neural process (Garnelo et al. 2018): `CNP` with the mean over points, without attention.
+
+    Raises:
+        ConfigError: If the encoder is not a `SetEncoder` without attention.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> cnp(SetEncoder(PointEncoder(), dim=16, layers=0)).encoder.layers
+        0
+    """
+    return CNP(_check(encoder, isinstance(encoder, SetEncoder) and not encoder.layers, '"set", layers = 0'), views,
+               decoder, likelihood)  # fmt: skip
+
+
+@suggests(lambda x: {"encoder": {"name": "set", "events": POINTS}})
+def acnp(
+    encoder: Encoder,
+    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+) -> CNP:
+    """Return the ACNP of Mathieu et al. 2021: `CNP` with self-attention over the points, and their mean.
+
+    Relations: `acnp_cross` has the cross-attention of Kim et al. 2019, which Mathieu et al. cite for this name, but
+    their public code does not have.
+
+    Raises:
+        ConfigError: If the encoder is not a `SetEncoder` with attention.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> acnp(SetEncoder(PointEncoder(), dim=16)).encoder.layers
+        2
+    """
+    return CNP(_check(encoder, isinstance(encoder, SetEncoder) and encoder.layers > 0, '"set", layers = 2'), views,
+               decoder, likelihood)  # fmt: skip
+
+
+@suggests(lambda x: {"encoder": {"name": "cross_attention", "events": POINTS}})
+def acnp_cross(
+    encoder: Encoder,
+    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+) -> CNP:
+    """Return an attentive conditional neural process (Kim et al. 2019): `CNP` in which x* attends to the points.
+
+    Raises:
+        ConfigError: If the encoder is not a `CrossAttention`.
+
+    Example:
+        >>> from eventvec.encoders.points import PointEncoder
+        >>> acnp_cross(CrossAttention(PointEncoder(), dim=16)).encoder.layers
+        0
+    """
+    return CNP(_check(encoder, isinstance(encoder, CrossAttention), '"cross_attention"'), views, decoder, likelihood)
+
+
+def _check(encoder: Encoder, fits: bool, name: str) -> Encoder:
+    if fits:
+        return encoder
+    raise ConfigError(
+        f"encoder must be [encoder] name = {name} for this method, got {type(encoder).__name__} with layers = "
+        f"{getattr(encoder, 'layers', None)}"
+    )

@@ -1,0 +1,110 @@
+"""Cross-attention and the kernel mean, against loops over rows and events."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from eventvec.encoders.at_places import CrossAttention, KernelMean, PlaceEncoder, context_at
+from eventvec.encoders.points import Numbers, PointEncoder
+from eventvec.encoders.sets import SetEncoder
+from eventvec.errors import ConfigError
+from eventvec.sequences import Sequences
+from laws import rng
+
+LENGTHS = [3, 1, 5]
+
+
+def points(lengths: list[int] = LENGTHS) -> Sequences:
+    """Return rows of covariates of two numbers and observations, with two events of no row before each row."""
+    sizes = torch.tensor(lengths)
+    total = int(sizes.sum()) + 2 * len(lengths)
+    columns = {"x": torch.randn(total, 2, generator=rng()), "y": torch.randn(total, generator=rng(1))}
+    place = torch.randn(len(lengths), 2, generator=rng(2))
+    return Sequences(columns, (sizes + 2).cumsum(0) - sizes, sizes, {"x*": place})
+
+
+def encoder(kind: str) -> CrossAttention | KernelMean:
+    torch.manual_seed(0)
+    events = PointEncoder(Numbers(1, 4), Numbers(2))
+    built = CrossAttention(events, dim=8, heads=2) if kind == "cross" else KernelMean(events, ridge=0.1)
+    for weight in built.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    return built.eval()
+
+
+def test_cross_attention_equals_a_loop():
+    built, x = encoder("cross"), points()
+    z = built.at(x, x.static["x*"])
+    states = built.states(x) if hasattr(built, "states") else built.points.states(x)
+    first = 0
+    for row, length in enumerate(LENGTHS):
+        covariates = x.values("x")[first : first + length]
+        values = states[first : first + length]
+        first += length
+        query, keys = built.key(x.static["x*"][row]), built.key(covariates)
+        for head in range(2):
+            part = slice(4 * head, 4 * head + 4)
+            weights = F.softmax(keys[:, part] @ query[part] / math.sqrt(4), 0)
+            torch.testing.assert_close(z[row, part], weights @ values[:, part])
+
+
+def test_the_kernel_mean_equals_a_loop():
+    built, x = encoder("kernel"), points()
+    z = built.at(x, x.static["x*"])
+    scale, lengths = F.softplus(built.raw_scale), F.softplus(built.raw_length)
+
+    def kernel(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return scale * torch.exp(-(((a - b) / lengths) ** 2).sum() / 2)
+
+    first = 0
+    for row, length in enumerate(LENGTHS):
+        covariates, y = x.values("x")[first : first + length], x.values("y")[first : first + length]
+        first += length
+        matrix = torch.stack([torch.stack([kernel(a, b) for b in covariates]) for a in covariates])
+        toward = torch.stack([kernel(a, x.static["x*"][row]) for a in covariates])
+        weights = F.softmax(torch.linalg.inv(matrix + 0.1 * torch.eye(length)) @ toward, 0)
+        torch.testing.assert_close(z[row], weights @ built.events.observation(y))
+
+
+@pytest.mark.parametrize("kind", ["cross", "kernel"])
+def test_a_row_depends_on_its_place_and_on_no_other_row(kind):
+    built, x = encoder(kind), points()
+    context, covariate = context_at(built, x)
+    torch.testing.assert_close(covariate, x.static["x*"])
+    for row in range(len(x)):
+        torch.testing.assert_close(context_at(built, x[[row]])[0], context[[row]])
+    elsewhere = built.at(x, covariate + 1)
+    differs = ~torch.isclose(elsewhere, context, atol=1e-5).all(1)
+    assert differs.tolist() == [True, False, True]  # a row of one event has one weight, 1
+    assert isinstance(built, PlaceEncoder)
+    assert not isinstance(SetEncoder(PointEncoder(), dim=8), PlaceEncoder)
+
+
+@pytest.mark.parametrize("kind", ["cross", "kernel"])
+def test_an_empty_row_gives_finite_values_and_gradients(kind):
+    built, x = encoder(kind), points([0, 2])
+    z = torch.cat([built.at(x, x.static["x*"]), built(x)])
+    z.square().sum().backward()
+    assert z.isfinite().all()
+    assert all(bool(weight.grad.isfinite().all()) for weight in built.parameters() if weight.grad is not None)
+
+
+def test_without_a_place_the_points_have_equal_weights():
+    x = points()
+    kernel, cross = encoder("kernel"), encoder("cross")
+    rows = kernel.events.observation(x.values("y")).split(LENGTHS)
+    torch.testing.assert_close(kernel(x), torch.stack([row.mean(0) for row in rows]))
+    torch.testing.assert_close(cross(x), cross.points(x))
+
+
+def test_options_out_of_range_are_refused():
+    with pytest.raises(ConfigError, match="ridge must be above 0 and finite, got 0"):
+        KernelMean(PointEncoder(), ridge=0.0)
+    with pytest.raises(ConfigError, match="dim must be a multiple of heads, got dim 10, heads 4"):
+        CrossAttention(PointEncoder(), dim=10, heads=4)
+    with pytest.raises(ConfigError, match="dim and heads must be at least 1"):
+        CrossAttention(PointEncoder(), dim=8, heads=0)

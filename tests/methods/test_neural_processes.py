@@ -1,0 +1,90 @@
+"""Conditional neural processes: the loss by hand, what they learn, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import eventvec as ev
+import make
+from eventvec.config import build_method, describe
+from eventvec.encoders import CrossAttention, Images, PictureDecoder, PointEncoder, SetEncoder
+from eventvec.errors import ConfigError
+from eventvec.losses import Gaussian
+from eventvec.methods import CNP, acnp, acnp_cross, cnp
+from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
+from laws import rng
+
+
+def process(kind: str, length: int = 8) -> CNP:
+    torch.manual_seed(0)
+    views = Sinusoids(count=1, length=length, noise=0.0)
+    if kind == "acnp_cross":
+        return acnp_cross(CrossAttention(PointEncoder(), dim=32, heads=4), views)
+    build, layers = {"cnp": (cnp, 0), "acnp": (acnp, 1)}[kind]
+    return build(SetEncoder(PointEncoder(), dim=32, layers=layers, heads=4), views)
+
+
+def test_the_loss_is_the_likelihood_of_the_observation_that_was_held_out():
+    method, x = process("cnp").eval(), sinusoids(5).sequences
+    context = hold_out(method.views(x, rng())[0])
+    mean, raw = method.net(method.encoder(context), context.static["x*"]).split(1, 1)
+    normal = torch.distributions.Normal(mean, 0.01 + torch.nn.functional.softplus(raw))
+    torch.testing.assert_close(method.loss(x, rng()), -normal.log_prob(context.static["y*"]).mean())
+    torch.testing.assert_close(method.predictor(context), torch.cat([normal.mean, normal.stddev], 1))
+
+
+@pytest.mark.parametrize("kind", ["cnp", "acnp", "acnp_cross"])
+def test_it_learns_the_value_at_x_star(kind):
+    method = process(kind)
+    ev.fit(method, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.003, validation=0.0)
+    context = hold_out(draw(sinusoids(500, seed=5), method.views, 1).sequences)
+    mean, _ = ev.encode(method.predictor, context).chunk(2, 1)
+    y = context.static["y*"]
+    assert float((mean - y).square().mean()) < 0.7 * float(y.var())
+    moved = context.static | {"x*": context.static["x*"].roll(1, 0)}
+    elsewhere = ev.Sequences(context.columns, context.starts, context.lengths, moved)
+    assert float((ev.encode(method.predictor, elsewhere)[:, :1] - y).square().mean()) > float(y.var())
+
+
+def test_pictures_are_decoded():
+    torch.manual_seed(0)
+    encoder = SetEncoder(PointEncoder(Images(dim=8, width=2)), dim=8, layers=0)
+    method = cnp(encoder, Snooker(count=1, length=3), PictureDecoder(width=2))
+    run = ev.fit(method, snooker(40), epochs=3, batch_size=8, validation=0.0)
+    assert run.history[-1]["loss"] < run.history[0]["loss"]
+    context = hold_out(draw(snooker(4), method.views, 1).sequences)
+    assert method.predictor(context).shape == (4, 2 * 3 * 28 * 28)
+    again = build_method(describe(method), snooker(1).schema)
+    assert (type(again), again.decoder, again.likelihood) == (CNP, PictureDecoder(2), Gaussian())
+
+
+def test_numbers_are_compared_as_the_schema_scales_them():
+    schema = ev.Schema("id", "t", "integer", numeric=(ev.schema.Numeric("y", log=False, mean=100.0, std=10.0),))
+    torch.manual_seed(0)
+    method = CNP(SetEncoder(PointEncoder(schema=schema), dim=8, layers=0)).eval()
+    columns = {"x": torch.rand(6), "y": 100 + 10 * torch.randn(6)}
+    x = ev.Sequences(columns, torch.tensor([0, 3]), torch.tensor([3, 3]))
+    scaled = ev.Sequences({**columns, "y": (columns["y"] - 100) / 10}, x.starts, x.lengths)
+    unscaled = CNP(SetEncoder(PointEncoder(), dim=8, layers=0)).eval()
+    unscaled.load_state_dict(method.state_dict())
+    torch.testing.assert_close(method.loss(x, rng()), unscaled.loss(scaled, rng()), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: cnp(SetEncoder(PointEncoder(), dim=8)),
+            r'"set", layers = 0 for this method, got SetEncoder with .* 2',
+        ),
+        (lambda: acnp(SetEncoder(PointEncoder(), dim=8, layers=0)), 'name = "set", layers = 2 for this method'),
+        (lambda: acnp_cross(SetEncoder(PointEncoder(), dim=8)), 'name = "cross_attention" for this method'),
+        (lambda: cnp(make.encoder("set", layers=0)), "must encode points for a targeted method"),
+        (lambda: CNP(SetEncoder(PointEncoder(), dim=8), ShuffledParts(2)), "count of views must be 1"),
+        (lambda: CNP(SetEncoder(PointEncoder(), dim=8), decoder=PictureDecoder()), "an observation has the size 1"),
+    ],
+)
+def test_encoders_views_and_decoders_that_do_not_fit_are_refused(build, message):
+    with pytest.raises(ConfigError, match=message):
+        build()
