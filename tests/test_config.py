@@ -269,7 +269,7 @@ def test_a_cell_that_is_wrong_is_refused():
 def test_tables_without_a_name_or_absent_are_refused():
     with pytest.raises(ConfigError, match="method: name '' is not known; accepted: acnp, "):
         build_method({"encoder": SMALL}, make.schema())
-    with pytest.raises(ConfigError, match="encoder: name '' is not known; accepted: gru"):
+    with pytest.raises(ConfigError, match="encoder: name '' is not known; accepted: cross_attention, gru"):
         build_method({"method": {"name": "coles"}, "encoder": {"dim": 8}}, make.schema())
     with pytest.raises(ConfigError, match=r"""fit: name "\['x'\]" is not known"""):
         build({"name": ["x"]}, VIEWS, "fit")
