@@ -262,7 +262,8 @@ def test_options_of_a_transformer_out_of_range_are_refused(wrong):
 
 
 def test_every_encoder_is_tested_here():
-    assert set(ENCODERS) == {*make.ENCODERS, "language", "text"}  # tested in test_language.py and test_text.py
+    elsewhere = {"cross_attention", "kernel_mean", "language", "text"}  # test_at_places, test_language and test_text
+    assert set(ENCODERS) == {*make.ENCODERS, *elsewhere}
 
 
 @pytest.mark.parametrize("gradient", [True, False])

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
 from eventvec.config import build_method, describe
-from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder
+from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.run_files import with_former_defaults
@@ -54,7 +54,7 @@ def test_the_prediction_learns_to_use_x_star():
     train(method, 1000)
     after = covariate_use(method, snooker(640, seed=300).sequences, rng())
     assert before.share < 0.05
-    assert after.share > 0.15
+    assert after.share > 0.15  # with the plain head .002, at a loss of 2.69
     assert after.loss < 2.6
 
 
@@ -64,6 +64,16 @@ def test_a_linear_model_on_the_prediction_is_better_than_any_that_ignores_x_star
     train(method, 3000)
     assert covariate_use(method, snooker(1280, seed=300).sequences, rng()).share > 0.25
     assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.04
+
+
+@pytest.mark.slow
+def test_the_same_holds_for_pictures_at_the_size_of_a_cpu():
+    torch.manual_seed(0)
+    encoder = SetEncoder(PointEncoder(Images(dim=128)), dim=128, layers=2, pair="gated")
+    method = TargetedCReSP(encoder, Snooker(count=1, length=6))
+    train(method, 1500)
+    assert covariate_use(method, snooker(1280, seed=300).sequences, rng()).share > 0.2
+    assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.02
 
 
 # Heads
