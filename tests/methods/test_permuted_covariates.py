@@ -14,7 +14,7 @@ import make
 from eventvec import losses
 from eventvec.encoders import Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.methods import CoLES, CovariateUse, TargetedCReSP, covariate_use
+from eventvec.methods import CNP, CoLES, CovariateUse, TargetedCReSP, covariate_use
 from eventvec.methods.permuted_covariates import contrastive_floor
 from eventvec.views import Sinusoids, hold_out, sinusoids
 from laws import rng
@@ -54,6 +54,7 @@ def test_a_prediction_without_x_star_is_recognised():
     use = covariate_use(method.train(), sinusoids(200).sequences, rng())
     assert use.loss == use.permuted
     assert use.share == 0
+    assert use.plain_head
     assert method.training
 
 
@@ -68,6 +69,8 @@ def test_a_prediction_without_x_star_is_recognised():
 def test_the_sentence_says_what_follows(loss, permuted, sentence):
     use = CovariateUse(loss, permuted, contrastive_floor(64, 0.5), math.log(64))
     assert str(use).startswith(sentence)
+    assert "gated_head" not in str(use)
+    assert ("gated_head" in str(replace(use, plain_head=True))) == ("hardly" in sentence)
 
 
 def test_a_run_of_a_targeted_method_has_the_sentence_as_a_note(tmp_path: Path):
@@ -77,7 +80,10 @@ def test_a_run_of_a_targeted_method_has_the_sentence_as_a_note(tmp_path: Path):
 
 
 def test_methods_and_rows_that_do_not_fit_are_refused():
-    with pytest.raises(ConfigError, match="only a targeted method predicts at x\\*, got CoLES"):
-        covariate_use(CoLES(make.encoder("gru")), make.sequences([5, 6]), rng())
+    process = CNP(SetEncoder(PointEncoder(), dim=8), Sinusoids(count=1))
+    for method in (CoLES(make.encoder("gru")), process, "cresp"):
+        kind = type(method).__name__
+        with pytest.raises(ConfigError, match=f"by a contrastive loss, got {kind}; accepted: TargetedCReSP, MetaCDE"):
+            covariate_use(method, sinusoids(4).sequences, rng())
     with pytest.raises(DataError, match=r"at least 2 rows must be usable to permute x\* among them, got 1 of 1"):
         covariate_use(targeted(), sinusoids(1).sequences, rng())

@@ -9,6 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.heads import PlainHead
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
@@ -38,9 +39,10 @@ class CovariateUse:
         permuted: The mean loss when each row is predicted at the x* of another row.
         floor: The smallest loss that is possible for cosines at the temperature, see `contrastive_floor`.
         chance: The loss of a prediction that knows nothing, log B for B rows.
+        plain_head: Whether the method has a `PlainHead`, which may be the cause.
 
     Example:
-        >>> print(CovariateUse(loss=2.686, permuted=2.691, floor=2.23, chance=4.16))
+        >>> print(CovariateUse(loss=2.686, permuted=2.691, floor=2.23, chance=4.16, plain_head=True))
         the prediction hardly depends on x*: the loss is 2.69, and 2.69 if x* is permuted among rows (floor 2.23, chance
         4.16); train longer, or take target_head = { name = "gated_head" }
     """
@@ -49,6 +51,7 @@ class CovariateUse:
     permuted: float
     floor: float
     chance: float
+    plain_head: bool = False
 
     @property
     def share(self) -> float:
@@ -63,8 +66,8 @@ class CovariateUse:
         if self.chance - self.loss < LITTLE * (self.chance - self.floor):
             return f"the prediction has learned little: {numbers}; train longer"
         if self.share < LITTLE:
-            advice = 'train longer, or take target_head = { name = "gated_head" }'
-            return f"the prediction hardly depends on x*: {numbers}; {advice}"
+            other_head = ', or take target_head = { name = "gated_head" }' if self.plain_head else ""
+            return f"the prediction hardly depends on x*: {numbers}; train longer{other_head}"
         return f"the prediction uses x*: {numbers}"
 
 
@@ -82,7 +85,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
         rng: Draws views and the rows of each batch.
 
     Raises:
-        ConfigError: If the method is not targeted.
+        ConfigError: If the method is not targeted, or has another loss, as neural processes have.
         DataError: If fewer than two rows are usable.
 
     Example:
@@ -95,8 +98,11 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
         >>> round(use.floor, 2), round(use.chance, 2)
         (2.23, 4.16)
     """
-    if not isinstance(method, nn.Module) or not hasattr(method, "loss_of_targets"):
-        raise ConfigError(f"only a targeted method predicts at x*, got {type(method).__name__}")
+    if not (isinstance(method, nn.Module) and hasattr(method, "loss_of_targets") and hasattr(method, "temperature")):
+        raise ConfigError(
+            f"method must predict at x* and be trained by a contrastive loss, got {type(method).__name__}; accepted: "
+            "TargetedCReSP, MetaCDE"
+        )
     rows = usable_rows(method, x).nonzero().squeeze(1)
     if len(rows) < 2:
         raise DataError(f"at least 2 rows must be usable to permute x* among them, got {len(rows)} of {len(x):,}")
@@ -114,7 +120,8 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     finally:
         method.train(training)
     loss, permuted = (sum(values) / len(losses) for values in zip(*losses, strict=True))
-    return CovariateUse(loss, permuted, contrastive_floor(size, method.temperature), math.log(size))
+    plain = isinstance(getattr(method, "target_head", None), PlainHead)
+    return CovariateUse(loss, permuted, contrastive_floor(size, method.temperature), math.log(size), plain)
 
 
 def contrastive_floor(rows: int, temperature: float) -> float:
