@@ -10,6 +10,7 @@ import torch
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
 from eventvec.errors import ConfigError, DataError
+from eventvec.precision import matmul_precision
 from laws import rng
 
 
@@ -39,6 +40,15 @@ def test_random_frequencies_are_saved():
     second.load_state_dict(first.state_dict())
     assert torch.equal(first(values), second(values))
     assert Harmonics().state_dict() == {}
+
+
+@pytest.mark.parametrize("features", [Harmonics, RandomFourier])
+def test_angles_keep_their_precision_where_products_are_bfloat16(features):
+    network, values = features(), 5 * torch.randn(50, generator=rng())
+    with matmul_precision("bfloat16", torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+        rounded = network(values)
+    torch.testing.assert_close(rounded, network(values), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("features", [Harmonics, RandomFourier])

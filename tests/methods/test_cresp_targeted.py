@@ -93,6 +93,8 @@ def test_a_configuration_of_an_earlier_version_has_the_plain_head():
     before = {"method": {"name": "cresp", "projection": 4}}
     assert with_former_defaults(before)["method"]["target_head"] == {"name": "plain_head"}
     assert before == {"method": {"name": "cresp", "projection": 4}}
+    nested = {"encoder": {"events": {"name": "segmented", "events": {"name": "pairs"}}}}
+    assert with_former_defaults(nested)["encoder"]["events"]["events"] == {"name": "pairs", "scaled": False}
     now = describe(on_positions(dim=16, width=8, layers=1))
     assert with_former_defaults(now) == now
 

@@ -126,5 +126,6 @@ def _waves(values: Tensor, size: int, frequencies: Tensor) -> Tensor:
             f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per covariate; "
             "set the option `size`"
         )
-    angles = 2 * math.pi * (values.float().reshape(-1, size) @ frequencies)
+    with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
+        angles = 2 * math.pi * (values.float().reshape(-1, size) @ frequencies)
     return torch.cat([angles.sin(), angles.cos()], 1)

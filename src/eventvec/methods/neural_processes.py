@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,8 @@ from eventvec.methods.declarations import suggests
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
 
-Decoder = PlainHead | GatedHead | PictureDecoder
+Decoder: TypeAlias = PlainHead | GatedHead | PictureDecoder
+"""A network from c and x* to the mean and the raw deviation of an observation."""
 
 
 class CNP(nn.Module):
@@ -63,7 +64,7 @@ class CNP(nn.Module):
         self,
         encoder: Encoder,
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-        decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+        decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
         likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     ) -> None:
         super().__init__()
@@ -135,7 +136,7 @@ class Distribution(nn.Module):
 def cnp(
     encoder: Encoder,
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
 ) -> CNP:
     """Return a conditional neural process (Garnelo et al. 2018): `CNP` with the mean over points, without attention.
@@ -156,7 +157,7 @@ def cnp(
 def acnp(
     encoder: Encoder,
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
 ) -> CNP:
     """Return the ACNP of Mathieu et al. 2021: `CNP` with self-attention over the points, and their mean.
@@ -180,7 +181,7 @@ def acnp(
 def acnp_cross(
     encoder: Encoder,
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: PlainHead | GatedHead | PictureDecoder = PlainHead(),  # noqa: B008 (frozen)
+    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
 ) -> CNP:
     """Return an attentive conditional neural process (Kim et al. 2019): `CNP` in which x* attends to the points.
