@@ -34,7 +34,8 @@ def on_positions(dim: int, width: int, layers: int, head: GatedHead | PlainHead 
 
 
 def train(method: TargetedCReSP, steps: int) -> None:
-    ev.fit(method, snooker(3000, seed=100), epochs=steps // 46, batch_size=64, validation=0.0)
+    options = {"batch_size": 64, "lr": 0.004, "warmup": 300, "validation": 0.0}
+    ev.fit(method, snooker(3000, seed=100), epochs=steps // 46, **options)
 
 
 def accuracy(method: TargetedCReSP, training: ev.Dataset, test: ev.Dataset) -> float:
@@ -61,9 +62,9 @@ def test_the_prediction_learns_to_use_x_star():
 @pytest.mark.slow
 def test_a_linear_model_on_the_prediction_is_better_than_any_that_ignores_x_star():
     method = on_positions(dim=128, width=128, layers=2)
-    train(method, 3000)
+    train(method, 2000)
     assert covariate_use(method, snooker(1280, seed=300).sequences, rng()).share > 0.25
-    assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.04
+    assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.05
 
 
 @pytest.mark.slow

@@ -130,6 +130,18 @@ def test_learning_rates_fall_by_steps_and_each_part_has_its_own(data: ev.Dataset
     assert min(change["head.weight"] for change in changes) > 1e-3
 
 
+def test_the_learning_rate_rises_in_the_steps_of_the_warm_up(data: ev.Dataset) -> None:
+    rates: list[Any] = []
+    settings: dict[str, Any] = {"epochs": 3, "batch_size": 12, "lr": 0.01, "schedule": "constant", "validation": 0.0}
+    steps = ev.fit(coles(data), data, warmup=4, progress=lambda record: rates.append(record), **settings).steps
+    by_step = {int(record["step"]): record["lr"] for record in rates}  # of the step that follows
+    assert [by_step[step] for step in range(1, steps + 1)] == pytest.approx([0.005, 0.0075, *[0.01] * (steps - 2)])
+    first, second = (coles(data), coles(data))
+    ev.fit(first, data, **settings)
+    ev.fit(second, data, warmup=1, **settings)
+    assert same(weights(first), weights(second))  # one step at the whole rate is no warm-up
+
+
 def test_an_equal_learning_rate_for_the_encoder_changes_nothing(data: ev.Dataset) -> None:
     one, other = rtd(data), rtd(data)
     ev.fit(one, data, epochs=2, batch_size=12, lr=0.01)
@@ -149,7 +161,7 @@ def test_a_run_of_a_version_without_some_options_is_resumed(data: ev.Dataset, tm
     with pytest.raises(Interrupted):
         ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(4), **settings)
     path = tmp_path / "run" / "config.toml"
-    newer = ("freeze", "step_epochs", "step_factor", "layers")
+    newer = ("freeze", "warmup", "step_epochs", "step_factor", "layers")
     lines = path.read_text().splitlines()
     assert {name for name in newer for line in lines if line.startswith(f"{name} =")} == set(newer)
     path.write_text("\n".join(line for line in lines if not line.startswith(newer)))

@@ -27,6 +27,8 @@ class FitOptions:
         encoder_lr: The highest learning rate of the encoder's weights, a lower one in fine-tuning; `lr` by default.
         freeze: The number of epochs at the start in which the encoder stays as it is, in evaluation mode.
         schedule: How the learning rate changes: `cosine` from the highest one to 0 at the bound, `constant`, or `step`.
+        warmup: The number of steps at the start in which the learning rate rises to that of the schedule, in proportion
+            to the steps taken. Self-attention needs it at high learning rates.
         step_epochs: With `step`, the number of epochs after which the learning rate falls.
         step_factor: With `step`, the factor by which it falls, in (0, 1]; the CoLES paper's runs use .9025 or .8.
         clip: The largest norm of the gradient; longer gradients are scaled to it.
@@ -53,6 +55,7 @@ class FitOptions:
     encoder_lr: float | None = None
     freeze: int = 0
     schedule: Schedule = "cosine"
+    warmup: int = 0
     step_epochs: int = 10
     step_factor: float = 0.9025
     clip: float | None = None
@@ -65,7 +68,15 @@ class FitOptions:
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
         wrong = []
-        least = {"epochs": 1, "batch_size": 2, "patience": 1, "step_epochs": 1, "freeze": 0, "checkpoint_every": 1}
+        least = {
+            "epochs": 1,
+            "batch_size": 2,
+            "patience": 1,
+            "step_epochs": 1,
+            "freeze": 0,
+            "warmup": 0,
+            "checkpoint_every": 1,
+        }
         for name, low in least.items():
             if (value := getattr(self, name)) is not None and value < low:
                 reason = " (a batch of one has no negatives and no statistics)" if name == "batch_size" else ""

@@ -127,7 +127,8 @@ class Training:
 
     def learning_rate(self, top: float) -> float:
         """Return the learning rate of the next step for weights with a highest one of `top`."""
-        drops = self.epoch // self.options.step_epochs
+        drops, warmup = self.epoch // self.options.step_epochs, self.options.warmup
+        top *= min((self.steps + 1) / warmup, 1) if warmup else 1
         return learning_rate(top, self.options.schedule, self._share(), drops, self.options.step_factor)
 
     def end_epoch(self, validation: float | None) -> None:
