@@ -64,7 +64,7 @@ def test_a_linear_model_on_the_prediction_is_better_than_any_that_ignores_x_star
     method = on_positions(dim=128, width=128, layers=2)
     train(method, 2000)
     assert covariate_use(method, snooker(1280, seed=300).sequences, rng()).share > 0.25
-    assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.05
+    assert accuracy(method, snooker(3000, seed=100), snooker(3000, seed=301)) > MAJORITY + 0.04
 
 
 @pytest.mark.slow
