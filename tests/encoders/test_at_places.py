@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from eventvec.encoders.at_places import CrossAttention, KernelMean, PlaceEncoder, context_at
+from eventvec.encoders.at_places import CrossAttention, KernelMean, PlaceEncoder, context_at, targets_of
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences
 from laws import rng
 
@@ -82,6 +83,35 @@ def test_a_row_depends_on_its_place_and_on_no_other_row(kind):
     assert differs.tolist() == [True, False, True]  # a row of one event has one weight, 1
     assert isinstance(built, PlaceEncoder)
     assert not isinstance(SetEncoder(PointEncoder(), dim=8), PlaceEncoder)
+
+
+@pytest.mark.parametrize("kind", ["set", "cross", "kernel"])
+def test_several_targets_equal_one_at_a_time(kind):
+    built = SetEncoder(encoder("cross").events, dim=8, layers=1).eval() if kind == "set" else encoder(kind)
+    x, counts = points(), torch.tensor([2, 0, 3])
+    places = torch.randn(7, 2, generator=rng(3))
+    nested = Sequences({"x": places}, torch.tensor([1, 0, 4]), counts)
+    context, covariate = context_at(built, replace(x, static={"targets": nested}))
+    torch.testing.assert_close(covariate, places[[1, 2, 4, 5, 6]])
+    for target, (row, place) in enumerate(zip([0, 0, 2, 2, 2], [1, 2, 4, 5, 6], strict=True)):
+        alone = replace(x[[row]], static={"x*": places[[place]]})
+        torch.testing.assert_close(context_at(built, alone)[0][0], context[target])
+
+
+def test_rows_of_which_none_has_a_target_give_no_prediction():
+    x, none = points(), torch.zeros(3, dtype=torch.long)
+    nested = Sequences({"x": torch.rand(1, 2)}, none, none)
+    for built in (encoder("cross"), encoder("kernel")):
+        context, covariate = context_at(built, replace(x, static={"targets": nested}))
+        assert (context.shape, covariate.shape) == ((0, built.dim), (0, 2))
+
+
+def test_targets_without_rows_or_contexts_are_refused():
+    x = points([2, 0])
+    with pytest.raises(DataError, match=r"static\['targets'\] must have one row for each of 2 rows, got 1"):
+        targets_of(encoder("cross").events, replace(x, static={"targets": x[:1]}))
+    with pytest.raises(DataError, match="a prediction needs a context, but 1 of 2 rows have no event"):
+        targets_of(encoder("cross").events, replace(x, static={"targets": points([1, 1])}))
 
 
 @pytest.mark.parametrize("kind", ["cross", "kernel"])

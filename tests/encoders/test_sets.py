@@ -216,7 +216,8 @@ def test_missing_columns_are_named_with_a_remedy():
     without = replace(x, columns={"time": x.columns["x"], "y": x.columns["y"]})
     for use in (set_encoder(), PointEncoder().usable):
         with pytest.raises(
-            DataError, match=r"missing: x, found: time, y; name both as numeric columns .* processes.draw"
+            DataError,
+            match=r"missing: x, found: time, y; read them as numeric or categorical columns, .* processes.draw",
         ):
             use(without)
     with pytest.raises(DataError, match="missing: x, y, found: none;"):
@@ -224,7 +225,9 @@ def test_missing_columns_are_named_with_a_remedy():
 
 
 def test_a_prediction_without_a_place_names_what_makes_one():
-    with pytest.raises(DataError, match=r"at static\['x\*'\], which the rows lack; make it with views.hold_out"):
+    with pytest.raises(
+        DataError, match=r"at static\['targets'\] or static\['x\*'\], which the rows lack; make it with views.hold_out"
+    ):
         Prediction(set_encoder(), mlp(9, 6), dim=6)(points(LENGTHS))
 
 

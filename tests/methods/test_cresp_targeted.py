@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -14,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
+from eventvec import config
 from eventvec.config import build_method, describe
 from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
@@ -202,3 +204,85 @@ def test_targets_that_cannot_be_predicted_are_refused():
         at(torch.zeros(3, 2))
     with pytest.raises(DataError, match=r"static\['x\*'\] must have one value for each of 3 rows, got 4"):
         at(torch.zeros(4))
+
+
+# Several targets of a row, and columns by name
+
+
+def irregular(rows: int = 40, seed: int = 0, schema: ev.Schema | None = None) -> ev.Dataset:
+    """Return a table (time, parameter, value): of each row, parameter a rises with time and b falls."""
+    rng_ = np.random.default_rng(seed)
+    count = rng_.integers(4, 9, rows)
+    entity = np.repeat(np.arange(rows), count)
+    time, parameter = rng_.integers(0, 100, len(entity)), rng_.choice(["a", "b"], len(entity))
+    value = rng_.normal(size=rows)[entity] + np.where(parameter == "a", 1, -1) * time / 50
+    frame = pl.DataFrame({"id": entity, "when": time, "parameter": parameter, "value": value})
+    if schema is not None:
+        return ev.read(frame, schema=schema)
+    roles = {"key": "id", "time": "when", "categorical": ["parameter"], "numeric": ["value"]}
+    return ev.read(frame, **roles, fitting=ev.Fitting(log=False))
+
+
+EVENTS = {"covariates": ["time", "parameter"], "observations": ["value"]}
+
+
+@pytest.mark.parametrize("name", ["cresp", "metacde"])
+def test_each_target_is_a_query_against_the_targets_of_the_batch(name):
+    data = irregular()
+    torch.manual_seed(0)
+    events = {"name": "pairs", "observation": {"name": "numbers", "width": 4}, **EVENTS}
+    kind = {"cresp": {"name": "set", "dim": 8, "layers": 0}, "metacde": {"name": "kernel_mean"}}[name]
+    tables = {"method": {"name": name, "targets": 3, "projection": 4}, "encoder": {**kind, "events": events}}
+    method = build_method(tables, data.schema).eval()
+    points, rows = method.encoder.events, method.usable(data.sequences)
+    batch = data.sequences[rows]
+    view, _ = method.views(batch, rng())
+    queries, keys = [], []
+    for row in range(len(view)):
+        one = view[[row]]
+        context = one.slice(torch.tensor([0]), torch.tensor([3]), one.lengths - 3)
+        for place in range(3):
+            target = one.slice(torch.tensor([0]), torch.tensor([place]), torch.tensor([1]))
+            queries.append(method.predictor(replace(context, static={"targets": target}))[0])
+            keys.append(points.observation(points.scales["value"].scale(target.values("value")))[0])
+    query, key = (torch.nn.functional.normalize(method.project(torch.stack(part)), dim=1) for part in (queries, keys))
+    logits = query @ key.T / 0.5
+    expected = -logits.log_softmax(1).diagonal().mean()
+    torch.testing.assert_close(method.loss(batch, rng()), expected, rtol=1e-4, atol=1e-4)
+    assert describe(method)["method"]["targets"] == 3
+
+
+def test_rows_without_an_event_beside_the_targets_cannot_be_used():
+    data = irregular()
+    encoder = {"name": "set", "dim": 8, "layers": 0, "events": EVENTS}
+    tables = {"method": {"name": "cresp", "targets": 5}, "encoder": encoder}
+    method = build_method(config.suggest(data.sequences, tables), data.schema)
+    assert torch.equal(method.usable(data.sequences), data.sequences.lengths > 5)
+    with pytest.raises(ConfigError, match="targets must be below the length of views, 6, got 6"):
+        TargetedCReSP(method.encoder, Sinusoids(count=1, length=6), targets=6)
+    with pytest.raises(ConfigError, match="targets must be at least 1, got 0"):
+        TargetedCReSP(method.encoder, targets=0)
+
+
+def test_covariates_of_single_values_are_named(tmp_path: Path):
+    data = irregular()
+    columns = data.sequences.columns
+    still = {
+        **columns,
+        "time": torch.zeros_like(columns["time"]),
+        "parameter": torch.full_like(columns["parameter"], 2),
+    }
+    data = replace(data, sequences=replace(data.sequences, columns=still))
+    encoder = {"name": "set", "dim": 8, "layers": 0, "events": EVENTS}
+    with pytest.raises(DataError, match="covariates 'time', 'parameter' have a single value in all events of 40 rows"):
+        ev.fit({"method": {"name": "cresp"}, "encoder": encoder}, data, epochs=1, out=tmp_path / "run")
+
+
+def test_several_targets_of_an_irregular_table_are_learned():
+    encoder = {"name": "set", "dim": 32, "layers": 0, "events": EVENTS}
+    data = irregular(rows=300)
+    run = ev.fit({"method": {"name": "cresp", "targets": 2}, "encoder": encoder}, data, epochs=30, batch_size=32,
+                 lr=0.003, validation=0.0)  # fmt: skip
+    use = covariate_use(run.method, irregular(rows=200, seed=1, schema=data.schema).sequences, rng())
+    assert use.chance == math.log(128)
+    assert use.share > 0.1

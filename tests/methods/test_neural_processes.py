@@ -35,6 +35,26 @@ def test_the_loss_is_the_likelihood_of_the_observation_that_was_held_out():
 
 
 @pytest.mark.parametrize("kind", ["cnp", "acnp", "acnp_cross"])
+def test_with_several_targets_the_loss_is_the_mean_over_them(kind):
+    method, x = process(kind).eval(), sinusoids(4).sequences
+    view, _ = method.views(x, rng())
+    single = []
+    for place in range(3):
+        order = torch.tensor([place, 3, 4, 5, 6, 7])
+        index = (view.starts[:, None] + order).flatten()
+        single.append(method.loss_of_targets(hold_out(view.take(index, torch.full((4,), 6)))))
+    torch.testing.assert_close(method.loss_of_targets(hold_out(view, 3)), torch.stack(single).mean())
+    method.targets = 3
+    torch.testing.assert_close(method.loss(x, rng()), torch.stack(single).mean())
+
+
+def test_categorical_observations_are_refused():
+    events = PointEncoder(schema=make.schema(), covariates=["amount"], observations=["code"])
+    with pytest.raises(ConfigError, match="observation 'code' is categorical, but a neural process predicts numbers"):
+        CNP(SetEncoder(events, dim=8))
+
+
+@pytest.mark.parametrize("kind", ["cnp", "acnp", "acnp_cross"])
 def test_it_learns_the_value_at_x_star(kind):
     method = process(kind)
     ev.fit(method, sinusoids(1000, seed=9), epochs=12, batch_size=50, lr=0.003, validation=0.0)

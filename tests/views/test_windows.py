@@ -305,12 +305,27 @@ def test_hold_out_makes_the_first_event_the_target():
     assert context.columns["x"] is x.columns["x"]
 
 
-def test_hold_out_refuses_empty_rows_and_absent_columns():
+def test_several_targets_are_nested_windows_on_the_same_events():
+    x = make.sequences([3, 2, 4])
+    context = hold_out(x, targets=2)
+    targets = context.static["targets"]
+    for row in range(3):
+        times = x[[row]].values("time").tolist()
+        assert targets[[row]].values("time").tolist() == times[:2]
+        assert context[[row]].values("time").tolist() == times[2:]
+    assert all(targets.columns[name] is column for name, column in x.columns.items())
+    assert context[[2]].static["targets"].lengths.tolist() == [2]
+    assert "x*" not in context.static
+
+
+def test_hold_out_refuses_rows_without_as_many_events():
     x = Sequences({"x": torch.ones(2), "y": torch.ones(2)}, torch.tensor([0, 2]), torch.tensor([2, 0]))
     with pytest.raises(DataError, match="a target is the first event of a row, but 1 of 2 rows have no event"):
         hold_out(x)
-    with pytest.raises(DataError, match="columns x and y, got code"):
-        hold_out(Sequences({"code": torch.ones(2)}, torch.tensor([0]), torch.tensor([2])))
+    with pytest.raises(DataError, match="targets are the first 3 events of a row, but 2 of 2 rows have fewer"):
+        hold_out(x, targets=3)
+    with pytest.raises(ConfigError, match="targets must be at least 1, got 0"):
+        hold_out(x, targets=0)
 
 
 def test_as_of_keeps_events_strictly_before_the_time():

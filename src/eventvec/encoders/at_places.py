@@ -1,11 +1,12 @@
 """Encoders whose representation of a context depends on x*: cross-attention, and a kernel mean.
 
-`at(x, covariate)` represents each row at a place; the encoder itself, called as any other, has no place and represents
-the whole row. `context_at` takes the first where there is one.
+`at(x, covariate)` represents each row at a place or several; the encoder itself, called as any other, has no place and
+represents the whole row. `context_at` takes the first where there is one. `targets_of` returns the places of rows.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -14,9 +15,9 @@ from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder, readable_rows
-from eventvec.encoders.points import PointEncoder, places_of, points_of
+from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences
 
 
@@ -30,16 +31,51 @@ class PlaceEncoder(Protocol):
     """
 
     def at(self, x: Sequences, covariate: Tensor) -> Tensor:
-        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+        """Return `(n, ..., dim)` from rows and encoded places `(n, ..., covariate_dim)`."""
+
+
+def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
+    """Return the targets of each row, as many rows of events with the columns that points read.
+
+    They are the nested rows `static["targets"]`. Points that read x and y also take one target for each row from the
+    static columns `x*` and, where it is there, `y*`; these come first.
+
+    Raises:
+        DataError: If there are none, they have another length, or a row with a target has no event to predict from.
+
+    Example:
+        >>> x = Sequences({}, torch.tensor([0]), torch.tensor([3]), {"x*": torch.tensor([0.5])})
+        >>> targets_of(PointEncoder(), x).values("x").tolist()
+        [0.5]
+    """
+    place, targets = x.static.get("x*"), x.static.get("targets")
+    if isinstance(place, Tensor) and (points.covariates, points.observations) == (("x",), ("y",)):
+        if len(place) != len(x):
+            raise DataError(f"static['x*'] must have one value for each of {len(x):,} rows, got {len(place):,}")
+        columns = {"x": place, "y": x.static.get("y*")}
+        each = torch.arange(len(x), device=x.device)
+        present = {name: values for name, values in columns.items() if isinstance(values, Tensor)}
+        targets = Sequences(present, each, torch.ones_like(each))
+    if not isinstance(targets, Sequences):
+        raise DataError(
+            "a prediction is made at static['targets'] or static['x*'], which the rows lack; make it with "
+            "views.hold_out(x)"
+        )
+    if len(targets) != len(x):
+        raise DataError(f"static['targets'] must have one row for each of {len(x):,} rows, got {len(targets):,}")
+    if x.device.type == "cpu" and (count := int(((x.lengths == 0) & (targets.lengths > 0)).sum())):
+        raise DataError(f"a prediction needs a context, but {count:,} of {len(x):,} rows have no event")
+    return targets
 
 
 def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
-    """Return the context representation `(n, dim)` and g_cov(x*), for rows with the static column `x*`.
+    """Return the context representation `(targets, dim)` and g_cov(x*) of each target, in row order.
 
     The context representation depends on x* only if the encoder is a `PlaceEncoder`.
 
     Raises:
-        DataError: If the rows have no such column, it has another width or is not finite, or a row has no event.
+        DataError: If the rows have no targets, see `targets_of`, these have another width or are not finite, or a row
+            has no event.
 
     Example:
         >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
@@ -48,9 +84,13 @@ def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
         >>> context.shape, covariate.tolist()
         (torch.Size([1, 8]), [[0.5]])
     """
-    covariate = points_of(encoder).covariates(places_of(x), "x*")
-    context = encoder.at(x, covariate) if isinstance(encoder, PlaceEncoder) else encoder(x)
-    return context, covariate
+    points = points_of(encoder)
+    targets = targets_of(points, x)
+    covariate = points.g_cov(targets, x, "*")
+    if not isinstance(encoder, PlaceEncoder):
+        return encoder(x)[targets.rows()], covariate
+    at = encoder.at(x, targets.pad(covariate))
+    return at.flatten(0, 1)[targets.rows() * targets.longest + targets.steps()], covariate
 
 
 class CrossAttention(nn.Module):
@@ -93,7 +133,7 @@ class CrossAttention(nn.Module):
         if dim % heads:
             raise ConfigError(f"dim must be a multiple of heads, got dim {dim}, heads {heads}")
         self.dim, self.layers, self.heads, self.pair = dim, layers, heads, pair
-        self.key = mlp(points_of(self.points).covariate.dim, dim, dim)
+        self.key = mlp(points_of(self.points).covariate_dim, dim, dim)
 
     @property
     def events(self) -> PointEncoder:
@@ -106,12 +146,13 @@ class CrossAttention(nn.Module):
         return out
 
     def at(self, x: Sequences, covariate: Tensor) -> Tensor:
-        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+        """Return `(n, ..., dim)` from rows and encoded places `(n, ..., covariate_dim)`."""
         mask = (x.mask() | (x.lengths == 0).unsqueeze(1))[:, None, None]  # over no events, attention would give NaN
-        keys = x.pad(self.key(self.events.covariates(x.values("x"))))
-        parts = (self.key(covariate).unsqueeze(1), keys, x.pad(self.points.states(x)))
+        places = _places(x, covariate)
+        parts = (self.key(places), x.pad(self.key(self.events.g_cov(x))), x.pad(self.points.states(x)))
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        return F.scaled_dot_product_attention(query, key, value, mask).flatten(1).float()
+        out = F.scaled_dot_product_attention(query, key, value, mask).transpose(1, 2)
+        return out.reshape(*covariate.shape[:-1], self.dim).float()
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows that the encoder of points can read."""
@@ -147,31 +188,32 @@ class KernelMean(nn.Module):
         if not 0 < ridge < float("inf"):
             raise ConfigError(f"ridge must be above 0 and finite, got {ridge}")
         self.events, self.ridge = events, ridge
-        self.dim = points_of(self).observation.dim
-        self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate.dim))
+        self.dim = points_of(self).observation_dim
+        self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate_dim))
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, the mean of each row's observations, zeros for an empty row."""
-        values: Tensor = self.events(x)[:, self.events.covariate.dim :].float()
+        values: Tensor = self.events(x)[:, self.events.covariate_dim :].float()
         sums = values.new_zeros(len(x), self.dim).index_add(0, x.rows(), values)
         return sums / x.lengths.clamp(min=1).unsqueeze(1)
 
     def at(self, x: Sequences, covariate: Tensor) -> Tensor:
-        """Return `(n, dim)` from rows and encoded places `(n, covariate.dim)`."""
+        """Return `(n, ..., dim)` from rows and encoded places `(n, ..., covariate_dim)`."""
         encoded, mask = x.pad(self.events(x)), x.mask()
-        covariates, values = encoded.split([self.events.covariate.dim, self.dim], -1)
+        places = _places(x, covariate)
+        covariates, values = encoded.split([self.events.covariate_dim, self.dim], -1)
         pairs = mask[:, :, None] & mask[:, None]
         identity = torch.eye(mask.shape[1], device=mask.device)
         kernel = self.kernel(covariates, covariates).masked_fill(~pairs, 0) + self.ridge * identity
         kernel = kernel + torch.diag_embed((~mask).float())  # padding has no influence on the solution for events
-        toward = self.kernel(covariates, covariate.unsqueeze(1)).masked_fill(~mask.unsqueeze(2), 0)
+        toward = self.kernel(covariates, places).masked_fill(~mask.unsqueeze(2), 0)
         logits = torch.linalg.solve(kernel, toward).masked_fill(~mask.unsqueeze(2), float("-inf"))
         weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
-        out: Tensor = (weights * values).sum(1)
-        return out
+        out: Tensor = weights.mT @ values
+        return out.reshape(*covariate.shape[:-1], self.dim)
 
     def kernel(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return `(n, i, j)` the Gaussian kernel between covariates `(n, i, covariate.dim)` and `(n, j, ...)`."""
+        """Return `(n, i, j)` the Gaussian kernel between covariates `(n, i, covariate_dim)` and `(n, j, ...)`."""
         lengths = F.softplus(self.raw_length)
         squared = ((first.unsqueeze(2) - second.unsqueeze(1)) / lengths).square().sum(-1)
         out: Tensor = F.softplus(self.raw_scale) * (-squared / 2).exp()
@@ -180,3 +222,8 @@ class KernelMean(nn.Module):
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows that the encoder of points can read."""
         return readable_rows(self.events, x)
+
+
+def _places(x: Sequences, covariate: Tensor) -> Tensor:
+    """Return `(n, k, covariate_dim)` the k encoded places of each row."""
+    return covariate.reshape(len(x), math.prod(covariate.shape[1:-1]), covariate.shape[-1])

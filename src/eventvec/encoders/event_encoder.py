@@ -15,6 +15,8 @@ from eventvec.sequences import Sequences
 DAY = 86_400_000_000  # microseconds
 PERIODS = {"hour": DAY, "weekday": 7 * DAY, "yearday": round(365.2425 * DAY)}
 THURSDAY = 3 * DAY  # time 0, 1970-01-01, counted from a Monday
+WIDTH = 32
+"""The maximum size of a categorical column's embedding."""
 
 
 class EventEncoder(nn.Module):
@@ -47,7 +49,7 @@ class EventEncoder(nn.Module):
     """
 
     def __init__(
-        self, schema: Schema, time: Sequence[str] = ("gap",), width: int = 32, batch_norm: bool = True
+        self, schema: Schema, time: Sequence[str] = ("gap",), width: int = WIDTH, batch_norm: bool = True
     ) -> None:
         super().__init__()
         if width < 1:
@@ -63,7 +65,7 @@ class EventEncoder(nn.Module):
         self.categorical = tuple(column.name for column in schema.categorical)
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
-        self.embeddings = nn.ModuleList(_embedding(column, width) for column in schema.categorical)
+        self.embeddings = nn.ModuleList(code_embedding(column, width) for column in schema.categorical)
         self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
         widths = [int(table.weight.shape[1]) for table in self.embeddings if isinstance(table, nn.Embedding)]
         self.dim = sum(widths) + 2 * len(self.numeric) + 2 * len(self.periods)
@@ -97,7 +99,13 @@ class EventEncoder(nn.Module):
         )
 
 
-def _embedding(column: Categorical, width: int) -> nn.Embedding:
+def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:
+    """Return an embedding of a column's codes, zero for missing and unknown ones.
+
+    Example:
+        >>> code_embedding(Categorical("code", ("a", "b"))).weight.shape
+        torch.Size([4, 4])
+    """
     table = nn.Embedding(column.size, min(width, int(-(-1.6 * column.size**0.56 // 1))))
     nn.init.zeros_(table.weight[:FIRST].detach())
     return table

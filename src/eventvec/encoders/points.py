@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
+
+TIME, SECOND = "time", 1_000_000
+"""The reserved column of times, and the microseconds of a second."""
 
 
 @runtime_checkable
@@ -138,20 +144,34 @@ def check_pictures(values: Tensor, expected: tuple[int, ...]) -> None:
 class PointEncoder(nn.Module):
     """The event encoder of a stochastic process: `[g_cov(x), g_obs(y)]` (Mathieu et al. 2021, Section 3.2).
 
-    It reads the columns `x`, the covariate, and `y`, the observation. Numbers of a table are scaled by its schema
-    first, as `EventEncoder` scales them. All values must be finite: rows with others are not `usable`, and encoding
-    them raises an error. On an accelerator they are not checked, because that would synchronise the device; `embed`
-    checks its result instead.
+    The covariate and the observation are one or more columns each. A row of an irregular table (time, parameter, value)
+    has the covariates time and parameter and the observation value. Numbers are scaled by the schema, as `EventEncoder`
+    scales them, and the network of their side reads them side by side. The codes of a categorical column are embedded,
+    as `EventEncoder` embeds them; the embeddings follow the network's result.
 
-    Relations: `EventEncoder` reads the columns of an event table instead.
+    The covariate `time` is the time since the earliest event of the context, which a target may precede: what a
+    prediction knows of the row, and no date. It is in seconds for calendar times, otherwise in the unit of the times,
+    and it is scaled as gaps are: by a signed logarithm, the mean and the standard deviation. A copy of the time column,
+    named as a numeric column, is not counted from the context.
+
+    All numbers must be finite: rows with others are not `usable`, and encoding them raises an error. On an accelerator
+    they are not checked, because that would synchronise the device; `embed` checks its result instead.
+
+    Relations: `EventEncoder` has no covariate, and its time is the gap before the event.
 
     Args:
-        observation: The network g_obs; the identity on one number if not given.
-        covariate: The network g_cov; the identity on one number if not given, as in all experiments of the paper's
+        observation: The network g_obs of the numbers; the identity if not given.
+        covariate: The network g_cov of the numbers; the identity if not given, as in all experiments of the paper's
             code. `Harmonics` and `RandomFourier` suit angles.
-        schema: Has the scales of x and y, if they are numeric columns of a table. Without it, as for a process that
-            draws values, they are read as they are.
+        schema: Has the kinds and the scales of columns of a table. Without it, as for a process that draws values, all
+            columns are numbers, which are read as they are.
         scaled: Whether numbers are scaled by the schema.
+        covariates: The columns of the covariate; `time` is the time column.
+        observations: The columns of the observation.
+
+    Raises:
+        ConfigError: If a side has no column, a column is named twice, `time` is an observation, or a network reads
+            another number of columns.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])},
@@ -162,6 +182,8 @@ class PointEncoder(nn.Module):
         >>> schema = Schema("id", "t", "integer", numeric=(Numeric("y", log=False, mean=3.0, std=2.0),))
         >>> PointEncoder(schema=schema)(x).tolist()
         [[0.5, 0.0], [2.0, 0.5]]
+        >>> PointEncoder(covariates=["y"], observations=["x"])(x).tolist()
+        [[3.0, 0.5], [4.0, 2.0]]
     """
 
     def __init__(
@@ -170,13 +192,29 @@ class PointEncoder(nn.Module):
         covariate: ValueEncoding | None = None,
         schema: Schema | None = None,
         scaled: bool = True,
+        covariates: Sequence[str] = ("x",),
+        observations: Sequence[str] = ("y",),
     ) -> None:
         super().__init__()
-        self.observation: ValueEncoding = Numbers() if observation is None else observation
-        self.covariate: ValueEncoding = Numbers() if covariate is None else covariate
+        _check_names(covariates, observations)
+        self.covariates, self.observations = tuple(covariates), tuple(observations)
         self.schema, self.scaled = schema, scaled and schema is not None
-        self.scales = {field.name: field for field in schema.numeric} if schema is not None and scaled else {}
-        self.dim = self.covariate.dim + self.observation.dim
+        scales = () if schema is None or not scaled else (*schema.numeric, replace(schema.gap, name=TIME))
+        self.scales = {field.name: field for field in scales}
+        self.codes = {field.name: field for field in (() if schema is None else schema.categorical)}
+        self.covariate = _network(covariate, self.numeric(self.covariates), "covariate")
+        self.observation = _network(observation, self.numeric(self.observations), "observation")
+        self.covariate_codes, self.observation_codes = (
+            nn.ModuleList(code_embedding(self.codes[name]) for name in names if name in self.codes)
+            for names in (self.covariates, self.observations)
+        )
+        self.covariate_dim = _size(self.covariate, self.covariate_codes)
+        self.observation_dim = _size(self.observation, self.observation_codes)
+        self.dim = self.covariate_dim + self.observation_dim
+
+    def numeric(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return those of some columns that are numbers."""
+        return tuple(name for name in names if name not in self.codes)
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, in row order.
@@ -184,48 +222,89 @@ class PointEncoder(nn.Module):
         Raises:
             DataError: If a column is missing, has the wrong shape or is not finite.
         """
-        index = x.flat()
-        values = {name: column[index] for name, column in _columns(x).items()}
-        return torch.cat([self.covariates(values["x"]), self.observations(values["y"])], 1)
+        _need((*self.covariates, *self.observations), x)
+        return torch.cat([self.g_cov(x), self.g_obs(x)], 1)
 
-    def covariates(self, values: Tensor, name: str = "x") -> Tensor:
-        """Return `(n, covariate.dim)` g_cov of raw covariates; `name` is theirs in messages.
+    def g_cov(self, x: Sequences, context: Sequences | None = None, star: str = "") -> Tensor:
+        """Return `(total, covariate_dim)` the encoded covariates of events.
 
-        Raises:
-            DataError: If they have the wrong shape or are not finite.
-        """
-        return self.covariate(self.scaled_values("x", values, name))
-
-    def observations(self, values: Tensor, name: str = "y") -> Tensor:
-        """Return `(n, observation.dim)` g_obs of raw observations; `name` is theirs in messages.
+        Args:
+            x: Rows of events, or of targets.
+            context: As many rows, from whose earliest event time is counted; x itself if not given.
+            star: What follows the name of a column in messages.
 
         Raises:
-            DataError: If they have the wrong shape or are not finite.
+            DataError: If a column is missing, has the wrong shape or is not finite.
         """
-        return self.observation(self.scaled_values("y", values, name))
+        return self._encoded(self.covariate, self.covariate_codes, self.covariates, x, context, star)
 
-    def scaled_values(self, column: str, values: Tensor, name: str) -> Tensor:
-        """Return raw values as the networks read them; `column` is x or y, and `name` is theirs in messages.
+    def g_obs(self, x: Sequences, star: str = "") -> Tensor:
+        """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`.
 
         Raises:
-            DataError: If they are not finite.
+            DataError: If a column is missing, has the wrong shape or is not finite.
         """
-        if values.device.type == "cpu" and (count := int((~_finite(values)).sum())):
-            raise DataError(
-                f"column {name!r} is missing or infinite in {count:,} of {len(values):,} events of this batch, but "
-                "points need every value; fill in the values, or leave out the rows that are not `usable`"
-            )
-        return self.scales[column].scale(values) if column in self.scales else values
+        return self._encoded(self.observation, self.observation_codes, self.observations, x, None, star)
+
+    def _encoded(
+        self,
+        network: ValueEncoding | None,
+        tables: nn.ModuleList,
+        names: tuple[str, ...],
+        x: Sequences,
+        context: Sequences | None,
+        star: str,
+    ) -> Tensor:
+        numbers = [] if network is None else [network(self.numbers(self.numeric(names), x, context, star))]
+        codes = [values for name in names if name in self.codes for values in [self.column(name, x)]]
+        return torch.cat([*numbers, *(table(code.long()) for table, code in zip(tables, codes, strict=True))], 1)
+
+    def numbers(self, names: Sequence[str], x: Sequences, context: Sequences | None = None, star: str = "") -> Tensor:
+        """Return the scaled numbers of columns, `(total, ...)` of one, and side by side `(total, k)` of several.
+
+        Raises:
+            DataError: If they are not finite, or a column is missing.
+        """
+        columns = []
+        for name in names:
+            values = self.column(name, x, context)
+            if values.device.type == "cpu" and (count := int((~_finite(values)).sum())):
+                raise DataError(
+                    f"column {name + star!r} is missing or infinite in {count:,} of {len(values):,} events of this "
+                    "batch, but points need every value; fill in the values, or leave out the rows that are not "
+                    "`usable`"
+                )
+            columns.append(self.scales[name].scale(values) if name in self.scales else values)
+        return columns[0] if len(columns) == 1 else torch.cat([c.float().reshape(len(c), -1) for c in columns], 1)
+
+    def column(self, name: str, x: Sequences, context: Sequences | None = None) -> Tensor:
+        """Return `(total, ...)` a column as it is in the table; time since the earliest event of the context.
+
+        Raises:
+            DataError: If the column is missing.
+        """
+        _need((name,), x)
+        values = x.values(name)
+        if name != TIME:
+            return values
+        rows = x if context is None else context
+        earliest = values.new_zeros(len(rows)).scatter_reduce(
+            0, rows.rows(), rows.values(TIME), "amin", include_self=False
+        )
+        return (values - earliest[x.rows()]).double() / (SECOND if self.schema and self.schema.clock else 1)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows whose values are all finite; rows without events need no columns.
+        """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns.
 
         Raises:
             DataError: If there are events, and a column is missing.
         """
+        names = (*self.covariates, *self.observations)
         if not x.total:
             return torch.ones_like(x.lengths, dtype=torch.bool)
-        finite = torch.stack([_finite(column) for column in _columns(x).values()]).all(0)[x.flat()]
+        _need(names, x)
+        columns = [x.values(name) for name in self.numeric(names)]
+        finite = torch.stack([_finite(values) for values in columns] or [torch.ones_like(x.rows()).bool()]).all(0)
         return torch.zeros_like(x.lengths).index_add(0, x.rows(), (~finite).long()) == 0
 
 
@@ -249,37 +328,47 @@ def points_of(encoder: Encoder) -> PointEncoder:
     return points
 
 
-def places_of(x: Sequences) -> Tensor:
-    """Return `(n, ...)` the static column `x*`, where each row is predicted.
-
-    Raises:
-        DataError: If there is no such column, it has another length, or a row has no event to predict from.
-
-    Example:
-        >>> x = Sequences({}, torch.tensor([0]), torch.tensor([3]), {"x*": torch.tensor([0.5])})
-        >>> places_of(x).tolist()
-        [0.5]
-    """
-    place = x.static.get("x*")
-    if not isinstance(place, Tensor):
-        raise DataError("a prediction is made at static['x*'], which the rows lack; make it with views.hold_out(x)")
-    if len(place) != len(x):
-        raise DataError(f"static['x*'] must have one value for each of {len(x):,} rows, got {len(place):,}")
-    if place.device.type == "cpu" and (count := int((x.lengths == 0).sum())):
-        raise DataError(f"a prediction needs a context, but {count:,} of {len(x):,} rows have no event")
-    return place
+def _check_names(covariates: Sequence[str], observations: Sequence[str]) -> None:
+    """Refuse names of columns from which no point can be read."""
+    for option, names in (("covariates", covariates), ("observations", observations)):
+        if isinstance(names, str) or not names:
+            raise ConfigError(f"{option} must be a list of at least one column, got {shown(names)}")
+    names = [*covariates, *observations]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"column {shown(twice)} is named twice; a column is a covariate or an observation, once")
+    if TIME in observations:
+        raise ConfigError(f"{TIME!r} can be a covariate only; name another column in observations")
 
 
-def _columns(x: Sequences) -> dict[str, Tensor]:
-    """Return the columns x and y."""
-    columns = {name: x.columns[name] for name in ("x", "y") if name in x.columns}
-    if len(columns) < 2:
-        missing = ", ".join(sorted({"x", "y"} - set(columns)))
-        raise DataError(
-            f"points need the columns x and y; missing: {missing}, found: {', '.join(sorted(x.columns)) or 'none'}; "
-            "name both as numeric columns (neither may be the time column), or draw points with processes.draw"
+def _network(network: ValueEncoding | None, names: Sequence[str], side: str) -> ValueEncoding | None:
+    """Return the network of one side, None if it has no numbers; `names` are its numeric columns."""
+    if network is None:
+        return Numbers(len(names)) if names else None
+    if not names:
+        raise ConfigError(f"{side} has no numeric column that its network could read; leave out the option {side!r}")
+    if len(names) > 1 and tuple(network.shape) != (len(names),):
+        raise ConfigError(
+            f"{side} has {len(names)} numeric columns ({', '.join(map(shown, names))}), but its network reads values "
+            f"of shape {tuple(network.shape)}; set its option size = {len(names)}"
         )
-    return {name: column for name, column in columns.items() if isinstance(column, Tensor)}
+    return network
+
+
+def _size(network: ValueEncoding | None, tables: nn.ModuleList) -> int:
+    widths = [table.embedding_dim for table in tables if isinstance(table, nn.Embedding)]
+    return (0 if network is None else network.dim) + sum(widths)
+
+
+def _need(names: Sequence[str], x: Sequences) -> None:
+    """Refuse rows that lack a column, or have nested rows in its place."""
+    missing = [name for name in names if not isinstance(x.columns.get(name), Tensor)]
+    if missing:
+        raise DataError(
+            f"points need the columns {', '.join(names)}; missing: {', '.join(missing)}, found: "
+            f"{', '.join(sorted(x.columns)) or 'none'}; read them as numeric or categorical columns, name others in "
+            f"the options `covariates` and `observations` of pairs ({TIME!r} is the time column), or draw points with "
+            "processes.draw"
+        )
 
 
 def _finite(values: Tensor) -> Tensor:

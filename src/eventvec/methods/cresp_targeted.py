@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.at_places import context_at
+from eventvec.encoders.at_places import context_at, targets_of
 from eventvec.encoders.heads import GatedHead, PlainHead, projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import PointEncoder, points_of
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
@@ -25,7 +23,7 @@ POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
 class TargetedCReSP(nn.Module):
     """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
-    `encoder` returns the context representation c, `predictor` the prediction ĉ at `static["x*"]` of rows from
+    `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from
     `hold_out`. As in the public code, the target's representation depends on y* only, and prediction and target share
     one projection head.
 
@@ -33,11 +31,13 @@ class TargetedCReSP(nn.Module):
 
     Args:
         encoder: A `SetEncoder` over a `PointEncoder`, whose observation net also represents y*.
-        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
         temperature: τ of the cosine similarity, above 0.
         projection: Size of the space in which predictions and targets are compared.
         target_head: The network h that predicts from c and x*. With a `PlainHead`, training may stop at a loss that
             knows the realisation and ignores x*; `covariate_use` measures that.
+        targets: Events of each row that are held out and predicted from the others, at least 1. Each is one query; the
+            other targets of its row are negatives too, because a prediction should tell the places of a row apart.
 
     Raises:
         ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or a number is out of range.
@@ -65,30 +65,32 @@ class TargetedCReSP(nn.Module):
         temperature: float = 0.5,
         projection: int = 128,
         target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
+        targets: int = 1,
     ) -> None:
         super().__init__()
         points = points_of(encoder)
         if not 0 < temperature < float("inf"):
             raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views = encoder, one_target(views)
+        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
         self.temperature, self.projection = temperature, projection
-        self.target_head, size = target_head, points.observation.dim
-        self.head = target_head.build(encoder.dim, points.covariate.dim, size)
+        self.target_head, size = target_head, points.observation_dim
+        self.head = target_head.build(encoder.dim, points.covariate_dim, size)
         self.project = projection_head(size, projection)
 
     @property
     def predictor(self) -> Prediction:
-        """An encoder of rows with `static["x*"]` that returns ĉ = h(c, x*)."""
-        return Prediction(self.encoder, self.head, points_of(self.encoder).observation.dim).train(self.training)
+        """An encoder of rows from `hold_out` that returns ĉ = h(c, x*) for each target."""
+        return Prediction(self.encoder, self.head, points_of(self.encoder).observation_dim).train(self.training)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss, with one target per row."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+        """Return the mean loss over the targets of all rows."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
+        """Return the mean loss over the targets of rows from `hold_out`."""
         query = self.predictor(context)  # ĉ
-        key = points_of(self.encoder).observations(cast(Tensor, context.static["y*"]), "y*")  # g_obs(y*)
+        points = points_of(self.encoder)
+        key = points.g_obs(targets_of(points, context), "*")  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     forward = loss
@@ -98,9 +100,9 @@ class TargetedCReSP(nn.Module):
 
         Raises:
             ConfigError: If observations are represented by a single number.
-            DataError: If the covariate has a single value in all events of at least two rows.
+            DataError: If the covariates have single values in all events of at least two rows.
         """
-        return usable_targets(points_of(self.encoder), self.views.usable(x), x)
+        return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
         """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
@@ -113,11 +115,11 @@ class TargetedCReSP(nn.Module):
 
 
 class Prediction(nn.Module):
-    """The prediction `h(c, x*)` at `static["x*"]`, as an encoder of rows from `hold_out`.
+    """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder.
 
     Args:
         encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
-        head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate.dim)` to `(n, dim)`.
+        head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate_dim)` to `(n, dim)`.
         dim: Size of the head's output.
 
     Example:
@@ -134,11 +136,10 @@ class Prediction(nn.Module):
         self.encoder, self.head, self.dim = encoder, head, dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one prediction per row.
+        """Return `(targets, dim)`, one prediction per target, in row order.
 
         Raises:
-            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
-                event.
+            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
         """
         out: Tensor = self.head(*context_at(self.encoder, x))
         return out.float()
@@ -162,50 +163,68 @@ def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
         >>> usable_targets(PointEncoder(Numbers(1, width=8)), torch.tensor([True, False]), x)
         tensor([ True, False])
     """
-    if points.observation.dim < 2:
+    if points.observation_dim < 2:
         raise ConfigError(
             "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
             'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
         )
-    return varied_covariates(rows, x)
+    return varied_covariates(points, rows, x)
 
 
-def varied_covariates(rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that the covariate varies.
+def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: `rows`, after a check that a covariate varies.
 
     Args:
-        rows: `(n,)` bool, the rows from which a context and a target can be drawn.
+        points: The event encoder.
+        rows: `(n,)` bool, the rows from which a context and targets can be drawn.
         x: The rows. Those of a stochastic process have no events yet.
 
     Raises:
-        DataError: If the covariate has a single value in all events of at least two rows.
+        DataError: If each covariate has a single value in all events of at least two rows.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([1.0, 2.0])}, torch.tensor([0, 0]), torch.tensor([2, 1]))
-        >>> varied_covariates(torch.tensor([True, False]), x)
+        >>> varied_covariates(PointEncoder(), torch.tensor([True, False]), x)
         tensor([ True, False])
     """
-    covariate = x.columns.get("x")
-    if isinstance(covariate, Tensor) and x.total and int(rows.sum()) > 1:
-        values = covariate[x[rows].flat()]
-        if bool((values == values[0]).all()):
+    if x.total and (count := int(rows.sum())) > 1:
+        columns = [points.column(name, x[rows]) for name in points.covariates]
+        if all(bool((values == values[0]).all()) for values in columns):
+            several = len(columns) > 1
             raise DataError(
-                f"covariate 'x' has a single value in all events of {int(rows.sum()):,} rows, so a prediction cannot "
-                "depend on it; name a column that varies, or take an untargeted method such as cresp_untargeted"
+                f"covariate{'s' * several} {', '.join(map(shown, points.covariates))} {'have' if several else 'has'} a "
+                f"single value in all events of {count:,} rows, so a prediction cannot depend on it; name a column "
+                "that varies, or take an untargeted method such as cresp_untargeted"
             )
     return rows
 
 
-def one_target(views: ShuffledParts | Sinusoids | Snooker) -> ShuffledParts | Sinusoids | Snooker:
-    """Return the sampler if it draws one view of each row, whose first event is the target.
-
-    Raises:
-        ConfigError: If it draws several.
+def rows_with(views: ShuffledParts | Sinusoids | Snooker, targets: int, x: Sequences) -> Tensor:
+    """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn.
 
     Example:
-        >>> one_target(ShuffledParts(1))
+        >>> x = Sequences({}, torch.tensor([0, 3]), torch.tensor([3, 2]))
+        >>> rows_with(ShuffledParts(1), 2, x).tolist()
+        [True, False]
+    """
+    rows = views.usable(x)
+    return rows & (x.lengths > targets) if isinstance(views, ShuffledParts) else rows
+
+
+def one_view(views: ShuffledParts | Sinusoids | Snooker, targets: int) -> ShuffledParts | Sinusoids | Snooker:
+    """Return the sampler if it draws one view of each row, whose first events are targets.
+
+    Raises:
+        ConfigError: If it draws several, there is no target, or no event is left beside the targets.
+
+    Example:
+        >>> one_view(ShuffledParts(1), targets=1)
         ShuffledParts(count=1)
     """
     if views.count != 1:
-        raise ConfigError(f"count of views must be 1, because a row has one target, got {views.count}")
+        raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
+    if targets < 1:
+        raise ConfigError(f"targets must be at least 1, got {targets}")
+    if not isinstance(views, ShuffledParts) and views.length <= targets:
+        raise ConfigError(f"targets must be below the length of views, {views.length}, got {targets}")
     return views

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.at_places import KernelMean, context_at
+from eventvec.encoders.at_places import KernelMean, context_at, targets_of
 from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError
-from eventvec.methods.cresp_targeted import POINTS, one_target, usable_targets
+from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, usable_targets
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
@@ -31,9 +29,10 @@ class MetaCDE(nn.Module):
 
     Args:
         encoder: A `KernelMean` over a `PointEncoder`, whose observation net also represents y*.
-        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
         temperature: τ of the cosine similarity, above 0.
         projection: Size of the space in which predictions and targets are compared.
+        targets: As for `TargetedCReSP`.
 
     Raises:
         ConfigError: If the encoder is not a `KernelMean`, a row has more than one view, or a number is out of range.
@@ -58,6 +57,7 @@ class MetaCDE(nn.Module):
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
+        targets: int = 1,
     ) -> None:
         super().__init__()
         if not isinstance(encoder, KernelMean):
@@ -67,23 +67,24 @@ class MetaCDE(nn.Module):
             )
         if not 0 < temperature < float("inf"):
             raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views = encoder, one_target(views)
+        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
         self.temperature, self.projection = temperature, projection
         self.project = projection_head(encoder.dim, projection)
 
     @property
     def predictor(self) -> KernelPrediction:
-        """An encoder of rows with `static["x*"]` that returns ĉ."""
+        """An encoder of rows from `hold_out` that returns ĉ for each target."""
         return KernelPrediction(self.encoder).train(self.training)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss, with one target per row."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+        """Return the mean loss over the targets of all rows."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
+        """Return the mean loss over the targets of rows from `hold_out`."""
         query = self.predictor(context)  # ĉ
-        key = points_of(self.encoder).observations(cast(Tensor, context.static["y*"]), "y*")  # g_obs(y*)
+        points = points_of(self.encoder)
+        key = points.g_obs(targets_of(points, context), "*")  # g_obs(y*)
         return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     forward = loss
@@ -93,9 +94,9 @@ class MetaCDE(nn.Module):
 
         Raises:
             ConfigError: If observations are represented by a single number.
-            DataError: If the covariate has a single value in all events of at least two rows.
+            DataError: If the covariates have single values in all events of at least two rows.
         """
-        return usable_targets(points_of(self.encoder), self.views.usable(x), x)
+        return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
         """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
@@ -108,7 +109,7 @@ class MetaCDE(nn.Module):
 
 
 class KernelPrediction(nn.Module):
-    """The kernel mean at `static["x*"]`, as an encoder of rows from `hold_out`.
+    """The kernel mean at each target of rows from `hold_out`, as an encoder.
 
     Args:
         encoder: A `KernelMean`.
@@ -126,10 +127,9 @@ class KernelPrediction(nn.Module):
         self.encoder, self.dim = encoder, encoder.dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one prediction per row.
+        """Return `(targets, dim)`, one prediction per target, in row order.
 
         Raises:
-            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
-                event.
+            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
         """
         return context_at(self.encoder, x)[0].float()

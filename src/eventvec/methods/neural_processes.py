@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.at_places import CrossAttention, context_at
+from eventvec.encoders.at_places import CrossAttention, context_at, targets_of
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.pictures import PictureDecoder
-from eventvec.encoders.points import points_of
+from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, shown
 from eventvec.losses import Gaussian, gaussian_nll
-from eventvec.methods.cresp_targeted import POINTS, one_target, varied_covariates
+from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, varied_covariates
 from eventvec.methods.declarations import suggests
 from eventvec.sequences import Sequences
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
@@ -29,21 +29,22 @@ class CNP(nn.Module):
     """A context and x* predict the distribution of the observation y* (Garnelo et al. 2018).
 
     ``-log p(y*|c, x*)`` with a Gaussian p whose mean and deviation a decoder computes from c and x* (Mathieu et al.
-    2021, Equation 2), in the reading of their public code: one target per row, and the mean over the numbers of y*. The
-    names `cnp`, `acnp` and `acnp_cross` build this class with other encoders.
+    2021, Equation 2), in the reading of their public code: one target per row unless `targets` says otherwise, and the
+    mean over the numbers of y*. The names `cnp`, `acnp` and `acnp_cross` build this class with other encoders.
 
     Relations: `TargetedCReSP` predicts a representation of y* and needs no likelihood.
 
     Args:
         encoder: An encoder over a `PointEncoder`: `SetEncoder` or `CrossAttention`.
-        views: One view per row, whose first event is the target: the row shuffled, or a draw from a process.
+        views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
         decoder: The network from c and x* to the mean and the deviation: `PlainHead`, as in the public code, or
             `PictureDecoder`.
         likelihood: The Gaussian with its smallest deviation.
+        targets: Events of each row that are held out and predicted from the others, at least 1.
 
     Raises:
-        ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or the decoder does not return
-            observations of the size that the encoder reads.
+        ConfigError: If the encoder has no `PointEncoder`, an observation is categorical, a row has more than one view,
+            or the decoder does not return observations of the size that the encoder reads.
 
     Example:
         >>> from eventvec.encoders.points import PointEncoder
@@ -66,26 +67,28 @@ class CNP(nn.Module):
         views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
         decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
         likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+        targets: int = 1,
     ) -> None:
         super().__init__()
         points = points_of(encoder)
-        self.encoder, self.views, self.decoder, self.likelihood = encoder, one_target(views), decoder, likelihood
-        size = math.prod(points.observation.shape)
-        self.net = decoder.build(encoder.dim, points.covariate.dim, 2 * size)
+        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+        self.decoder, self.likelihood = decoder, likelihood
+        self.net = decoder.build(encoder.dim, points.covariate_dim, 2 * _numbers(points))
 
     @property
     def predictor(self) -> Distribution:
-        """An encoder of rows with `static["x*"]` that returns the mean and the deviation of y*."""
+        """An encoder of rows from `hold_out` that returns the mean and the deviation of y* for each target."""
         return Distribution(self.encoder, self.net, self.likelihood).train(self.training)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss, with one target per row."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0]))  # (x*, y*) and the other events
+        """Return the mean loss over the targets of all rows."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss of rows from `hold_out`, whose static columns `x*` and `y*` are the targets."""
+        """Return the mean loss over the targets of rows from `hold_out`."""
         mean, deviation = self.predictor(context).chunk(2, 1)
-        y = points_of(self.encoder).scaled_values("y", cast(Tensor, context.static["y*"]), "y*")
+        points = points_of(self.encoder)
+        y = points.numbers(points.observations, targets_of(points, context), star="*")
         return gaussian_nll(mean, deviation, y.float().reshape(mean.shape))
 
     forward = loss
@@ -94,13 +97,13 @@ class CNP(nn.Module):
         """Return `(n,)` bool: rows from which a context and a target can be drawn.
 
         Raises:
-            DataError: If the covariate has a single value in all events of at least two rows.
+            DataError: If the covariates have single values in all events of at least two rows.
         """
-        return varied_covariates(self.views.usable(x), x)
+        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
 
 class Distribution(nn.Module):
-    """The mean and the standard deviation at `static["x*"]`, as an encoder of rows from `hold_out`.
+    """The mean and the standard deviation at each target of rows from `hold_out`, as an encoder.
 
     Args:
         encoder: An encoder over a `PointEncoder`.
@@ -119,14 +122,13 @@ class Distribution(nn.Module):
     def __init__(self, encoder: Encoder, net: nn.Module, likelihood: Gaussian) -> None:
         super().__init__()
         self.encoder, self.net, self.likelihood = encoder, net, likelihood
-        self.dim = 2 * math.prod(points_of(encoder).observation.shape)
+        self.dim = 2 * _numbers(points_of(encoder))
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, 2 · size)`, the means and then the standard deviations.
+        """Return `(targets, 2 · size)`, the means and then the standard deviations, in row order.
 
         Raises:
-            DataError: If the rows have no static column `x*`, it has another width or is not finite, or a row has no
-                event.
+            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
         """
         mean, raw = self.net(*context_at(self.encoder, x)).float().chunk(2, 1)
         return torch.cat([mean, self.likelihood.deviation(raw)], 1)
@@ -138,6 +140,7 @@ def cnp(
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
     decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+    targets: int = 1,
 ) -> CNP:
     """Return a conditional neural process (Garnelo et al. 2018): `CNP` with the mean over points, without attention.
 
@@ -150,7 +153,7 @@ def cnp(
         0
     """
     return CNP(_check(encoder, isinstance(encoder, SetEncoder) and not encoder.layers, '"set", layers = 0'), views,
-               decoder, likelihood)  # fmt: skip
+               decoder, likelihood, targets)  # fmt: skip
 
 
 @suggests(lambda x: {"encoder": {"name": "set", "events": POINTS}})
@@ -159,6 +162,7 @@ def acnp(
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
     decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+    targets: int = 1,
 ) -> CNP:
     """Return the ACNP of Mathieu et al. 2021: `CNP` with self-attention over the points, and their mean.
 
@@ -174,7 +178,7 @@ def acnp(
         2
     """
     return CNP(_check(encoder, isinstance(encoder, SetEncoder) and encoder.layers > 0, '"set", layers = 2'), views,
-               decoder, likelihood)  # fmt: skip
+               decoder, likelihood, targets)  # fmt: skip
 
 
 @suggests(lambda x: {"encoder": {"name": "cross_attention", "events": POINTS}})
@@ -183,6 +187,7 @@ def acnp_cross(
     views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
     decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
+    targets: int = 1,
 ) -> CNP:
     """Return an attentive conditional neural process (Kim et al. 2019): `CNP` in which x* attends to the points.
 
@@ -194,7 +199,19 @@ def acnp_cross(
         >>> acnp_cross(CrossAttention(PointEncoder(), dim=16)).encoder.layers
         0
     """
-    return CNP(_check(encoder, isinstance(encoder, CrossAttention), '"cross_attention"'), views, decoder, likelihood)
+    return CNP(_check(encoder, isinstance(encoder, CrossAttention), '"cross_attention"'), views, decoder,
+               likelihood, targets)  # fmt: skip
+
+
+def _numbers(points: PointEncoder) -> int:
+    """Return how many numbers an observation consists of."""
+    if points.observation is None or len(points.observation_codes):
+        codes = [name for name in points.observations if name in points.codes]
+        raise ConfigError(
+            f"observation {shown(codes[0])} is categorical, but a neural process predicts numbers; name numeric "
+            "columns, or take a contrastive method such as cresp"
+        )
+    return math.prod(points.observation.shape)
 
 
 def _check(encoder: Encoder, fits: bool, name: str) -> Encoder:

@@ -9,7 +9,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.at_places import targets_of
 from eventvec.encoders.heads import PlainHead
+from eventvec.encoders.interface import Encoder
+from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
@@ -25,6 +28,11 @@ class Targeted(Protocol):
 
     views: ShuffledParts | Sinusoids | Snooker
     temperature: float
+    targets: int
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder of points."""
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss of rows from `hold_out`."""
@@ -38,7 +46,7 @@ class CovariateUse:
         loss: The mean loss with the true x*.
         permuted: The mean loss when each row is predicted at the x* of another row.
         floor: The smallest loss that is possible for cosines at the temperature, see `contrastive_floor`.
-        chance: The loss of a prediction that knows nothing, log B for B rows.
+        chance: The loss of a prediction that knows nothing, log B for B targets.
         plain_head: Whether the method has a `PlainHead`, which may be the cause.
 
     Example:
@@ -112,16 +120,37 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
         method.eval()
         for _ in range(BATCHES):
             batch = rows[torch.randperm(len(rows), generator=rng, device=x.device)[:size]]
-            context = hold_out(method.views(x[batch], rng)[0])
-            place = context.static["x*"]
-            assert isinstance(place, Tensor)
-            other = replace(context, static={**context.static, "x*": place.roll(1, 0)})  # rows are in random order
+            context = hold_out(method.views(x[batch], rng)[0], method.targets)
+            other = permuted(context, points_of(method.encoder), method.targets)
             losses.append([float(method.loss_of_targets(targets)) for targets in (context, other)])
     finally:
         method.train(training)
-    loss, permuted = (sum(values) / len(losses) for values in zip(*losses, strict=True))
+    loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
     plain = isinstance(getattr(method, "target_head", None), PlainHead)
-    return CovariateUse(loss, permuted, contrastive_floor(size, method.temperature), math.log(size), plain)
+    queries = size * method.targets
+    return CovariateUse(loss, elsewhere, contrastive_floor(queries, method.temperature), math.log(queries), plain)
+
+
+def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
+    """Return rows from `hold_out` whose targets have the covariates of the row before; the first row those of the last.
+
+    Args:
+        context: The rows, in random order.
+        points: The event encoder, which names the covariates.
+        count: The number of targets of each row.
+
+    Example:
+        >>> x = Sequences({"x": torch.tensor([1, 2, 3, 4]), "y": torch.tensor([5, 6, 7, 8])},
+        ...               torch.tensor([0, 2]), torch.tensor([2, 2]))
+        >>> targets = permuted(hold_out(x), PointEncoder(), 1).static["targets"]
+        >>> targets.values("x").tolist(), targets.values("y").tolist()
+        ([3, 1], [5, 7])
+    """
+    targets = targets_of(points, context)
+    targets = targets.take(targets.flat(), targets.lengths)
+    moved = {name: targets.values(name).roll(count, 0) for name in points.covariates}
+    static = {name: values for name, values in context.static.items() if name not in ("x*", "y*")}
+    return replace(context, static={**static, "targets": replace(targets, columns={**targets.columns, **moved})})
 
 
 def contrastive_floor(rows: int, temperature: float) -> float:

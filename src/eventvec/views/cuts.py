@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from eventvec.errors import DataError
-from eventvec.sequences import Sequences, searchsorted
+from eventvec.errors import ConfigError, DataError
+from eventvec.sequences import Sequences, Values, searchsorted
 
 
 def as_of(x: Sequences, time: Tensor) -> Sequences:
@@ -26,32 +26,44 @@ def as_of(x: Sequences, time: Tensor) -> Sequences:
     return replace(x, lengths=searchsorted(x, "time", time.expand(len(x))))
 
 
-def hold_out(x: Sequences) -> Sequences:
-    """Return each row without its first event, whose `x` and `y` become the static values `x*` and `y*`.
+def hold_out(x: Sequences, targets: int = 1) -> Sequences:
+    """Return each row without its first events, which become the static value `targets`: nested rows of these events.
 
-    Targeted methods predict this event from the others. No event is copied.
+    Targeted methods predict these events from the others. No event is copied. A single event with columns `x` and `y`
+    is repeated in the static values `x*` and `y*`.
 
     Args:
-        x: Rows with columns `x` and `y` and at least one event each.
+        x: Rows with at least as many events as there are targets.
+        targets: Events of each row that are held out, at least 1.
 
     Raises:
-        DataError: If one of the columns is absent, or a row has no event.
+        ConfigError: If `targets` is below 1.
+        DataError: If a row has fewer events.
 
     Example:
         >>> x = Sequences({"x": torch.tensor([1, 2, 3]), "y": torch.tensor([7.0, 8.0, 9.0])},
         ...               torch.tensor([0]), torch.tensor([3]))
-        >>> context = hold_out(x)
-        >>> context.values("x").tolist(), context.static["x*"].tolist(), context.static["y*"].tolist()
-        ([2, 3], [1], [7.0])
+        >>> context = hold_out(x, targets=2)
+        >>> context.values("x").tolist(), context.static["targets"].values("x").tolist()
+        ([3], [1, 2])
+        >>> hold_out(x).static["x*"].tolist(), hold_out(x).static["y*"].tolist()
+        ([1], [7.0])
     """
-    if not {"x", "y"} <= set(x.columns):
-        columns = ", ".join(sorted(x.columns)) or "no column"
-        raise DataError(f"a target needs the columns x and y, got {columns}; processes.draw draws events with both")
-    if x.device.type == "cpu" and (count := int((x.lengths == 0).sum())):
-        raise DataError(f"a target is the first event of a row, but {count:,} of {len(x):,} rows have no event")
-    context = x.slice(torch.arange(len(x), device=x.device), torch.ones_like(x.lengths), x.lengths - 1)
-    target = {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
-    return replace(context, static={**x.static, **target})
+    if targets < 1:
+        raise ConfigError(f"targets must be at least 1, got {targets}")
+    if x.device.type == "cpu" and (count := int((x.lengths < targets).sum())):
+        what = (
+            "a target is the first event of a row"
+            if targets == 1
+            else f"targets are the first {targets} events of a row"
+        )
+        fewer = "no event" if targets == 1 else "fewer"
+        raise DataError(f"{what}, but {count:,} of {len(x):,} rows have {fewer}")
+    held_out = torch.full_like(x.lengths, targets)
+    static: dict[str, Values] = {**x.static, "targets": replace(x, lengths=held_out, static={})}
+    if targets == 1 and {"x", "y"} <= set(x.columns):
+        static |= {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
+    return replace(x, starts=x.starts + targets, lengths=x.lengths - targets, static=static)
 
 
 def restart_gap(x: Sequences) -> Sequences:
