@@ -26,6 +26,7 @@ ORDER = (
     ("config", "tables"),
     ("embedding", "features", "model_card", "outline"),
     ("checkpoint", "run_files"),
+    ("grids",),
     ("prediction", "training"),
     ("updating", "evaluation"),
     ("reporting",),

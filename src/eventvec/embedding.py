@@ -127,8 +127,13 @@ def encode(
     return vectors
 
 
-def _batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:
-    """Yield the positions of lengths, in descending order, in batches of about as many events."""
+def batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:
+    """Yield the positions of lengths, in descending order, in batches of about as many events.
+
+    Example:
+        >>> [batch.tolist() for batch in batches(torch.tensor([2, 9, 3]), 9)]
+        [[1], [2, 0]]
+    """
     order = lengths.argsort(descending=True, stable=True)
     events = lengths[order]
     batch = (events.cumsum(0) - events) // events_per_batch  # by the event at which a row begins
@@ -137,7 +142,7 @@ def _batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:
 
 def _whole(encoder: Encoder, x: Sequences, events_per_batch: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield rows and their vectors, each from all of its events."""
-    for rows in _batches(x.lengths, events_per_batch):
+    for rows in batches(x.lengths, events_per_batch):
         yield rows, encoder(x[rows])
 
 
@@ -154,7 +159,7 @@ def _continued(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tu
     counts = histories.bincount()
     firsts = counts.cumsum(0) - counts  # places in `order`
     longest = x.lengths[order[firsts + counts - 1]]
-    for batch in _batches(longest, events_per_batch):
+    for batch in batches(longest, events_per_batch):
         batch = batch[counts[batch].argsort(descending=True, stable=True)]
         state, ends = None, torch.zeros_like(batch)
         for k in range(int(counts[batch[0]])):

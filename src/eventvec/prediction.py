@@ -1,8 +1,9 @@
-"""What a classifier or a regression predicts for each entity, as a table with the keys."""
+"""What a run predicts for each entity, as a table with the keys: a label, or an observation at given places."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -12,26 +13,43 @@ from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError
+from eventvec.encoders.points import points_of
+from eventvec.errors import ConfigError, shown
+from eventvec.grids import predictions
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
 from eventvec.tables.embeddings import row_columns
+from eventvec.tables.fields import Array
 from eventvec.tables.outputs import MARK
+from eventvec.tables.places import read_places
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
 
 @accepts(Cuts, TableFormat)
-def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
+def predict(
+    run: Run,
+    events: Dataset | Tabular,
+    *,
+    at: Tabular | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
 
-    If the histories are cut at several times of an entity, there is one row for each time, which follows the key.
+    A run of a targeted method predicts an observation at places: there is one row for each entity and place, with the
+    key, the covariates, and `prediction`, the representation of the observation. A neural process gives the mean and
+    the standard deviation of each column of the observation instead, `_mean` and `_std` after its name, in its unit.
+
+    If the histories are cut at several times of an entity, there are rows for each time, which follows the key.
 
     The events need no labels. For the raw logits, use ``embed(run.method.predictor, data)``.
 
     Args:
-        run: A run that learned labels: the method `supervised`.
+        run: A run that learned labels, by the method `supervised`, or a run of a targeted method such as `cresp`.
         events: The events, as `Run.read` takes them.
+        at: For a targeted method, a table of places with the columns of the covariates, named as in the events, and
+            with the key. Without the key, every entity is predicted at all places.
         progress: Called with the number of entities done and of all entities.
         options: As for `Run.read`.
 
@@ -39,8 +57,9 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
         The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
 
     Raises:
-        ConfigError: If it is no run, its method predicts no label, or the key has the name of a column of the result.
-        DataError: If the events cannot be read.
+        ConfigError: If it is no run, its method predicts no label and at no place, the places are missing or of no use,
+            or the key has the name of a column of the result.
+        DataError: If the events or the places cannot be read, or an entity has no event to predict from.
 
     Example:
         >>> import polars as pl
@@ -52,8 +71,22 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
         >>> run = ev.fit(ev.methods.Supervised(encoder, data.schema, "age"), data, epochs=1)
         >>> ev.predict(run, events).column_names
         ['id', 'prediction']
+
+        At places, here the parameter b on the third day:
+
+        >>> looks = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "what": ["a", "b"] * 2, "v": [0.5, 1, 2, 3]})
+        >>> data = ev.read(looks, key="id", time="t", categorical=["what"], numeric=["v"], fitting=ev.Fitting(1))
+        >>> events = {"covariates": ["time", "what"], "observations": ["v"]}
+        >>> config = {"method": {"name": "cnp"}, "encoder": {"dim": 8, "events": events}}
+        >>> run = ev.fit(config, data, epochs=1)
+        >>> ev.predict(run, looks, at=pl.DataFrame({"t": [3], "what": ["b"]})).column_names
+        ['id', 't', 'what', 'v_mean', 'v_std']
     """
     check_run(run)
+    if hasattr(run.method, "loss_of_targets"):
+        return _predict_at(run, events, at, progress, options)
+    if at is not None:
+        raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
     target = getattr(run.method, "target", None)
     if target is None:
         raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
@@ -61,7 +94,34 @@ def predict(run: Run, events: Dataset | Tabular, *, progress: Progress | None = 
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
     outputs = encode(predictor, data.sequences, progress=progress)
     columns = _value(outputs) if isinstance(target, Numeric) else _classes(target, outputs)
+    return _table(run, data, None, columns)
+
+
+def _predict_at(
+    run: Run, events: Dataset | Tabular, at: Tabular | None, progress: Progress | None, options: dict[str, Any]
+) -> pa.Table:
+    points = points_of(run.method.encoder)
+    names = [run.schema.time if name == "time" else name for name in points.covariates]
+    if at is None:
+        raise ConfigError(
+            f"the method {type(run.method).__name__} predicts at places; give a table with the covariates "
+            f"{', '.join(map(shown, names))}: at= (--at)"
+        )
+    data = run.read(events, **options)
+    places = read_places(data, at, points.covariates, options.get("time_format"))
+    columns = predictions(run.method, data.sequences, places, progress)
+    if taken := places.columns.keys() & columns:
+        raise ConfigError(
+            f"the covariate {shown(min(taken))} is called like a column of the predictions; rename it in the events"
+        )
+    return _table(run, data, places.rows, {**places.columns, **columns})
+
+
+def _table(run: Run, data: Dataset, index: Array | None, columns: Mapping[str, Any]) -> pa.Table:
+    """Return the table of predictions; `index` has the row of the data of each prediction."""
     rows = row_columns(data.keys, data.schema, data.moments, data.origin.options)
+    if index is not None:
+        rows = {name: column.take(pa.array(index)) for name, column in rows.items()}
     key = data.schema.key_out
     if key in columns:
         raise ConfigError(

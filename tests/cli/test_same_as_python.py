@@ -188,6 +188,36 @@ def test_predict(files: Path, tmp_path: Path) -> None:
         assert_same_tables(command, call)
 
 
+@pytest.mark.parametrize("method", ["cresp", "cnp"])
+def test_predict_at_places(files: Path, tmp_path: Path, method: str) -> None:
+    events = files / "events.parquet"
+    (tmp_path / "config.toml").write_text(
+        f'[data]\npath = "{events}"\nkey = "customer"\ntime = "when"\n[method]\nname = "{method}"\ntargets = 2\n'
+        '[encoder]\ndim = 8\nlayers = 0\n[encoder.events]\ncovariates = ["time", "bought"]\n'
+        'observations = ["amount"]\n[fit]\nepochs = 1\n'
+    )
+    answer("fit", tmp_path / "config.toml", "--device", "cpu", "--out", tmp_path / "run")
+    when = pl.Series("when", ["2024-01-05T10:00:00", "2024-03-01T12:00:00"]).str.to_datetime()
+    places = pl.DataFrame({"when": when, "bought": ["tea", "coffee"]})
+    places.write_parquet(tmp_path / "grid.parquet")
+    places.with_columns(customer=pl.Series(["c07", "c01"])).write_parquet(tmp_path / "own.parquet")
+    run = ev.load(tmp_path / "run")
+    for at, arguments, options, rows in (
+        ("grid", (), {}, 120),
+        ("own", ("--until", "2024-01-10", "--key-as", "who"), {"until": "2024-01-10", "key_as": "who"}, 2),
+    ):
+        command, call, at_path = tmp_path / f"{at} command", tmp_path / f"{at} call", tmp_path / f"{at}.parquet"
+        printed = answer(
+            "predict", tmp_path / "run", events, "--at", at_path, "-o", command, "--device", "cpu", *arguments
+        )
+        ev.write(call, ev.predict(run, events, at=at_path, **options))
+        assert_same_tables(command, call)
+        assert printed["rows"] == rows
+        assert json.loads(pq.read_schema(command).metadata[b"eventvec"])["run"] == run.id
+        outputs = ["prediction"] if method == "cresp" else ["amount_mean", "amount_std"]
+        assert printed["columns"] == ["who" if options else "customer", "when", "bought", *outputs]
+
+
 def test_update_and_forget(files: Path, tmp_path: Path) -> None:
     run = ev.load(files / "run")
     state = {name: tmp_path / f"{name}.db" for name in ("command", "call")}

@@ -7,7 +7,7 @@ notes go to standard error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -223,6 +223,10 @@ def predict(
     run: RunFolder,
     events: Events,
     output: Output,
+    at: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Table of places: covariates, and the key if entities differ in them."),
+    ] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -231,12 +235,15 @@ def predict(
     """Write one prediction per entity, and the probability of each class.
 
     Example: `eventvec predict tuned events.parquet -o predictions.parquet`
+
+    A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
+    columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
-    trained, data = _score(run, events, output, overwrite, device, options)
+    trained, data = _score(run, events, output, overwrite, device, options, [at])
     with terminal.bar("predicting") as tick:
-        predictions = prediction.predict(trained, data, progress=tick)
+        predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
-    described = {**_counts(data), "columns": predictions.column_names, "run": trained.id}
+    described = {**_counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": str(output), **described}, json_)
 
 
@@ -367,7 +374,13 @@ def _counts(data: Dataset) -> dict[str, int]:
 
 
 def _score(
-    run: Path, events: str, output: Path, overwrite: bool, device: str, options: Mapping[str, Any]
+    run: Path,
+    events: str,
+    output: Path,
+    overwrite: bool,
+    device: str,
+    options: Mapping[str, Any],
+    further: Sequence[str | None] = (),
 ) -> tuple[checkpoint.Run, Dataset]:
     """Return a run on a device, and the events to score.
 
@@ -378,8 +391,9 @@ def _score(
         overwrite: Whether a file that eventvec did not write may be replaced.
         device: The name of the device.
         options: The options of `Run.read`.
+        further: The paths of other inputs.
     """
-    tables.check_output(output, [run, events, options.get("cutoffs")], overwrite=overwrite)
+    tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     place = choose_device(device)
     trained = checkpoint.load(run)
     with terminal.bar("reading"):

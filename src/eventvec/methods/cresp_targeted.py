@@ -54,7 +54,7 @@ class TargetedCReSP(nn.Module):
 
     card = (
         "The embedding represents the context, which is all events of a row, and depends on no x*. The prediction\n"
-        "at an x* is another vector: the output of `run.method.predictor` for rows with the static column `x*`."
+        "at an x* is another vector: `eventvec predict … --at`, or `eventvec.predict(run, events, at=places)`."
     )
     """Paragraph for the model card of a run."""
 

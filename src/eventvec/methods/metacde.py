@@ -47,7 +47,7 @@ class MetaCDE(nn.Module):
 
     card = (
         "The embedding is the mean of the observations' representations; the method itself represents no context. The\n"
-        "prediction at an x* is the output of `run.method.predictor` for rows with the static column `x*`."
+        "prediction at an x*: `eventvec predict … --at`, or `eventvec.predict(run, events, at=places)`."
     )
     """Paragraph for the model card of a run."""
 

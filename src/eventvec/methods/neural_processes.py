@@ -56,8 +56,8 @@ class CNP(nn.Module):
 
     card = (
         "The embedding represents the context, which is all events of a row, and depends on no x*. The mean and the\n"
-        "standard deviation of the observation at an x* are the output of `run.method.predictor` for rows with the\n"
-        "static column `x*`, as the schema scales observations."
+        "standard deviation of the observation at an x*: `eventvec predict … --at`, or\n"
+        "`eventvec.predict(run, events, at=places)`."
     )
     """Paragraph for the model card of a run."""
 

@@ -10,6 +10,7 @@
     request     which column plays which role                 sorting     the order of rows by key and time
     statics     `attach`: columns about the entity            cutoffs     cutting histories at a time
     embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
+    places      covariates at which entities are predicted
     outputs     files to write, which replace nothing of others
 
 Not here: what columns mean once they are read (`schema`), and anything that learns.

@@ -172,7 +172,7 @@ class _Matched:
             scale = replace(fitting, log=False, standardise=True)
             field = fields.scaled(name, fields.numbers(name, column)[self.rows], scale)
         elif kind == "vector":
-            field = _scaled(name, _vectors(name, column)[self.rows])
+            field = _scaled(name, vectors(name, column)[self.rows])
         else:
             field = Text(name)
         return field, *self.apply(column, field)
@@ -188,8 +188,8 @@ class _Matched:
             numbers = self._per_entity(fields.numbers(field.name, column), np.nan)
             return torch.from_numpy(numbers), self._missing(field.name, np.isnan(numbers))
         if isinstance(field, Vector):
-            vectors = self._per_entity(_vectors(field.name, column, field.size), np.nan)
-            return torch.from_numpy(vectors), self._missing(field.name, np.isnan(vectors[:, 0]))
+            several = self._per_entity(vectors(field.name, column, field.size), np.nan)
+            return torch.from_numpy(several), self._missing(field.name, np.isnan(several[:, 0]))
         text = _texts(field.name, column).take(pa.array(self.places, mask=self.places < 0))
         return text_column(text), self._missing(field.name, text.is_null().to_numpy())
 
@@ -264,7 +264,7 @@ def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) 
 
 def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> StaticKind | str:
     """Return the kind of a column, or the reason why it is left out."""
-    if _is_vector(column.type):
+    if is_vector(column.type):
         if column.null_count == len(column):
             return "it holds no value"
         stacked = _stacked(column)
@@ -286,15 +286,33 @@ def _kind(field: Static) -> StaticKind:
     return kinds[type(field)]
 
 
-def _is_vector(kind: pa.DataType) -> bool:
-    """Return whether a type is a list of numbers."""
+def is_vector(kind: pa.DataType) -> bool:
+    """Return whether a type is a list of numbers.
+
+    Example:
+        >>> is_vector(pa.list_(pa.float32())), is_vector(pa.list_(pa.string()))
+        (True, False)
+    """
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(is_list(kind) for is_list in lists) and fields.kind_of(kind.value_type) in ("integer", "float")
 
 
-def _vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Array:
-    """Return `(rows, size)` float32, NaN where a row has no vector."""
-    if not _is_vector(column.type):
+def vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Array:
+    """Return `(rows, size)` float32, NaN where a row has no vector.
+
+    Args:
+        name: The column, for messages.
+        column: Lists of numbers.
+        size: The length of each; that of the first if not given.
+
+    Raises:
+        DataError: If it holds no lists of numbers, or a list has another length or a number that is not finite.
+
+    Example:
+        >>> vectors("place", pa.chunked_array([[[1.0, 2.0]]])).tolist()
+        [[1.0, 2.0]]
+    """
+    if not is_vector(column.type):
         raise DataError(f"column {shown(name)} cannot be a vector: it holds {column.type}; accepted: lists of numbers")
     values = _stacked(column, size)
     if isinstance(values, str):
