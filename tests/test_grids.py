@@ -19,7 +19,7 @@ from eventvec.grids import predictions, raw_moments
 from eventvec.methods import CNP
 from eventvec.schema import Numeric
 from eventvec.tables.places import Places
-from eventvec.views import Sinusoids, draw, sinusoids
+from eventvec.views import Sinusoids, draw, hold_out, sinusoids
 
 PLACES = pl.DataFrame({"when": [5, 50, 99], "parameter": ["a", "b", "a"]})
 ENCODERS = {"cresp": "set", "metacde": "kernel_mean", "cnp": "set", "acnp_cross": "cross_attention"}
@@ -151,6 +151,10 @@ def test_what_cannot_be_predicted_is_refused():
     empty = replace(data, sequences=replace(data.sequences, lengths=lengths))
     with pytest.raises(DataError, match="1 of 30 rows to predict have no event to predict from; name the places of"):
         ev.predict(run, empty, at=PLACES)
+    with pytest.raises(
+        DataError, match="returned 60 vectors for 30 rows, but each needs one; a row with several targets"
+    ):
+        ev.encode(run.method.predictor, hold_out(data.sequences, 2))
     with torch.no_grad():
         next(iter(run.encoder.parameters())).fill_(float("nan"))
     with pytest.raises(DataError, match="90 of 90 predictions are not finite"):

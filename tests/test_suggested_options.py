@@ -97,6 +97,13 @@ def test_options_of_the_event_encoder_do_not_replace_the_suggested_one(events, m
     assert isinstance(build_method(suggestion, make.schema()), CrossOrder)
 
 
+def test_the_name_of_the_suggested_part_changes_nothing():
+    named, plain = ({"encoder": {"events": {"observations": ["value"], **name}}} for name in ({"name": "pairs"}, {}))
+    first, second = (suggest(rows(9, 5), {"method": {"name": "cresp"}, **table}) for table in (named, plain))
+    assert first == second
+    assert first["encoder"]["events"]["observation"] == {"name": "numbers", "width": 64}
+
+
 def test_another_event_encoder_replaces_the_suggested_one():
     config = {"method": {"name": "cross_order"}, "encoder": {"events": {"name": "events", "time": []}}}
     assert suggest(rows(100, 30), config)["encoder"]["events"] == {"name": "events", "time": []}

@@ -373,14 +373,16 @@ def _sized(table: Any, suggestion: Table) -> Any:
 def _merged(table: Table, suggestion: Table) -> Table:
     """Return a table with the suggested options that it lacks.
 
-    A nested table without a name is merged with the suggested part. Options that this part does not take go to the
-    event encoder inside it: `time` in the table of `segmented` becomes an option of `segmented.events`.
+    A nested table without a name, or with that of the suggested part, is merged with this part. Options that this part
+    does not take go to the event encoder inside it: `time` in the table of `segmented` becomes an option of
+    `segmented.events`.
     """
     merged = {**suggestion, **table}
     for option, part in suggestion.items():
         nested = table.get(option)
-        if isinstance(part, dict) and isinstance(nested, dict) and "name" not in nested:
-            outer = {name: value for name, value in nested.items() if name in arguments(PARTS[part["name"]])}
+        if isinstance(part, dict) and isinstance(nested, dict) and nested.get("name", part["name"]) == part["name"]:
+            options = {"name", *arguments(PARTS[part["name"]])}
+            outer = {name: value for name, value in nested.items() if name in options}
             inner = {name: value for name, value in nested.items() if name not in outer}
             if inner and isinstance(events := outer.get("events", {}), dict):
                 outer["events"] = {**inner, **events}

@@ -91,7 +91,7 @@ def encode(
 
     Raises:
         ConfigError: If `events_per_batch` is below 1, or the precision is not known.
-        DataError: If a vector is not finite.
+        DataError: If a vector is not finite, or the encoder does not return one for each row.
 
     Example:
         >>> import eventvec as ev
@@ -107,11 +107,16 @@ def encode(
     vectors = torch.empty(len(x), int(encoder.dim))
     training, done = encoder.training, 0
     in_parts = len(x) > 1 and hasattr(encoder, "state") and _share_starts(x)
-    batches = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
+    parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
     encoder.eval()
     try:
         with torch.inference_mode(), matmul_precision(precision, device):
-            for rows, z in batches:
+            for rows, z in parts:
+                if len(z) != len(rows):
+                    raise DataError(
+                        f"the encoder returned {len(z):,} vectors for {len(rows):,} rows, but each needs one; a row "
+                        "with several targets is predicted by predict(run, events, at=...)"
+                    )
                 vectors[rows.cpu()] = z.float().cpu()
                 done += len(rows)
                 if progress:

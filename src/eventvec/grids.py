@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def encode_targets(
     offset = (torch.arange(len(source)) - (pieces.cumsum(0) - pieces)[source]) * PIECE
     every = Sequences({name: column[order] for name, column in values.items()}, counts.cumsum(0) - counts, counts)
     targets = every.slice(source, offset, (counts[source] - offset).clamp(max=PIECE))
-    contexts = x.to(device)[source.to(device)]
+    contexts = replace(x, static={}).to(device)[source.to(device)]
     outputs, size, lengths = torch.empty(len(rows), predictor.dim), targets.lengths, contexts.lengths.cpu()
     done, training = 0, method.training
     try:
@@ -101,8 +102,7 @@ def encode_targets(
         with torch.inference_mode():
             for piece in batches(lengths + size + lengths * size // SHARE, PER_BATCH):
                 some = targets[piece]
-                part = contexts[piece.to(device)]
-                part = Sequences(part.columns, part.starts, part.lengths, {"targets": some.to(device)})
+                part = replace(contexts[piece.to(device)], static={"targets": some.to(device)})
                 outputs[order[some.flat()]] = predictor(part).float().cpu()
                 done += len(piece)
                 if progress:
