@@ -162,8 +162,8 @@ def test_the_model_card_counts_the_entities_and_describes_a_targeted_embedding(t
         assert "| entities | 8 |" in cards[name]
         assert "without labels" in cards[name]
     assert "depends on no x*" in cards["targeted"]
-    assert "`run.method.predictor`" in cards["targeted"]
-    assert "predictor" not in cards["untargeted"]
+    assert "`eventvec.predict(run, events, at=places)`" in cards["targeted"]
+    assert "places" not in cards["untargeted"]
 
 
 # Reading events by the schema of a run

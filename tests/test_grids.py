@@ -130,6 +130,15 @@ def test_several_times_of_an_entity_are_predicted_each():
     ]
 
 
+@pytest.mark.parametrize("name", ENCODERS)
+def test_a_context_is_encoded_once_for_all_of_its_places(name, monkeypatch):
+    run, data, encoded = trained(name), read(), []
+    forward = PointEncoder.forward
+    monkeypatch.setattr(PointEncoder, "forward", lambda points, x: (encoded.append(x.total), forward(points, x))[1])
+    ev.predict(run, data, at=pl.concat([PLACES] * 50))
+    assert sum(encoded) == data.sequences.total
+
+
 def test_progress_counts_the_rows():
     calls = []
     ev.predict(trained("cresp"), looks(), at=PLACES, progress=lambda done, total: calls.append((done, total)))

@@ -49,7 +49,7 @@ def predict(
         run: A run that learned labels, by the method `supervised`, or a run of a targeted method such as `cresp`.
         events: The events, as `Run.read` takes them.
         at: For a targeted method, a table of places with the columns of the covariates, named as in the events, and
-            with the key. Without the key, every entity is predicted at all places.
+            with the key. Without the key, every entity is predicted at all places. `time_format` applies to it too.
         progress: Called with the number of entities done and of all entities.
         options: As for `Run.read`.
 
