@@ -64,6 +64,7 @@ def test_codes_are_embedded_as_the_event_encoder_embeds_them():
     torch.manual_seed(0)
     events = EventEncoder(make.schema(), time=[])
     assert points.covariate is None
+    assert PointEncoder(covariate=Numbers(), schema=schema(), covariates=["code"]).covariate is None  # as suggested
     assert points.covariate_codes[0].weight.shape == events.embeddings[0].weight.shape
     assert not points.covariate_codes[0].weight[:2].any()
     assert points.observation.shape == (2,)
@@ -110,7 +111,6 @@ def test_a_configuration_names_the_columns():
         ({"covariates": ["size", "size"]}, "column 'size' is named twice"),
         ({"covariates": ["size"], "observations": ["size"]}, "column 'size' is named twice"),
         ({"observations": ["time"]}, "'time' can be a covariate only"),
-        ({"covariates": ["code"], "covariate": Numbers()}, "covariate has no numeric column .* leave out the option"),
         (
             {"observations": ["amount", "size"], "observation": Numbers(1, 8)},
             r"observation has 2 numeric columns \('amount', 'size'\), .* shape \(1,\); set its option size = 2",

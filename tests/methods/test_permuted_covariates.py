@@ -15,7 +15,8 @@ from eventvec import losses
 from eventvec.encoders import Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CNP, CoLES, CovariateUse, TargetedCReSP, covariate_use
-from eventvec.methods.permuted_covariates import contrastive_floor
+from eventvec.methods.permuted_covariates import contrastive_floor, permuted
+from eventvec.sequences import Sequences
 from eventvec.views import Sinusoids, hold_out, sinusoids
 from laws import rng
 
@@ -45,6 +46,17 @@ def test_losses_equal_those_of_batches_by_hand():
         permuted.append(method.loss_of_targets(other).item())
     assert (use.loss, use.permuted) == pytest.approx((sum(expected) / 20, sum(permuted) / 20))
     assert use.chance == math.log(64)
+
+
+def test_times_are_permuted_as_the_encoder_counts_them():
+    columns = {"time": torch.tensor([7, 2, 900, 1000, 50, 51, 40, 60]), "y": torch.arange(8.0)}
+    context = hold_out(Sequences(columns, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 4])))
+    targets = permuted(context, PointEncoder(covariates=["time"]), 1).static["targets"]
+    assert targets.values("time").tolist() == [2 + 10, 1000 + 5, 40 - 100]
+    assert targets.values("y").tolist() == [0, 2, 4]
+    context = hold_out(Sequences(columns, torch.tensor([0, 4]), torch.tensor([4, 4])), 2)
+    targets = permuted(context, PointEncoder(covariates=["y"], observations=["code"]), 2).static["targets"]
+    assert targets.values("y").tolist() == [4, 5, 0, 1]
 
 
 def test_a_prediction_without_x_star_is_recognised():

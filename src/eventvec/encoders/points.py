@@ -160,7 +160,7 @@ class PointEncoder(nn.Module):
     Relations: `EventEncoder` has no covariate, and its time is the gap before the event.
 
     Args:
-        observation: The network g_obs of the numbers; the identity if not given.
+        observation: The network g_obs of the numbers; the identity if not given. A side without numbers has none.
         covariate: The network g_cov of the numbers; the identity if not given, as in all experiments of the paper's
             code. `Harmonics` and `RandomFourier` suit angles.
         schema: Has the kinds and the scales of columns of a table. Without it, as for a process that draws values, all
@@ -287,11 +287,8 @@ class PointEncoder(nn.Module):
         values = x.values(name)
         if name != TIME:
             return values
-        rows = x if context is None else context
-        earliest = values.new_zeros(len(rows)).scatter_reduce(
-            0, rows.rows(), rows.values(TIME), "amin", include_self=False
-        )
-        return (values - earliest[x.rows()]).double() / (SECOND if self.schema and self.schema.clock else 1)
+        first = earliest(x if context is None else context)
+        return (values - first[x.rows()]).double() / (SECOND if self.schema and self.schema.clock else 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns.
@@ -306,6 +303,17 @@ class PointEncoder(nn.Module):
         columns = [x.values(name) for name in self.numeric(names)]
         finite = torch.stack([_finite(values) for values in columns] or [torch.ones_like(x.rows()).bool()]).all(0)
         return torch.zeros_like(x.lengths).index_add(0, x.rows(), (~finite).long()) == 0
+
+
+def earliest(x: Sequences) -> Tensor:
+    """Return `(n,)` the time of each row's earliest event, 0 for an empty row.
+
+    Example:
+        >>> earliest(Sequences({"time": torch.tensor([5, 3, 9])}, torch.tensor([0, 3]), torch.tensor([3, 0]))).tolist()
+        [3, 0]
+    """
+    times = x.values(TIME)
+    return times.new_zeros(len(x)).scatter_reduce(0, x.rows(), times, "amin", include_self=False)
 
 
 def points_of(encoder: Encoder) -> PointEncoder:
@@ -342,10 +350,10 @@ def _check_names(covariates: Sequence[str], observations: Sequence[str]) -> None
 
 def _network(network: ValueEncoding | None, names: Sequence[str], side: str) -> ValueEncoding | None:
     """Return the network of one side, None if it has no numbers; `names` are its numeric columns."""
-    if network is None:
-        return Numbers(len(names)) if names else None
     if not names:
-        raise ConfigError(f"{side} has no numeric column that its network could read; leave out the option {side!r}")
+        return None
+    if network is None:
+        return Numbers(len(names))
     if len(names) > 1 and tuple(network.shape) != (len(names),):
         raise ConfigError(
             f"{side} has {len(names)} numeric columns ({', '.join(map(shown, names))}), but its network reads values "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from eventvec.encoders.at_places import targets_of
 from eventvec.encoders.heads import PlainHead
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.points import PointEncoder, points_of
+from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
@@ -134,6 +134,8 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
 def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
     """Return rows from `hold_out` whose targets have the covariates of the row before; the first row those of the last.
 
+    Times are those since the earliest event of the context, because another row may lie years before.
+
     Args:
         context: The rows, in random order.
         points: The event encoder, which names the covariates.
@@ -148,7 +150,10 @@ def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
     """
     targets = targets_of(points, context)
     targets = targets.take(targets.flat(), targets.lengths)
-    moved = {name: targets.values(name).roll(count, 0) for name in points.covariates}
+    moved = {name: targets.values(name).roll(count, 0) for name in points.covariates if name != TIME}
+    if TIME in points.covariates:
+        first = earliest(context)[targets.rows()]
+        moved[TIME] = (targets.values(TIME) - first).roll(count, 0) + first
     static = {name: values for name, values in context.static.items() if name not in ("x*", "y*")}
     return replace(context, static={**static, "targets": replace(targets, columns={**targets.columns, **moved})})
 
