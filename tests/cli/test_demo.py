@@ -65,7 +65,7 @@ def test_labels_are_evaluated_on_aircraft_with_enough_flights(small: Small) -> N
     assert engine.notes[1].startswith("Classes of fewer than 50 aircraft are left out: Reciprocating (")
     for e in small.result.evaluations:
         assert e.notes[0] == f"Evaluated on the {len(labels)} aircraft with 10 flights or more."
-        sets = ("embedding", "aggregates", "handcrafted", "event_count", "untrained", "both", "embedding_handcrafted")
+        sets = ("embedding", "handcrafted", "event_count", "untrained", "embedding_handcrafted")
         cells = {(name, share) for name in sets for share in (1.0, 0.05)}
         assert {(r.features, r.fraction) for r in e.results} == cells
 

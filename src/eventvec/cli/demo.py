@@ -26,7 +26,6 @@ from eventvec.checkpoint import Run, write_text
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
 from eventvec.embedding import encode
-from eventvec.encoders.aggregates import aggregate_features
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, need
 from eventvec.evaluation import Evaluation, score_features
@@ -146,7 +145,7 @@ TITLE = "What flights reveal about aircraft"
 LEAD = (
     "Every aircraft that flew out of New York in 2013 has a history of flights: carrier, route, hour, delays. From the "
     "histories alone, without labels, an encoder learned to place aircraft with similar histories close together. This "
-    "page shows what can be predicted from that embedding, beside hand-crafted aggregates of the same flights. Data: "
+    "page shows what can be predicted from that embedding, beside hand-crafted features of the same flights. Data: "
     "US Department of Transportation and Federal Aviation Administration, public domain."
 )
 MAP_CAPTION = (
@@ -224,7 +223,6 @@ def _evaluate(
     timed, part = with_moment(data)[rows], data[rows]  # the moment of prediction is the last flight of all
     features = {
         "embedding": z.values[rows],
-        "aggregates": aggregate_features(part)[0],
         "handcrafted": encode(Handcrafted(data.schema), timed.sequences).numpy(),
         **baselines(part),
     }
