@@ -119,6 +119,7 @@ def damage(path: Path, how: str) -> None:
         "cut": content[: len(content) // 2],
         "empty": b"",
         "text": b"key,at\n1,2\n" * 1000,
+        "schema": content.replace(b"CREATE TABLE entities", b"CRE\xacTE TABLE entities"),
         "state": content[:place] + b"00000009" + content[place + 8 :],
     }
     if how in damaged:
@@ -134,6 +135,7 @@ def damage(path: Path, how: str) -> None:
         ("cut", "is damaged"),
         ("empty", "is not a state store"),
         ("text", "is damaged, or not a state store"),
+        ("schema", "is damaged: its tables are not described in text"),
         ("state", "states are absent or not what was written"),
         ("newer", "has format 2; this eventvec reads up to 1: upgrade"),
         ("other", "is not a state store"),

@@ -314,6 +314,8 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
             yield store
     except sqlite3.Error as error:
         raise CheckpointError(_sentence(path, error)) from error
+    except UnicodeDecodeError as error:  # the message of sqlite quotes damaged bytes
+        raise CheckpointError(f"{path} is damaged: its tables are not described in text; {RESTORE}") from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
