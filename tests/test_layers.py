@@ -24,7 +24,7 @@ ORDER = (
     ("encoders",),
     ("lineage", "methods"),
     ("config", "tables"),
-    ("embedding", "features", "model_card", "outline"),
+    ("embedding", "features", "model_card", "outline", "suggestions"),
     ("checkpoint", "run_files"),
     ("grids",),
     ("prediction", "training"),

@@ -8,11 +8,11 @@ import torch
 import make
 from eventvec.config import (
     build_method,
-    suggest,
 )
 from eventvec.errors import ConfigError
 from eventvec.methods import CReSP, CrossOrder
 from eventvec.sequences import Sequences
+from eventvec.suggestions import suggest
 
 
 def rows(n: int, length: int) -> Sequences:

@@ -215,10 +215,10 @@ def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides
     exact = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "gap": timedelta(days=30)})
     assert exact.n == 6 * N  # what a label 30 days before describes ends at the date
     joined = LABELS.join(z.frame().with_row_index("row"), on=["card", "month"]).sort("row")
-    kept = joined.filter((pl.col("month") >= MONTHS[4]) | (pl.col("month") < MONTHS[3]))
+    outside_gap = joined.filter((pl.col("month") >= MONTHS[4]) | (pl.col("month") < MONTHS[3]))
     expected = ev.score_features(
-        {"embedding": z.values[kept["row"].to_numpy()]}, kept["pays"].to_numpy(), groups=kept["card"].to_numpy(),
-        later=(kept["month"] >= MONTHS[4]).to_numpy(), **MODELS,
+        {"embedding": z.values[outside_gap["row"].to_numpy()]}, outside_gap["pays"].to_numpy(),
+        groups=outside_gap["card"].to_numpy(), later=(outside_gap["month"] >= MONTHS[4]).to_numpy(), **MODELS,
     )  # fmt: skip
     assert apart.get("embedding", "logistic_regression") == expected.results[0]
 

@@ -15,13 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
-from eventvec import config
 from eventvec.config import build_method, describe
 from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.run_files import with_former_defaults
 from eventvec.sequences import Sequences
+from eventvec.suggestions import suggest
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
 from laws import rng
 
@@ -256,7 +256,7 @@ def test_rows_without_an_event_beside_the_targets_cannot_be_used():
     data = irregular()
     encoder = {"name": "set", "dim": 8, "layers": 0, "events": EVENTS}
     tables = {"method": {"name": "cresp", "targets": 5}, "encoder": encoder}
-    method = build_method(config.suggest(data.sequences, tables), data.schema)
+    method = build_method(suggest(data.sequences, tables), data.schema)
     assert torch.equal(method.usable(data.sequences), data.sequences.lengths > 5)
     with pytest.raises(ConfigError, match="targets must be below the length of views, 6, got 6"):
         TargetedCReSP(method.encoder, Sinusoids(count=1, length=6), targets=6)

@@ -8,12 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import make
-from eventvec.config import build_method, describe, suggest
+from eventvec.config import build_method, describe
 from eventvec.encoders import GRU, EventEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.errors import ConfigError
 from eventvec.methods import CrossOrder, Order, SlicePairs, entity_contrastive, nsp, ocp, ocp_biased, pcl, sop
 from eventvec.sequences import Sequences, join, stack
+from eventvec.suggestions import suggest
 from eventvec.views import (
     BiasedOrderPairs,
     EntityPairs,

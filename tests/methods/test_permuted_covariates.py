@@ -99,3 +99,14 @@ def test_methods_and_rows_that_do_not_fit_are_refused():
             covariate_use(method, sinusoids(4).sequences, rng())
     with pytest.raises(DataError, match=r"at least 2 rows must be usable to permute x\* among them, got 1 of 1"):
         covariate_use(targeted(), sinusoids(1).sequences, rng())
+
+
+def test_a_run_that_cannot_be_measured_is_saved_and_says_why(tmp_path: Path) -> None:
+    def refuse(self: TargetedCReSP, x: Sequences, rng: torch.Generator) -> str:
+        raise DataError("too few rows")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TargetedCReSP, "remark", refuse)
+        run = ev.fit(targeted(), sinusoids(64), epochs=1, out=tmp_path / "run")
+    assert run.notes[-1] == "what the method does on rows was not measured: too few rows"
+    assert ev.load(tmp_path / "run").info["finished"]

@@ -10,7 +10,7 @@ from torch import nn
 import cases
 import make
 from eventvec import losses
-from eventvec.config import arguments, build_method, complete, describe, suggest
+from eventvec.config import arguments, build_method, complete, describe
 from eventvec.errors import ConfigError
 from eventvec.losses import (
     LOSSES,
@@ -27,6 +27,7 @@ from eventvec.losses.negatives import (
 )
 from eventvec.methods import CoLES, Siamese
 from eventvec.sequences import Sequences
+from eventvec.suggestions import suggest
 from eventvec.views import (
     VIEWS,
     Altered,

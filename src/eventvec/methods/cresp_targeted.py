@@ -88,10 +88,11 @@ class TargetedCReSP(nn.Module):
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss over the targets of rows from `hold_out`."""
-        query = self.predictor(context)  # ĉ
-        points = points_of(self.encoder)
-        key = points.g_obs(targets_of(points, context), "*")  # g_obs(y*)
-        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
+        query, key = (
+            self.project(self.predictor(context)),
+            self.project(observed(self.encoder, context)),
+        )  # ĉ, g_obs(y*)
+        return losses.info_nce(query.float(), key.float(), temperature=self.temperature)
 
     forward = loss
 
@@ -143,6 +144,19 @@ class Prediction(nn.Module):
         """
         out: Tensor = self.head(*context_at(self.encoder, x))
         return out.float()
+
+
+def observed(encoder: Encoder, context: Sequences) -> Tensor:
+    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`.
+
+    Example:
+        >>> from eventvec.encoders.sets import SetEncoder
+        >>> x = Sequences({"x": torch.rand(3), "y": torch.arange(7.0, 10.0)}, torch.tensor([0]), torch.tensor([3]))
+        >>> observed(SetEncoder(PointEncoder(), dim=8), hold_out(x)).tolist()
+        [[7.0]]
+    """
+    points = points_of(encoder)
+    return points.g_obs(targets_of(points, context), "*")
 
 
 def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.at_places import KernelMean, context_at, targets_of
+from eventvec.encoders.at_places import KernelMean, context_at
 from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError
-from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, usable_targets
+from eventvec.methods.cresp_targeted import POINTS, observed, one_view, rows_with, usable_targets
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
@@ -82,10 +82,11 @@ class MetaCDE(nn.Module):
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss over the targets of rows from `hold_out`."""
-        query = self.predictor(context)  # ĉ
-        points = points_of(self.encoder)
-        key = points.g_obs(targets_of(points, context), "*")  # g_obs(y*)
-        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
+        query, key = (
+            self.project(self.predictor(context)),
+            self.project(observed(self.encoder, context)),
+        )  # ĉ, g_obs(y*)
+        return losses.info_nce(query.float(), key.float(), temperature=self.temperature)
 
     forward = loss
 

@@ -88,8 +88,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
 
     Args:
         method: A method such as `TargetedCReSP`. Its mode is restored afterwards.
-        x: Rows that it was not trained on; 20 batches of 64, or of all if
-            there are fewer, are drawn from them.
+        x: Rows that it was not trained on; 20 batches of 64, or of all if there are fewer, are drawn from them.
         rng: Draws views and the rows of each batch.
 
     Raises:

@@ -120,11 +120,25 @@ def _fit(
     with _writer(path):
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
-            return _train(run, x, training, held_out, options, progress)
+            trained = _train(run, x, training, held_out, options, progress)
         except DataError:  # the loss is not finite
             if path is not None and not resume and not (path / CHECKPOINT).exists():
                 checkpoint.discard(path)
             raise
+    rows = held_out if len(held_out) >= options.batch_size else training
+    return _with_remark(trained, x[rows], generator(place, options.seed + 1))
+
+
+def _with_remark(run: Run, x: Sequences, rng: torch.Generator) -> Run:
+    """Return a run that is saved already, with what its method has to say about rows in the notes."""
+    remark = getattr(run.method, "remark", None)
+    if remark is None:
+        return run
+    try:
+        sentence = remark(x, rng)
+    except DataError as error:  # too few rows, or rows that are all alike
+        sentence = f"what the method does on rows was not measured: {error}"
+    return replace(run, notes=(*run.notes, sentence))
 
 
 def _train(
@@ -162,9 +176,6 @@ def _train(
                 attach_lineage(method.encoder, run.lineage)
     if state.best_weights:
         method.load_state_dict(state.best_weights)
-    if (remark := getattr(method, "remark", None)) is not None:
-        rows = held_out if len(held_out) >= options.batch_size else training
-        run = replace(run, notes=(*run.notes, remark(x[rows], generator(place, options.seed + 1))))
     results = {
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
         "usable": len(training) + len(held_out),

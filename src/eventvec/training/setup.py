@@ -10,7 +10,7 @@ import torch
 
 from eventvec import config as configuration
 from eventvec.checkpoint import Run, load
-from eventvec.config import Table, build_method, check, complete, suggest
+from eventvec.config import Table, build_method, check, complete
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.lineage import attach_lineage
 from eventvec.methods.declarations import Method
@@ -18,6 +18,7 @@ from eventvec.options import gather
 from eventvec.outline import outline
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
+from eventvec.suggestions import suggest
 from eventvec.training.fit_options import FitOptions
 
 
