@@ -26,6 +26,8 @@ from eventvec.training import FitOptions
         ({"encoder_lr": 0.0}, "encoder_lr must be above 0 and finite, got 0.0"),
         ({"freeze": -1}, "freeze must be at least 0, got -1"),
         ({"warmup": -1}, "warmup must be at least 0, got -1"),
+        ({"weight_decay": -0.1}, "weight_decay must be at least 0 and finite, got -0.1"),
+        ({"optimizer": "sgd"}, "optimizer 'sgd' is not known; accepted: adam, adamw, lars"),
         ({"schedule": "steps"}, "schedule 'steps' is not known; did you mean 'step'? accepted: constant, cosine, step"),
         ({"step_epochs": 0}, "step_epochs must be at least 1, got 0"),
         ({"step_factor": 0.0}, "step_factor must be above 0 and at most 1, got 0.0"),

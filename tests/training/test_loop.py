@@ -34,12 +34,15 @@ def test_the_loss_falls_and_the_embedding_distinguishes_entities(data: ev.Datase
     assert (z @ z.T)[equal].mean() > (z @ z.T)[different].mean() + 0.2
 
 
-@pytest.mark.parametrize("encoder", ["gru", "transformer"])
+@pytest.mark.parametrize(
+    ("encoder", "optimizer"), [("gru", "adam"), ("transformer", "adam"), ("gru", "adamw"), ("gru", "lars")]
+)
 @pytest.mark.parametrize("steps", [1, 4, 5, 7])
 def test_an_interrupted_run_resumes_to_the_same_weights(
-    data: ev.Dataset, tmp_path: Path, encoder: str, steps: int
+    data: ev.Dataset, tmp_path: Path, encoder: str, optimizer: str, steps: int
 ) -> None:
     settings: dict[str, Any] = {"epochs": 4, "batch_size": 12, "checkpoint_every": 2, "validation": 0.1, "seed": 3}
+    settings |= {"optimizer": optimizer, "weight_decay": 0.01, "lr": 1.0 if optimizer == "lars" else 0.002}
     whole = coles(data, encoder)
     ev.fit(whole, data, out=tmp_path / "whole", **settings)
     with pytest.raises(Interrupted):
@@ -161,7 +164,7 @@ def test_a_run_of_a_version_without_some_options_is_resumed(data: ev.Dataset, tm
     with pytest.raises(Interrupted):
         ev.fit(coles(data), data, out=tmp_path / "run", progress=interrupt_after(4), **settings)
     path = tmp_path / "run" / "config.toml"
-    newer = ("freeze", "warmup", "step_epochs", "step_factor", "layers")
+    newer = ("freeze", "warmup", "step_epochs", "step_factor", "optimizer", "weight_decay", "layers")
     lines = path.read_text().splitlines()
     assert {name for name in newer for line in lines if line.startswith(f"{name} =")} == set(newer)
     path.write_text("\n".join(line for line in lines if not line.startswith(newer)))

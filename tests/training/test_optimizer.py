@@ -10,7 +10,7 @@ from torch import nn
 
 import make
 from eventvec.methods import CoLES, Supervised
-from eventvec.training.optimizer import adam, frozen, head_weights, learning_rate
+from eventvec.training.optimizer import LARS, frozen, head_weights, learning_rate, optimizer
 
 
 def test_the_step_schedule_equals_that_of_torch():
@@ -37,14 +37,14 @@ def test_the_constant_schedule_does_not_change():
 def test_every_weight_is_in_one_group():
     method = Supervised(make.encoder("gru"), make.schema(), "kind", batch_norm=True)
     for encoder_lr, tops in ((None, [0.1]), (0.01, [0.01, 0.1])):
-        groups = adam(method, 0.1, encoder_lr).param_groups
+        groups = optimizer(method, 0.1, encoder_lr).param_groups
         assert [group["top"] for group in groups] == tops
         ids = [id(weight) for group in groups for weight in group["params"]]
         assert sorted(ids) == sorted(id(weight) for weight in method.parameters())
     assert {id(weight) for weight in groups[0]["params"]} == {id(weight) for weight in method.encoder.parameters()}
     coles = CoLES(make.encoder("gru"))
     assert head_weights(coles) == []
-    assert [group["top"] for group in adam(coles, 0.1, 0.01).param_groups] == [0.01]
+    assert [group["top"] for group in optimizer(coles, 0.1, 0.01).param_groups] == [0.01]
 
 
 def test_weights_that_were_frozen_before_stay_frozen():
@@ -59,3 +59,33 @@ def test_weights_that_were_frozen_before_stay_frozen():
             assert all(weight.requires_grad for weight in method.head.parameters())
         assert [weight.requires_grad for weight in weights] == [False] + [True] * (len(weights) - 1)
         assert all(module.training for module in method.modules())
+
+
+def test_lars_equals_its_formula_step_by_step():
+    torch.manual_seed(0)
+    weights = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(5)), nn.Parameter(torch.zeros(2))]
+    lars, before = LARS(weights, lr=0.3, weight_decay=0.01), [weight.detach().clone() for weight in weights]
+    velocities = [torch.zeros_like(weight) for weight in weights]
+    for _ in range(4):
+        for place, weight in enumerate(weights):
+            weight.grad = torch.randn_like(weight)
+            w, g = before[place], weight.grad
+            norm, slope = float(w.norm()), float(g.norm())
+            ratio = 0.001 * norm / (slope + 0.01 * norm) if norm and slope else 1.0
+            velocities[place] = 0.9 * velocities[place] + 0.3 * ratio * (g + 0.01 * w)
+            before[place] = w - velocities[place]
+        lars.step()
+    for weight, expected in zip(weights, before, strict=True):
+        assert torch.allclose(weight, expected, atol=1e-6)
+
+
+def test_the_decay_of_adamw_is_apart_from_the_gradient():
+    for name, expected in (("adamw", 1 - 0.1 * 0.5), ("adam", 1 - 0.1)):  # lr 0.1, decay 0.5, no gradient of the loss
+        coles = CoLES(make.encoder("gru"))
+        weight = next(coles.parameters())
+        with torch.no_grad():
+            weight.fill_(1.0)
+        trained = optimizer(coles, 0.1, name=name, weight_decay=0.5)
+        weight.grad = torch.zeros_like(weight)
+        trained.step()
+        assert torch.allclose(weight, torch.full_like(weight, expected), atol=1e-4)

@@ -9,7 +9,7 @@ from typing import get_args
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import check_seed
 from eventvec.precision import Precision
-from eventvec.training.optimizer import Schedule
+from eventvec.training.optimizer import OptimizerName, Schedule
 
 PATIENCE, MINUTES = 5, 5
 """The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
@@ -31,6 +31,9 @@ class FitOptions:
             to the steps taken. Self-attention needs it at high learning rates.
         step_epochs: With `step`, the number of epochs after which the learning rate falls.
         step_factor: With `step`, the factor by which it falls, in (0, 1]; the CoLES paper's runs use .9025 or .8.
+        optimizer: Which optimizer: `adam`, `adamw`, whose weight decay is apart from the gradient, or `lars`, for large
+            batches. The learning rate of LARS is far higher: .1 for each 256 entities of a batch is usual.
+        weight_decay: The factor of weight decay, at least 0. With `adam`, it is added to the gradient.
         clip: The largest norm of the gradient; longer gradients are scaled to it.
         validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2. The
             validation loss is the mean over at most 50 batches of them, or as many as a tenth of the time budget takes.
@@ -58,6 +61,8 @@ class FitOptions:
     warmup: int = 0
     step_epochs: int = 10
     step_factor: float = 0.9025
+    optimizer: OptimizerName = "adam"
+    weight_decay: float = 0.0
     clip: float | None = None
     validation: float = 0.05
     patience: int | None = None
@@ -84,11 +89,14 @@ class FitOptions:
         for name in ("time_budget", "lr", "encoder_lr", "clip"):
             if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
                 wrong.append(f"{name} must be above 0 and finite, got {value}")
+        if not 0 <= self.weight_decay < math.inf:
+            wrong.append(f"weight_decay must be at least 0 and finite, got {self.weight_decay}")
         if not 0 < self.step_factor <= 1:
             wrong.append(f"step_factor must be above 0 and at most 1, got {self.step_factor}")
         if not 0 <= self.validation <= 0.5:
             wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
-        for name, accepted in (("schedule", get_args(Schedule)), ("precision", get_args(Precision))):
+        choices = {"schedule": Schedule, "optimizer": OptimizerName, "precision": Precision}
+        for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
             if (value := getattr(self, name)) not in accepted:
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
         if wrong:

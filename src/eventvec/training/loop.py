@@ -25,7 +25,7 @@ from eventvec.options import accepts, as_table, gather
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.optimizer import adam, head_weights
+from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.setup import build, options_of, parent_run, settings, typed
 from eventvec.training.state import Training
 from eventvec.training.validation import generator, split, validation_batches
@@ -160,7 +160,8 @@ def _train(
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
         return replace(run, info=finished.info, notes=(*run.notes, "the run had finished; nothing was trained"))
-    state = Training(method, adam(method, options.lr, options.encoder_lr), generator(place, options.seed), options)
+    weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
+    state = Training(method, weights, generator(place, options.seed), options)
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool():
         torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this

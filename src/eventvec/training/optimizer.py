@@ -1,11 +1,11 @@
-"""Which of a method's weights are trained, with which learning rate, and from which epoch on."""
+"""How a method's weights are trained: the optimizer, the learning rate, and from which epoch on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -13,27 +13,88 @@ from torch import nn
 from eventvec.methods.declarations import Method
 
 Schedule = Literal["cosine", "constant", "step"]
+OptimizerName = Literal["adam", "adamw", "lars"]
 
 
-def adam(method: Method, lr: float, encoder_lr: float | None = None) -> torch.optim.Adam:
-    """Return Adam over a method's weights; the entry `top` of each parameter group is its highest learning rate.
+class LARS(torch.optim.Optimizer):
+    """Gradient descent with momentum in which each tensor of weights has a rate of its own (You et al. 2017).
+
+    For a tensor w with the gradient g, the step has the length of ``lr · η · |w|`` at first: ``d = g + β w``,
+    ``v ← m v + lr · η |w| / (|g| + β |w|) · d`` and ``w ← w - v``, where the ratio is 1 if |w| or |g| is 0. As in the
+    public code of Mathieu et al. 2021, biases and the weights of batch normalisation are no exception.
+
+    Args:
+        params: Weights, or groups of them.
+        lr: The learning rate.
+        weight_decay: β, at least 0.
+        momentum: m, in [0, 1).
+        trust: η, the share of its norm by which a tensor changes in a step at a learning rate of 1.
+
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([3.0, 4.0]))
+        >>> weight.grad = torch.tensor([0.0, 2.0])
+        >>> LARS([weight], lr=10.0).step()  # |w| = 5, so the step is 10 · .001 · 5
+        >>> weight.tolist()
+        [3.0, 3.950000047683716]
+    """
+
+    def __init__(
+        self, params: Any, lr: float, weight_decay: float = 0.0, momentum: float = 0.9, trust: float = 0.001
+    ) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "trust": trust})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Take one step, and return the value of the closure, if there is one."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                size, slope = weight.norm(), weight.grad.norm()
+                ratio = group["trust"] * size / (slope + group["weight_decay"] * size)
+                ratio = torch.where((size > 0) & (slope > 0), ratio, 1.0)
+                change = (weight.grad + group["weight_decay"] * weight) * (ratio * group["lr"])
+                momentum = self.state[weight].setdefault("momentum", torch.zeros_like(weight))
+                weight.sub_(momentum.mul_(group["momentum"]).add_(change))
+        return loss
+
+
+OPTIMIZERS: dict[OptimizerName, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lars": LARS
+}  # fmt: skip
+"""The optimizers by their names in `FitOptions`."""
+_ADAM = {"step": False, "exp_avg": True, "exp_avg_sq": True}
+AVERAGES: dict[OptimizerName, dict[str, bool]] = {"adam": _ADAM, "adamw": _ADAM, "lars": {"momentum": True}}
+"""What each optimizer keeps for a tensor of weights, and whether that has the tensor's shape or is one number."""
+
+
+def optimizer(
+    method: Method, lr: float, encoder_lr: float | None = None, name: OptimizerName = "adam", weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    """Return an optimizer of a method's weights; the entry `top` of each parameter group is its highest learning rate.
 
     Args:
         method: A module with `.encoder`.
         lr: The highest learning rate.
         encoder_lr: The highest learning rate of the encoder's weights; `lr` by default.
+        name: Which optimizer.
+        weight_decay: The factor of weight decay.
 
     Example:
         >>> method = nn.ModuleDict({"head": nn.Linear(8, 2), "encoder": nn.Linear(3, 8)})
         >>> method.encoder = method["encoder"]
-        >>> [(group["top"], len(group["params"])) for group in adam(method, 0.01, 0.001).param_groups]
+        >>> [(group["top"], len(group["params"])) for group in optimizer(method, 0.01, 0.001).param_groups]
         [(0.001, 2), (0.01, 2)]
     """
     groups = [{"params": list(method.parameters()), "top": lr}]
     if encoder_lr is not None:
         parts = (encoder_lr, list(method.encoder.parameters())), (lr, head_weights(method))
         groups = [{"params": weights, "top": top} for top, weights in parts if weights]
-    return torch.optim.Adam(groups, lr=lr)
+    return OPTIMIZERS[name](groups, lr=lr, weight_decay=weight_decay)
 
 
 def head_weights(method: Method) -> list[nn.Parameter]:

@@ -19,7 +19,7 @@ from eventvec.methods.declarations import Method
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.optimizer import frozen, learning_rate
+from eventvec.training.optimizer import AVERAGES, frozen, learning_rate
 from eventvec.training.validation import validate
 
 VALIDATION_SHARE = 0.1
@@ -52,7 +52,9 @@ class Training:
         options: How the method is trained.
     """
 
-    def __init__(self, method: Method, optimizer: torch.optim.Adam, rng: torch.Generator, options: FitOptions) -> None:
+    def __init__(
+        self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
+    ) -> None:
         self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
@@ -204,9 +206,8 @@ class Training:
             shape = shapes[place]
             if not all(value.is_floating_point() for value in values.values()):
                 raise ValueError(f"the optimizer's averages of weight {place} are no real numbers")
-            if {name: value.shape for name, value in values.items()} != {
-                "step": (), "exp_avg": shape, "exp_avg_sq": shape
-            }:  # fmt: skip
+            expected = {name: shape if each else () for name, each in AVERAGES[self.options.optimizer].items()}
+            if {name: value.shape for name, value in values.items()} != expected:
                 raise ValueError(f"the optimizer's averages of weight {place} are not those of its shape")
         return averages
 
