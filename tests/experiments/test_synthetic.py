@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from experiments.order import reference, synthetic
-from experiments.order.picture import svg
+from experiments.order.picture import figure2
 
 PAIRS_OF_STEPS = [(w, v) for w in range(10) for v in range(10) if w != v]
 
@@ -78,7 +78,7 @@ def test_every_cell_has_a_reference_and_a_picture_is_drawn() -> None:
         itertools.product((1, 2), synthetic.SAMPLERS, reference.SIZES[:3])
     )
     assert all(abs(row["difference"] - (row["recovered"] - row["recovered known"])) < 1e-12 for row in rows)
-    picture = minidom.parseString(svg(rows))
+    picture = minidom.parseString(figure2(rows))
     assert len(picture.getElementsByTagName("polyline")) == 6
     assert len(picture.getElementsByTagName("circle")) == len(rows)
 
