@@ -15,9 +15,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from eventvec.checkpoint import versions
+from eventvec.checkpoint import Record, versions
 from eventvec.errors import EventvecError
-from eventvec.training.loop import Record
 
 Row = dict[str, Any]
 Experiment = Callable[..., list[Row]]
@@ -76,7 +75,9 @@ def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:.3f}"
 
 
 def provenance() -> dict[str, Any]:

@@ -105,8 +105,8 @@ def _panel(panel: Panel, top: int) -> list[str]:
         points = " ".join(place(x, y) for x, y in line.points)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for x, y in line.rings:
-            left, height = place(x, y).split(",")
-            parts.append(f'<circle cx="{left}" cy="{height}" r="4" fill="none" stroke="{colour}"/>')
+            cx, cy = place(x, y).split(",")
+            parts.append(f'<circle cx="{cx}" cy="{cy}" r="4" fill="none" stroke="{colour}"/>')
         level = top + 20 + 22 * index
         parts.append(f'<path d="M{LEFT + WIDTH + 20} {level}h22" stroke="{colour}" stroke-width="2"/>')
         parts.append(_text(LEFT + WIDTH + 48, level + 4, line.name, "start"))

@@ -1,4 +1,4 @@
-"""Draw Figure 2 as SVG: `python -m experiments.order figure2 --json | python -m experiments.order.picture > FILE.svg`."""
+"""Draw Figure 2: `python -m experiments.order figure2 --json | python -m experiments.order.picture > FILE.svg`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Sinusoids:
 
     Args:
         count: Views per row, at least 1.
-        length: Events per view, at least 2; a targeted method holds one of them out.
+        length: Events per view, at least 1; a targeted method holds one or more of them out, and needs one beside them.
         noise: Distance σ between the two modes, at least 0.
 
     Raises:
@@ -59,7 +59,7 @@ class Sinusoids:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        at_least("length", self.length, 2)
+        at_least("length", self.length, 1)
         if self.noise < 0:
             raise ConfigError(f"noise must be at least 0, got {self.noise}")
 
@@ -88,7 +88,7 @@ class Snooker:
 
     Args:
         count: Views per row, at least 1.
-        length: Events per view, at least 2; a targeted method holds one of them out.
+        length: Events per view, at least 1; a targeted method holds one or more of them out, and needs one beside them.
         observations: `pictures`, or the exact `positions` of the balls: four coordinates in [0.15, 0.85]. Positions are
             not in the paper. They show what a method learns apart from how it sees.
 
@@ -108,7 +108,7 @@ class Snooker:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        at_least("length", self.length, 2)
+        at_least("length", self.length, 1)
         if self.observations not in (accepted := get_args(Observations)):
             raise ConfigError(f"observations {self.observations!r} are not known; accepted: {', '.join(accepted)}")
 
