@@ -165,12 +165,13 @@ def _curve(method: Any, model: Pipeline, test: ev.Dataset, looks: Looks) -> np.n
 
 
 def _crossing(test: ev.Dataset) -> Sequences:
-    """Return the test pair that is apart at both ends and overlaps in between for the longest time, the first of several."""
+    """Return the first test pair that is apart at both ends and overlaps for half of the time, or the nearest to it."""
     x = test.sequences
     rows = torch.arange(len(x)).repeat_interleave(len(TIMES))
     overlap = Snooker().overlap(x[rows], TIMES.repeat(len(x))).view(len(x), -1)
     crosses = ~overlap[:, 0] & ~overlap[:, -1]
-    return x[(overlap.sum(1) * crosses).argmax()[None]]
+    distance = (overlap.float().mean(1) - 0.5).abs()
+    return x[torch.where(crosses, distance, 1.0).argmin()[None]]
 
 
 def _overlaps(row: Sequences) -> Tensor:
