@@ -109,6 +109,11 @@ class Run:
         return tuple(self.info["history"])
 
     @property
+    def kept(self) -> int | None:
+        """The number of the epoch whose weights were kept as the best by their validation loss; None for the last."""
+        return self.info.get("kept")
+
+    @property
     def steps(self) -> int:
         """The number of optimizer steps."""
         return int(self.info["steps"])

@@ -76,6 +76,7 @@ class _Finished(_Info):
     seconds: float = Field(ge=0, allow_inf_nan=False)
     stopped: str
     usable: NonNegativeInt
+    kept: PositiveInt = 1
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -122,6 +123,8 @@ def with_former_defaults(tables: Table) -> Table:
     method, events = tables.get("method", {}), tables.get("encoder", {}).get("events")
     if method.get("name") == "cresp":
         method.setdefault("target_head", {"name": "plain_head"})
+    if method.get("name") == "supervised" and "fit" in tables:
+        tables["fit"].setdefault("keep", "best" if "patience" in tables["fit"] else "last")
     while isinstance(events, dict):
         if events.get("name") == "pairs":
             events.setdefault("scaled", False)

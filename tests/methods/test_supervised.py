@@ -228,7 +228,7 @@ def test_views_and_batch_norm_are_saved_and_learn(data: ev.Dataset, truth: pl.Da
 
 def test_classes_are_learned_and_predicted_by_name(data: ev.Dataset, truth: pl.DataFrame):
     method = supervised(data)
-    run = ev.fit(method, data, epochs=8, batch_size=16, lr=0.01)
+    run = ev.fit(method, data, epochs=12, batch_size=16, lr=0.01)
     assert run.usable == SIZE * 3 // 4
     plain = ev.read(frames()[0], schema=data.schema)  # without labels
     predictions = pl.DataFrame(ev.predict(run, plain))

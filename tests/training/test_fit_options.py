@@ -35,6 +35,7 @@ from eventvec.training import FitOptions
         ({"clip": 0.0}, "clip must be above 0 and finite, got 0.0"),
         ({"validation": 0.9}, "validation must be in [0, 0.5], got 0.9"),
         ({"validation": -0.1}, "validation must be in [0, 0.5], got -0.1"),
+        ({"keep": "first"}, "keep 'first' is not known; accepted: best, last"),
         ({"patience": 0}, "patience must be at least 1, got 0"),
         (
             {"precision": "float16"},
@@ -70,12 +71,26 @@ def test_the_ends_of_the_ranges_are_accepted() -> None:
         ({"epochs": 3}, (3, None, None)),
         ({"time_budget": 9.0}, (None, 9.0, None)),
         ({"epochs": 3, "time_budget": 9.0, "patience": 2}, (3, 9.0, 2)),
+        ({"epochs": 3, "keep": "best"}, (3, None, None)),
+        ({"time_budget": 9.0, "keep": "best"}, (None, 9.0, 5)),
+        ({"time_budget": 9.0, "keep": "last"}, (None, 9.0, None)),
+        ({"time_budget": 9.0, "keep": "best", "validation": 0.0}, (None, 9.0, None)),
     ],
 )
 def test_a_training_without_epochs_and_time_is_bounded(options: dict[str, Any], bounds: tuple[Any, ...]) -> None:
     bounded = FitOptions(**options).bounded
     assert (bounded.epochs, bounded.time_budget, bounded.patience) == bounds
     assert bounded.bounded == bounded
+
+
+@pytest.mark.parametrize(
+    ("options", "keeps_best"),
+    [({}, False), ({"patience": 2}, True), ({"keep": "best"}, True), ({"patience": 2, "keep": "last"}, False)],
+)
+def test_the_best_weights_are_kept_with_patience_unless_the_last_are_asked_for(
+    options: dict[str, Any], keeps_best: bool
+) -> None:
+    assert FitOptions(epochs=1, **options).keeps_best == keeps_best
 
 
 def test_options_are_equal_whatever_the_number_of_steps_between_checkpoints() -> None:

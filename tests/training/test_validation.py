@@ -46,6 +46,30 @@ def test_rows_are_split_in_the_same_way_each_time():
     assert not torch.equal(rows, other[0])
 
 
+class Stratified(Recording):
+    """A method whose rows are of two classes, one of them rare."""
+
+    def strata(self, x: Sequences) -> Tensor:
+        row = x.static["row"]
+        assert isinstance(row, Tensor)
+        return (row % 10 == 3).long()
+
+
+def test_each_class_has_its_share_in_the_validation_and_in_each_of_its_batches():
+    x = make.sequences([3] * 200)
+    options = replace(OPTIONS, batch_size=10)
+    rows, held_out, _ = split(Stratified(), x, options)
+    assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(200))
+    assert int((held_out % 10 == 3).sum()) == 5
+    assert [int((batch % 10 == 3).sum()) for batch in validation_batches(held_out, options)] == [1] * 5
+    other = split(Stratified(), x, replace(options, seed=4))[1]
+    assert set(other.tolist()) != set(held_out.tolist())
+    random = split(Recording(), x, options)[1]
+    assert int((random % 10 == 3).sum()) != 5  # with this seed; without strata the count varies
+    single = split(Stratified(), x[[0, 1, 2, 3, 4, 5, 6, 7]], options)
+    assert 3 in single[0].tolist()  # the only row of a class is trained on
+
+
 @pytest.mark.parametrize(("patience", "notes"), [(None, 0), (2, 1)])
 def test_one_row_is_too_few_for_validation(patience, notes):
     x = make.sequences([3] * 7)

@@ -39,6 +39,7 @@ from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, TableFormat, today
 from eventvec.training import FitOptions
+from eventvec.training.kept_weights import far_from_best
 from eventvec.training.setup import parent_run, settings
 from eventvec.updating import UpdateOptions
 
@@ -145,10 +146,11 @@ def fit(
 
         run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
-    last = run.history[-1] if run.history else {"loss": None, "validation": None}  # the time was up already
+    empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already
+    epoch = run.history[(run.kept or 0) - 1] if run.history else empty  # the best, or else the last
     summary = {
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
-        "stopped": run.stopped, "loss": last["loss"], "validation": last["validation"],
+        "stopped": run.stopped, "epoch": epoch["epoch"], "loss": epoch["loss"], "validation": epoch["validation"],
     }  # fmt: skip
     terminal.show(summary, json_)
 
@@ -240,6 +242,8 @@ def predict(
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
     trained, data = _score(run, events, output, overwrite, device, options, [at])
+    if warning := far_from_best(trained):
+        terminal.notes([warning])
     with terminal.bar("predicting") as tick:
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)

@@ -1,7 +1,7 @@
 """The protocol of a method, and the functions that read what a method declares about itself.
 
-A method declares the rows that it can use, the static columns that it learns from, and the encoder and sizes that suit
-data. A declaration that is missing has a default, which stands here.
+A method declares the rows that it can use, the static columns that it learns from, the encoder and sizes that suit
+data, and how it is validated. A declaration that is missing has a default, which stands here.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Method(Protocol):
     - `usable(x) -> (n,) bool`: the rows that the method can use. Without it, the method can use all rows.
     - `static_columns`: the names of the static columns that it learns from.
     - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
+    - `fit_defaults(x)`: a mapping of options of `fit` that suit the method and data x, where the user gives none.
+    - `strata(x) -> (n,)`: the stratum of each row, a whole number; each stratum has its share in the validation.
     - `predictor`: an encoder that returns predictions, such as logits.
     - `text`: an encoder of descriptions.
     - `card`: a paragraph for the model card of its runs.
@@ -133,6 +135,21 @@ def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestio
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
     return {"method": {}, "encoder": {"name": "gru"}, **(rule(x) if rule else {})}
+
+
+def fit_defaults(method: Method | nn.Module, x: Sequences) -> dict[str, Any]:
+    """Return the options of `fit` that a method declares for data x; empty if it declares none.
+
+    Example:
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"),))
+        >>> method = ev.methods.Supervised(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8), schema, "age")
+        >>> x = Sequences({}, torch.arange(500), torch.ones(500).long(), {"age": torch.arange(500.0)})
+        >>> fit_defaults(method, x), fit_defaults(torch.nn.Identity(), x)
+        ({'validation': 0.15, 'keep': 'best'}, {})
+    """
+    rule: Callable[[Sequences], Mapping[str, Any]] | None = getattr(method, "fit_defaults", None)
+    return dict(rule(x)) if rule else {}
 
 
 def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:

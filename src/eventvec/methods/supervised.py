@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, DataError
+from eventvec.methods.declarations import usable_rows
 from eventvec.schema import FIRST, Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.views import Altered, RandomSlices, of_every_row
+from eventvec.views.sizes import validation_share
 
 
 class Supervised(nn.Module):
@@ -90,6 +92,19 @@ class Supervised(nn.Module):
             DataError: If the rows have no such column, or all rows that have a label have the same.
         """
         return labelled(x, self.target)
+
+    def fit_defaults(self, x: Sequences) -> dict[str, Any]:
+        """Return the validation of labelled rows: its share, see `views.sizes.validation_share`, and best weights.
+
+        Labels are few, so that a network soon learns them by heart; the weights of the best epoch are kept.
+        """
+        return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
+
+    def strata(self, x: Sequences) -> Tensor:
+        """Return `(n,)` the class of each row; 0 for a numeric label."""
+        if isinstance(self.target, Numeric):
+            return torch.zeros_like(x.lengths)
+        return cast(Tensor, static_values(x, self.label)).long()
 
     @property
     def predictor(self) -> Predictor:

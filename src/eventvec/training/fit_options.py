@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import get_args
+from typing import Literal, get_args
 
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import check_seed
@@ -13,6 +13,8 @@ from eventvec.training.optimizer import OptimizerName, Schedule
 
 PATIENCE, MINUTES = 5, 5
 """The bounds of a training without `epochs` and `time_budget`: epochs without improvement, and minutes."""
+
+Keep = Literal["best", "last"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class FitOptions:
         validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2. The
             validation loss is the mean over at most 50 batches of them, or as many as a tenth of the time budget takes.
         patience: The number of epochs without improvement after which training stops.
+        keep: Which weights the run ends with: those of the `best` epoch, whose validation loss is the lowest, or those
+            of the `last`. By default, best with `patience` and for methods that learn labels, else last. With best and
+            without `epochs`, training stops after 5 epochs without improvement, or after `patience`. Without validation
+            the weights are the last ones.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
@@ -66,6 +72,7 @@ class FitOptions:
     clip: float | None = None
     validation: float = 0.05
     patience: int | None = None
+    keep: Keep | None = None
     precision: Precision = "float32"
     seed: int = 0
     checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
@@ -95,17 +102,31 @@ class FitOptions:
             wrong.append(f"step_factor must be above 0 and at most 1, got {self.step_factor}")
         if not 0 <= self.validation <= 0.5:
             wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
-        choices = {"schedule": Schedule, "optimizer": OptimizerName, "precision": Precision}
+        choices = {"schedule": Schedule, "optimizer": OptimizerName, "keep": Keep, "precision": Precision}
         for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
-            if (value := getattr(self, name)) not in accepted:
+            if (value := getattr(self, name)) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
         if wrong:
             raise ConfigError("; ".join(wrong))
 
     @property
     def bounded(self) -> FitOptions:
-        """The same options, with a bound of 5 minutes and early stopping where no bound is given."""
-        if self.epochs is not None or self.time_budget is not None:
+        """The same options, with a bound of 5 minutes and early stopping where no bound is given.
+
+        Early stopping is added to a time budget alone if the best weights are kept.
+        """
+        if self.epochs is not None or (self.time_budget is not None and (self.keep != "best" or not self.validation)):
             return self
+        budget = 60.0 * MINUTES if self.time_budget is None else self.time_budget
         patience = PATIENCE if self.patience is None else self.patience
-        return replace(self, time_budget=60.0 * MINUTES, patience=patience)
+        return replace(self, time_budget=budget, patience=patience)
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the run ends with the weights of the epoch with the lowest validation loss, if there is one.
+
+        Example:
+            >>> FitOptions(epochs=3).keeps_best, FitOptions(epochs=3, patience=2).keeps_best
+            (False, True)
+        """
+        return self.keep == "best" or (self.keep is None and self.patience is not None)

@@ -138,10 +138,11 @@ class Training:
         self.seconds = time.perf_counter() - self.clock
         self.history.append(self.record(self.total / max(self.within, 1), validation))
         self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
-        if self.options.patience is not None and validation is not None:
+        if validation is not None and (self.options.patience is not None or self.options.keeps_best):
             if self.best is None or validation < self.best:
                 self.best, self.waited = validation, 0
-                self.best_weights = {name: value.detach().clone() for name, value in self.method.state_dict().items()}
+                weights = self.method.state_dict() if self.options.keeps_best else {}
+                self.best_weights = {name: value.detach().clone() for name, value in weights.items()}
             else:
                 self.waited += 1
         self._stop()

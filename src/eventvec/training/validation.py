@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -26,7 +26,8 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
     Args:
         method: The method; rows that it or its encoder cannot use (`usable`) are left out.
         x: The rows.
-        options: `validation`, the share of usable rows to hold out, `seed` and `patience` are used.
+        options: `validation`, the share of usable rows to hold out, `seed`, `patience` and `keep` are used. If the
+            method declares strata, each has its share, and so has each batch of the validation.
 
     Raises:
         DataError: If fewer than two rows are usable.
@@ -64,9 +65,30 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
     count = int(options.validation * len(rows))
     if count < 2:
         count = 0
-        if options.patience is not None:
-            notes.append("there are too few entities to hold any out for validation, so training cannot stop early")
+        if options.patience is not None or options.keeps_best:
+            few = "too few for a validation" if options.validation else "not split for a validation"
+            notes.append(
+                f"the {len(rows):,} usable entities are {few}, so training cannot stop early, and the weights are those "
+                "of the last epoch"
+            )
+    strata: Callable[[Sequences], Tensor] | None = getattr(method, "strata", None)
+    if strata is not None:
+        rows = rows[_spread(strata(x)[rows])]
     return rows[count:], rows[:count], tuple(notes)
+
+
+def _spread(strata: Tensor) -> Tensor:
+    """Return `(n,)` positions of rows in an order whose every beginning has about the same share of each stratum.
+
+    A row is placed by the share of its stratum that comes before it. Rows of one stratum stay in their order.
+    """
+    _, stratum, sizes = strata.unique(return_inverse=True, return_counts=True)
+    by_stratum = stratum.argsort(stable=True)
+    ranks = torch.empty_like(stratum)
+    firsts = sizes.cumsum(0) - sizes
+    ranks[by_stratum] = torch.arange(len(strata), device=strata.device) - firsts.repeat_interleave(sizes)
+    order: Tensor = ((ranks + 0.5) / sizes[stratum]).argsort(stable=True)
+    return order
 
 
 def validation_batches(held_out: Tensor, options: FitOptions) -> tuple[Tensor, ...]:

@@ -61,5 +61,18 @@ def batch_size(x: Sequences) -> int:
     return _power_of_two(int((x.lengths > 0).sum()) / 16, 8, 128)
 
 
+def validation_share(count: int) -> float:
+    """Return the share of labelled rows that measure a model in training: 15 %, at least 50 and at most 5,000 rows.
+
+    The least is also at most a quarter of the rows. With fewer than 40 rows none is taken, because fewer than 10 would
+    measure little: the share is 0.
+
+    Example:
+        >>> [validation_share(count) for count in (39, 100, 200, 1_000, 100_000)]
+        [0.0, 0.25, 0.25, 0.15, 0.05]
+    """
+    return 0.0 if count < 40 else round(min(max(0.15, min(50 / count, 0.25)), 5_000 / count), 6)
+
+
 def _power_of_two(value: float, low: int, high: int) -> int:
     return int(min(max(2 ** round(math.log2(max(value, 1))), low), high))
