@@ -27,16 +27,16 @@ from eventvec.config import Table
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.files import whole
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
-from eventvec.methods.declarations import Method, static_columns
+from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
 from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors, refusing_damage
 from eventvec.schema import Schema
-from eventvec.tables import Embeddings, read
+from eventvec.tables import Embeddings, attach_known, read
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
 
@@ -134,12 +134,20 @@ class Run:
         return int(self.info["usable"])
 
     @accepts(Cuts, TableFormat)
-    def read(self, events: Dataset | Tabular | Sequence[Mapping[str, Any]], **options: Any) -> Dataset:
+    def read(
+        self,
+        events: Dataset | Tabular | Sequence[Mapping[str, Any]],
+        *,
+        static: Tabular | None = None,
+        **options: Any,
+    ) -> Dataset:
         """Return events, coded by the run's schema.
 
         Args:
             events: A table, as `read` takes it; a list of events as dictionaries; or a data set that was read by the
                 run's schema. Dictionaries without the key are the events of one entity, whose key is 0.
+            static: A table with the key and the static columns from which the run predicts, if it was trained with
+                `static_inputs`; its other columns are not read.
             options: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and `TableFormat`
                 (time_format, order, ties, key_as).
 
@@ -153,10 +161,43 @@ class Run:
             if options:
                 raise ConfigError(f"{next(iter(options))} applies to a table, but the events are a data set already")
             self.check_schema(events.schema)
-            return events
+            return events if static is None else self._with_inputs(events, static)
         if isinstance(events, list | tuple):
             events = events_table(events, self.schema.key)
-        return read(events, schema=self.schema, **options)
+        data = read(events, schema=self.schema, **options)
+        return data if static is None else self._with_inputs(data, static)
+
+    def _with_inputs(self, data: Dataset, static: Tabular) -> Dataset:
+        """Return the data with the static columns from which the run predicts."""
+        names = static_inputs(self.method)
+        if not names:
+            raise ConfigError(
+                f"run {self.id} was not trained with static_inputs, so that it reads no static columns; leave out "
+                "static= (--static)"
+            )
+        others = [field for field in data.schema.static if field.name not in names]
+        inputs = [self.schema.static_field(name) for name in names]
+        coded = replace(data, schema=replace(data.schema, static=(*others, *inputs)))
+        return attach_known(coded, static, names)
+
+    def check_inputs(self, data: Dataset) -> None:
+        """Raise an error for data without the static columns from which the run predicts, coded by its schema.
+
+        Raises:
+            DataError: If a column is absent or was coded by another schema.
+        """
+        names = static_inputs(self.method)
+        if absent := [name for name in names if name not in data.sequences.static]:
+            raise DataError(
+                f"the run predicts from the events and the static columns {', '.join(map(shown, names))}, and the data "
+                f"have no {shown(absent[0])}; give a table with these columns: static= (--static)"
+            )
+        for name in names:
+            if data.schema.static_field(name) != self.schema.static_field(name):
+                raise DataError(
+                    f"the static column {shown(name)} was coded by another schema than the run's; read the events and "
+                    "the column by the run's: run.read(..., static=...)"
+                )
 
     @accepts(Cuts, TableFormat)
     def embed(
@@ -245,6 +286,8 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         info["from"] = parent.run
     holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
     info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *static_columns(method)]))
+    if inputs := static_inputs(method):
+        info["inputs"] = list(inputs)
     info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
     if path is not None:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)

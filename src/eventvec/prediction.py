@@ -16,6 +16,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, shown
 from eventvec.grids import predictions
+from eventvec.methods.labels import Label, outputs_of
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
 from eventvec.tables.embeddings import row_columns
@@ -32,10 +33,13 @@ def predict(
     events: Dataset | Tabular,
     *,
     at: Tabular | None = None,
+    static: Tabular | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
+
+    If the run learned several labels, the name of the label and `_` are before each of these names.
 
     A run of a targeted method predicts an observation at places: there is one row for each entity and place, with the
     key, the covariates, and `prediction`, the representation of the observation. A neural process gives the mean and
@@ -50,6 +54,8 @@ def predict(
         events: The events, as `Run.read` takes them.
         at: For a targeted method, a table of places with the columns of the covariates, named as in the events, and
             with the key. Without the key, every entity is predicted at all places. `time_format` applies to it too.
+        static: A table with the key and the static columns that the run reads beside the events, if it was trained with
+            `static_inputs`.
         progress: Called with the number of entities done and of all entities.
         options: As for `Run.read`.
 
@@ -84,16 +90,24 @@ def predict(
     """
     check_run(run)
     if hasattr(run.method, "loss_of_targets"):
-        return _predict_at(run, events, at, progress, options)
+        return _predict_at(run, events, at, progress, {**options, "static": static})
     if at is not None:
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
-    target = getattr(run.method, "target", None)
-    if target is None:
+    targets: tuple[Label, ...] | None = getattr(run.method, "targets", None)
+    if targets is None:
         raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
-    data = run.read(events, **options)
+    data = run.read(events, static=static, **options)
+    run.check_inputs(data)
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
-    outputs = encode(predictor, data.sequences, progress=progress)
-    columns = _value(outputs) if isinstance(target, Numeric) else _classes(target, outputs)
+    outputs = encode(predictor, data.sequences, progress=progress).split([outputs_of(each) for each in targets], 1)
+    columns: dict[str, pa.Array] = {}
+    for target, output in zip(targets, outputs, strict=True):
+        prefix = "" if len(targets) == 1 else f"{target.name}_"
+        predicted = _value(output) if isinstance(target, Numeric) else _classes(target, output)
+        named = {f"{prefix}{name}": column for name, column in predicted.items()}
+        if taken := named.keys() & columns:
+            raise ConfigError(f"two labels have predictions of the name {min(taken)!r}; rename a label and train again")
+        columns |= named
     return _table(run, data, None, columns)
 
 

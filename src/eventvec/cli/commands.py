@@ -229,6 +229,10 @@ def predict(
         str | None,
         typer.Option(callback=not_empty, help="Table of places: covariates, and the key if entities differ in them."),
     ] = None,
+    static: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Table of the static columns that the run reads beside the events."),
+    ] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -241,7 +245,8 @@ def predict(
     A run of a targeted method, such as cresp or cnp, predicts observations at the places of a table, which has the
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
-    trained, data = _score(run, events, output, overwrite, device, options, [at])
+    options |= {} if static is None else {"static": static}
+    trained, data = _score(run, events, output, overwrite, device, options, [at, static])
     if warning := far_from_best(trained):
         terminal.notes([warning])
     with terminal.bar("predicting") as tick:

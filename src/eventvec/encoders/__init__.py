@@ -11,6 +11,7 @@
     handcrafted    features of timing, numbers and categories, an encoder without parameters
     running        those of them that continue exactly from a stored state
     event_encoder  columns of a table to one vector per event
+    static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each
     pictures       ResNet-18 and a decoder, for small pictures
     at_places      representations of points that depend on x*: cross-attention, kernel mean

@@ -30,6 +30,8 @@ class Method(Protocol):
 
     - `usable(x) -> (n,) bool`: the rows that the method can use. Without it, the method can use all rows.
     - `static_columns`: the names of the static columns that it learns from.
+    - `static_inputs`: the names of those among them that its `predictor` reads too.
+    - `prepare(x)`: a function that `fit` calls with the rows to train on, before the first step.
     - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
     - `fit_defaults(x)`: a mapping of options of `fit` that suit the method and data x, where the user gives none.
     - `strata(x) -> (n,)`: the stratum of each row, a whole number; each stratum has its share in the validation.
@@ -117,6 +119,19 @@ def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
     """
     columns: tuple[str, ...] = getattr(method, "static_columns", ())
     return columns
+
+
+def static_inputs(method: Method | nn.Module) -> tuple[str, ...]:
+    """Return the names of the static columns that a method reads in prediction; `()` if it declares none.
+
+    Example:
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"), ev.schema.Numeric("income")))
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
+        >>> static_inputs(ev.methods.Supervised(encoder, schema, "income", static_inputs=["age"]))
+        ('age',)
+    """
+    return getattr(method, "static_inputs", None) or ()
 
 
 def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestion:

@@ -1,18 +1,38 @@
-"""Supervised learning from a static column; with an encoder that is trained already, this is fine-tuning."""
+"""Supervised learning from static columns; with an encoder that is trained already, this is fine-tuning.
+
+The labels, their losses and weights are in `labels`; static columns as inputs are in `encoders.static_inputs`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder
+from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
-from eventvec.schema import FIRST, Categorical, Numeric, Schema
+from eventvec.methods.labels import (
+    BALANCED,
+    ClassWeights,
+    Label,
+    balanced_weights,
+    check_row_weights,
+    given_class_weights,
+    has_label,
+    label_field,
+    label_names,
+    labelled,
+    outputs_of,
+    row_losses,
+    row_weights,
+    weight_field,
+)
+from eventvec.schema import FIRST, Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.views import Altered, RandomSlices, of_every_row
 from eventvec.views.sizes import validation_share
@@ -21,28 +41,36 @@ from eventvec.views.sizes import validation_share
 class Supervised(nn.Module):
     """An encoder with a linear layer on its embedding, trained on labels (Babaev et al. 2022, Sections 4.1 and 4.2).
 
-    The loss is the cross-entropy of a softmax over the classes of a categorical column, or the squared error of a
-    numeric column, as the schema standardises it. If another method has trained the encoder, this is fine-tuning, and
-    the data must be coded by the schema that the encoder was trained with.
+    The loss of a row is the cross-entropy of a softmax over the classes of a categorical column, or the squared error
+    of a numeric column, as the schema standardises it. The loss of a batch is the weighted mean Σ v_i l_i / Σ v_i over
+    its rows with a label, where v_i is the row's weight times that of its class; both are 1 by default. With several
+    labels it is the mean of their losses, each over the rows that have this label. If another method has trained the
+    encoder, this is fine-tuning, and the data must be coded by the schema that the encoder was trained with.
 
     Relations: `ExpCLR` learns from static columns too, but only how similar rows are.
 
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
         schema: Has the label's classes, or its mean and standard deviation.
-        label: Name of a categorical or numeric static column. Rows whose label is missing, or a class that is not in
-            the schema, are not usable; rows without events are.
+        label: Name of a categorical or numeric static column, or of several. Rows without any label are not usable: it
+            is missing, or a class that is not in the schema. Rows without events are.
         views: Random slices, at least one, that replace a row in training, each with the row's label; `Altered` leaves
             out events too. As in the public code. By default, rows are whole, as always in validation and prediction.
         batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning;
             the paper has only the linear layer.
+        static_inputs: Names of categorical or numeric static columns that the linear layer reads beside the embedding,
+            in training and in prediction; a missing value is an input too.
+        class_weights: The weight of each class by its name, or in the order of the schema; or `balanced`, with which
+            all classes count the same, whatever their number of rows.
+        weight: Name of a numeric static column with the weight of each row, above 0.
 
     Raises:
-        ConfigError: If there is no such column, it is of another kind or has fewer than two classes, or the views are
-            not slices.
+        ConfigError: If there is no such column, it is of another kind, has fewer than two classes or two roles, a
+            weight is not above 0, or the views are not slices.
 
     Example:
         >>> from eventvec.encoders import EventEncoder, GRU
+        >>> from eventvec.schema import Numeric
         >>> churn = Categorical("churn", ("no", "yes"))
         >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(churn,))
         >>> method = Supervised(GRU(EventEncoder(schema, time=()), dim=8), schema, "churn")
@@ -56,42 +84,104 @@ class Supervised(nn.Module):
         self,
         encoder: Encoder,
         schema: Schema,
-        label: str,
+        label: str | Sequence[str],
         views: RandomSlices | Altered | None = None,
         batch_norm: bool = False,
+        static_inputs: Sequence[str] | None = None,
+        class_weights: ClassWeights | None = None,
+        weight: str | None = None,
     ) -> None:
         super().__init__()
-        self.target = target = label_field(schema, label)
-        outputs = 1 if isinstance(target, Numeric) else len(target.values)
-        self.encoder, self.schema, self.label, self.batch_norm = encoder, schema, label, batch_norm
+        self.targets = tuple(label_field(schema, name) for name in label_names(label))
+        self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
+        self.label = label if isinstance(label, str) else tuple(label)
         self.views = views and of_every_row(views)
-        linear = nn.Linear(encoder.dim, outputs)
-        self.head = nn.Sequential(nn.BatchNorm1d(encoder.dim), linear) if batch_norm else linear
+        self.static_inputs = tuple(static_inputs) if static_inputs else None
+        self.class_weights, self.weight = class_weights, weight
+        self._check_roles()
+        width, outputs = encoder.dim, sum(map(outputs_of, self.targets))
+        self.inputs = StaticInputs(schema, self.static_inputs) if self.static_inputs else None
+        width += self.inputs.dim if self.inputs else 0
+        linear = nn.Linear(width, outputs)
+        self.head = nn.Sequential(nn.BatchNorm1d(width), linear) if batch_norm else linear
+        if class_weights is not None:
+            given = given_class_weights(self.targets, class_weights)
+            for place, target in enumerate(self.targets):  # a name of a column may be none of a buffer
+                if target.name in given:
+                    self.register_buffer(f"class_weights_{place}", given[target.name])
+
+    def _check_roles(self) -> None:
+        names = {target.name for target in self.targets}
+        if self.weight is not None:
+            weight_field(self.schema, self.weight)
+        for role, columns in (("static_inputs", self.static_inputs or ()), ("weight", (self.weight,))):
+            if twice := next((name for name in columns if name in names), None):
+                raise ConfigError(f"{role} names the label {twice!r}; a label cannot have another role")
+
+    @property
+    def target(self) -> Label:
+        """The label, or the first of several."""
+        return self.targets[0]
 
     @property
     def static_columns(self) -> tuple[str, ...]:
-        """The label."""
-        return (self.label,)
+        """The labels, the inputs and the column of weights."""
+        others = (*(self.static_inputs or ()), *((self.weight,) if self.weight else ()))
+        return tuple(dict.fromkeys((*(target.name for target in self.targets), *others)))
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean error of a batch of labelled rows, or in training of their views."""
+        """Return the weighted mean error of a batch of labelled rows, or in training of their views."""
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
-        out = self.head(self.encoder(batch)).float()
-        label = cast(Tensor, static_values(batch, self.label))
-        if isinstance(self.target, Categorical):
-            return F.cross_entropy(out, label.long() - FIRST)
-        return F.mse_loss(out.squeeze(1), self.target.scale(label))
+        outputs = _outputs(self.encoder, self.inputs, self.head, batch).float().split(self._sizes, 1)
+        means, counted = [], []
+        for target, output in zip(self.targets, outputs, strict=True):
+            weights = self.weights_for(batch, target)
+            total = weights.sum()
+            means.append((weights * row_losses(target, output, batch)).sum() / total.clamp(min=torch.finfo().tiny))
+            counted.append((total > 0).float())
+        return torch.stack(means).sum() / torch.stack(counted).sum().clamp(min=1)
 
     forward = loss
 
+    @property
+    def _sizes(self) -> list[int]:
+        return [outputs_of(target) for target in self.targets]
+
+    def weights_for(self, x: Sequences, target: Label) -> Tensor:
+        """Return `(n,)` the weight of each row in the loss of a label: 0 without the label."""
+        weights = row_weights(x, self.weight) * has_label(x, target)
+        if self.class_weights is not None and isinstance(target, Categorical):
+            codes = cast(Tensor, static_values(x, target.name)).long()
+            weights = weights * self._of_classes(target)[codes.clamp(min=FIRST) - FIRST]
+        return weights
+
+    def prepare(self, x: Sequences) -> None:
+        """Set balanced weights of classes from the rows to train on."""
+        if self.class_weights == BALANCED:
+            for target in self.targets:
+                if isinstance(target, Categorical):
+                    balanced = balanced_weights(x, target, row_weights(x, self.weight) * has_label(x, target))
+                    self._of_classes(target).copy_(balanced)
+
+    def _of_classes(self, target: Label) -> Tensor:
+        return cast(Tensor, getattr(self, f"class_weights_{self.targets.index(target)}"))
+
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with a label.
+        """Return `(n,)` bool: rows with a label, any of several.
 
         Raises:
-            DataError: If the rows have no such column, or all rows that have a label have the same.
+            DataError: If the rows have no such column, all rows that have a label have the same, none of several
+                columns has one, or a weight of these rows is missing or not above 0.
         """
-        return labelled(x, self.target)
+        known = torch.stack([labelled(x, target) for target in self.targets])
+        if len(known) > 1 and not bool(known.any(1).all()):
+            without = self.targets[int((~known.any(1)).nonzero()[0])].name
+            raise DataError(f"static column {without!r} has no value in any row; leave it out of label")
+        check_row_weights(x, self.weight, known.any(0))
+        for name in self.static_inputs or ():
+            static_values(x, name)
+        return known.any(0)
 
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
         """Return the validation of labelled rows: its share, see `views.sizes.validation_share`, and best weights.
@@ -101,82 +191,60 @@ class Supervised(nn.Module):
         return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
 
     def strata(self, x: Sequences) -> Tensor:
-        """Return `(n,)` the class of each row; 0 for a numeric label."""
-        if isinstance(self.target, Numeric):
+        """Return `(n,)` the number of each row's class, or of its classes; equal numbers for numeric labels."""
+        classes = [cast(Tensor, static_values(x, each.name)) for each in self.targets if isinstance(each, Categorical)]
+        if not classes:
             return torch.zeros_like(x.lengths)
-        return cast(Tensor, static_values(x, self.label)).long()
+        strata: Tensor = torch.stack(classes, 1).unique(dim=0, return_inverse=True)[1]
+        return strata
 
     @property
     def predictor(self) -> Predictor:
         """An encoder of rows with or without a label, see `Predictor`; classes are in the order of `target.values`."""
-        return Predictor(self.encoder, self.head, self.target).train(self.training)
+        return Predictor(self.encoder, self.head, self.targets, self.inputs).train(self.training)
 
 
 class Predictor(nn.Module):
     """An encoder and a head as one encoder, which returns logits, or for a numeric label a value in the label's unit.
 
+    The outputs for several labels stand side by side.
+
     Args:
         encoder: `encoder(x) -> (n, encoder.dim)`.
         head: `(n, encoder.dim) -> (n, classes)`, or `(n, 1)` for a numeric label.
-        target: The label.
+        target: The label, or several.
+        inputs: Static columns that the head reads beside the embedding, if there are any.
 
     Example:
         >>> import torch
+        >>> from eventvec.schema import Numeric
         >>> method = Predictor(nn.Identity(), nn.Identity(), Numeric("age", log=False, mean=50.0, std=10.0))
         >>> method(torch.tensor([[-1.0], [0.5]])).tolist(), method.dim
         ([[40.0], [55.0]], 1)
     """
 
-    def __init__(self, encoder: Encoder, head: nn.Module, target: Categorical | Numeric) -> None:
+    def __init__(
+        self, encoder: Encoder, head: nn.Module, target: Label | tuple[Label, ...], inputs: StaticInputs | None = None
+    ) -> None:
         super().__init__()
-        self.encoder, self.head, self.target = encoder, head, target
-        self.dim = 1 if isinstance(target, Numeric) else len(target.values)
+        self.encoder, self.head, self.inputs = encoder, head, inputs
+        self.targets = target if isinstance(target, tuple) else (target,)
+        self.dim = sum(map(outputs_of, self.targets))
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
-        out: Tensor = self.head(self.encoder(x))
-        return out if isinstance(self.target, Categorical) else self.target.unscale(out)
-
-
-def label_field(schema: Schema, label: str) -> Categorical | Numeric:
-    """Return the schema's field of a static column that is to be learned.
-
-    Raises:
-        ConfigError: If there is no such column, it is of another kind, or it has fewer than two classes.
-
-    Example:
-        >>> schema = Schema("id", "t", "integer", static=(Numeric("age"),))
-        >>> label_field(schema, "age").name
-        'age'
-    """
-    target = schema.static_field(label)
-    if not isinstance(target, Categorical | Numeric):
-        kind = type(target).__name__.lower()
-        raise ConfigError(f"label must be a categorical or numeric column, got {label!r}, which is {kind}")
-    if isinstance(target, Categorical) and len(target.values) < 2:
-        raise ConfigError(f"label {label!r} must have at least 2 classes in the schema, got {len(target.values)}")
-    return target
-
-
-def labelled(x: Sequences, target: Categorical | Numeric) -> Tensor:
-    """Return `(n,)` bool: rows with a label.
-
-    Raises:
-        DataError: If the rows have no such column, or at least two rows have a label and all labels are the same.
-
-    Example:
-        >>> import torch
-        >>> labels = {"churn": torch.tensor([2, 3, 0])}  # 0 is missing, 1 unknown to the schema
-        >>> x = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), labels)
-        >>> labelled(x, Categorical("churn", ("no", "yes")))
-        tensor([ True,  True, False])
-    """
-    label = cast(Tensor, static_values(x, target.name))
-    known = label >= FIRST if isinstance(target, Categorical) else ~label.isnan()
-    values = label[known]
-    if len(values) > 1 and bool((values == values[0]).all()):
-        raise DataError(
-            f"static column {target.name!r} has a single value in all {len(values):,} rows with a label; "
-            "at least 2 different values are needed to learn from them"
+        outputs = _outputs(self.encoder, self.inputs, self.head, x).split(
+            [outputs_of(each) for each in self.targets], 1
         )
-    return known
+        parts = [
+            output if isinstance(target, Categorical) else target.unscale(output)
+            for target, output in zip(self.targets, outputs, strict=True)
+        ]
+        return torch.cat(parts, 1)
+
+
+def _outputs(encoder: Encoder, inputs: StaticInputs | None, head: nn.Module, x: Sequences) -> Tensor:
+    """Return `(n, outputs)` of a head on embeddings, beside static columns if there are any."""
+    z = encoder(x)
+    out: Tensor = head(z if inputs is None else torch.cat([z, inputs(x)], 1))
+    return out

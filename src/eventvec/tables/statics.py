@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -103,10 +103,11 @@ def attach(
     return replace(data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin)
 
 
-def attach_known(data: Dataset, table: Tabular) -> Dataset:
+def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = None) -> Dataset:
     """Return the data with the static columns of its schema that a table has, coded by the schema.
 
-    Static columns that the table lacks are listed in `notes`, because embedding needs no labels.
+    Static columns that the table lacks are listed in `notes`, because embedding needs no labels. With `names`, these
+    columns are read and no other, and the table must have them all.
 
     Raises:
         DataError: If the table has none of them, or as for `attach`.
@@ -121,7 +122,9 @@ def attach_known(data: Dataset, table: Tabular) -> Dataset:
         [nan, 30.0]
     """
     opened = open_source(table)
-    kinds = {field.name: _kind(field) for field in data.schema.static}
+    kinds = {field.name: _kind(field) for field in data.schema.static if names is None or field.name in names}
+    if names is not None:
+        opened.need(names, "the static table")
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
     if not available:
         opened.need(kinds)

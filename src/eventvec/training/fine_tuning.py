@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, shown
+from eventvec.methods.labels import ClassWeights, label_names
 from eventvec.options import accepts, gather
 from eventvec.tables import attach, holdout_mask
 from eventvec.tables.sources import Tabular, open_source
@@ -25,8 +27,11 @@ def fine_tune(
     run: Run,
     data: Dataset | Tabular,
     labels: Tabular,
-    label: str,
+    label: str | Sequence[str],
     *,
+    static_inputs: Sequence[str] | None = None,
+    class_weights: ClassWeights | None = None,
+    weight: str | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     device: torch.device | str | None = None,
@@ -44,8 +49,13 @@ def fine_tune(
         run: The run to start from; it stays as it is.
         data: The events, as `Run.read` takes them.
         labels: A table with the key and the label. Entities without a label are left out of the training.
-        label: The column of the label. Text, booleans and few distinct whole numbers become classes; other numbers are
-            predicted as numbers.
+        label: The column of the label, or several. Text, booleans and few distinct whole numbers become classes; other
+            numbers are predicted as numbers.
+        static_inputs: Columns that are read beside the events, in predictions too, see `predict`: static columns of the
+            data, or else columns of the table of labels.
+        class_weights: As for `methods.Supervised`: `balanced`, or the weight of each class.
+        weight: The column with the weight of each entity, above 0: a static column of the data, or else a column of
+            the table of labels.
         out: As for `fit`.
         resume: As for `fit`.
         device: Where training happens; by default, where the weights of the run are.
@@ -72,29 +82,55 @@ def fine_tune(
     check_run(run)
     gather(options, FitOptions)  # a wrong option is refused before anything is built
     data = run.read(data)
-    rows = _with_label(_without_held_out(run, data), labels, label)
-    tables = settings(rows.sequences, {"method": {"name": "supervised", "label": label}, "fit": options}, run)
+    names, further = label_names(label), [*(static_inputs or ()), *((weight,) if weight else ())]
+    rows = _with_columns(_without_held_out(run, data), labels, names, further, weight)
+    method_table: dict[str, Any] = {
+        "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,
+        "weight": weight,
+    }  # fmt: skip
+    method_table = {
+        name: value if isinstance(value, str | Mapping) else list(value)
+        for name, value in method_table.items()
+        if value is not None
+    }
+    tables = settings(rows.sequences, {"method": method_table, "fit": options}, run)
     method = build(tables, rows.schema, gather(tables["fit"], FitOptions).seed, run)
     place = next(run.method.parameters()).device if device is None else device
     tuned = fit(method, rows, out=out, resume=resume, device=place, progress=progress, **tables["fit"])
-    return replace(tuned, notes=(*rows.notes[len(data.notes) :], *tuned.notes))
+    return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
 
 
-def _with_label(data: Dataset, labels: Tabular, label: str) -> Dataset:
-    """Return the entities with the label as a static column.
+def _with_columns(
+    data: Dataset, labels: Tabular, names: Sequence[str], further: Sequence[str], weight: str | None
+) -> Dataset:
+    """Return the entities with labels, inputs and weights as static columns.
+
+    Args:
+        data: The entities.
+        labels: The table of labels.
+        names: The labels, which are columns of the table.
+        further: Static columns of the data, or columns of the table.
+        weight: The one of them that holds numbers, whatever its values look like.
 
     Raises:
-        ConfigError: If the column can be no label.
-        DataError: If the table lacks the key or the label.
+        ConfigError: If a column can be no label or input.
+        DataError: If the table lacks the key or a column.
     """
     table = open_source(labels)
     key = data.schema.key if data.schema.key in table.types else data.schema.key_out
-    table.need((key, label), "the table of labels")
-    if label == key:
-        raise ConfigError(f"the label {shown(label)} is the key; name the column to predict")
-    labelled = attach(data, table.load([key, label]))
-    if label not in labelled.sequences.static:
-        raise ConfigError(f"{labelled.notes[-1]}; a label must hold classes or numbers, at least 2 different ones")
+    columns = list(dict.fromkeys([*names, *(name for name in further if name not in data.sequences.static)]))
+    table.need((key, *columns), "the table of labels")
+    if key in columns:
+        raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
+    values = table.load([key, *columns])
+    inferred = [name for name in columns if name != weight]
+    labelled = attach(data, values.select([key, *inferred]))
+    for name in inferred:
+        if name not in labelled.sequences.static:
+            reason = next(note for note in labelled.notes if f"column {shown(name)} is left out" in note)
+            raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
+    if weight in columns:
+        labelled = attach(labelled, values.select([key, weight]), {weight: "numeric"})
     return labelled
 
 

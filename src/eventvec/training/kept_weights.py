@@ -56,7 +56,7 @@ def far_from_best(run: Run) -> str | None:
         return None
     return (
         f"run {run.id} has the weights of its last epoch, {validated[-1]['epoch']}, with a validation loss of "
-        f"{last:.3g}, while epoch {best} had {lowest:.3g}; predictions would be better after training again with fit.keep = best"
+        f"{last:.3g}, while epoch {best} had {lowest:.3g}; for better predictions train again with fit.keep = best"
     )
 
 

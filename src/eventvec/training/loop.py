@@ -167,6 +167,8 @@ def _train(
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
         return replace(run, info=finished.info, notes=(*run.notes, "the run had finished; nothing was trained"))
+    if (prepare := getattr(method, "prepare", None)) is not None:
+        prepare(x[training])
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
     state = Training(method, weights, generator(place, options.seed), options)
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])

@@ -68,8 +68,8 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
         if options.patience is not None or options.keeps_best:
             few = "too few for a validation" if options.validation else "not split for a validation"
             notes.append(
-                f"the {len(rows):,} usable entities are {few}, so training cannot stop early, and the weights are those "
-                "of the last epoch"
+                f"the {len(rows):,} usable entities are {few}, so training cannot stop early, and the weights are "
+                "those of the last epoch"
             )
     strata: Callable[[Sequences], Tensor] | None = getattr(method, "strata", None)
     if strata is not None:

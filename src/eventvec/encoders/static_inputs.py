@@ -1,0 +1,74 @@
+"""Static columns, such as sex or education, as numbers beside the embedding of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.dataset import static_values
+from eventvec.encoders.event_encoder import code_embedding
+from eventvec.errors import ConfigError
+from eventvec.schema import Categorical, Numeric, Schema
+from eventvec.sequences import Sequences
+
+WIDTH = 16
+"""The maximum size of a categorical column's embedding; rows are fewer than events."""
+
+
+class StaticInputs(nn.Module):
+    """One vector per row from its static columns: embeddings of codes, and scaled numbers.
+
+    A missing number is replaced by 0 after scaling and sets an indicator. The embeddings of missing and unknown codes
+    are initialised to zero, so that a value that training has not seen adds nothing.
+
+    Relations: `EventEncoder` does the same for the columns of events.
+
+    Args:
+        schema: The columns and their scales.
+        names: The names of categorical or numeric static columns.
+
+    Raises:
+        ConfigError: If there is no such column, it is of another kind, or it is named twice.
+
+    Example:
+        >>> schema = Schema("id", "t", "integer", static=(Categorical("sex", ("f", "m")), Numeric("age", log=False)))
+        >>> inputs = StaticInputs(schema, ["sex", "age"])
+        >>> static = {"sex": torch.tensor([2, 0]), "age": torch.tensor([0.5, float("nan")])}
+        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), static)
+        >>> inputs(x)[:, -2:].tolist(), inputs(x).shape == (2, inputs.dim)
+        ([[0.5, 0.0], [0.0, 1.0]], True)
+    """
+
+    def __init__(self, schema: Schema, names: Sequence[str]) -> None:
+        super().__init__()
+        self.names = tuple(names)
+        fields = [schema.static_field(name) for name in names]
+        for field in fields:
+            if not isinstance(field, Categorical | Numeric):
+                kind = type(field).__name__.lower()
+                raise ConfigError(
+                    f"static_inputs must be categorical or numeric columns, got {field.name!r}, which is {kind}"
+                )
+        if twice := next((name for name in self.names if self.names.count(name) > 1), None):
+            raise ConfigError(f"static_inputs names {twice!r} twice; name each column once")
+        self.categorical = tuple(field for field in fields if isinstance(field, Categorical))
+        self.numeric = tuple(field for field in fields if isinstance(field, Numeric))
+        self.embeddings = nn.ModuleList(code_embedding(field, WIDTH) for field in self.categorical)
+        widths = [int(table.weight.shape[1]) for table in self.embeddings if isinstance(table, nn.Embedding)]
+        self.dim = sum(widths) + 2 * len(self.numeric)
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, float32.
+
+        Raises:
+            DataError: If the rows do not have a column.
+        """
+        codes = [cast(Tensor, static_values(x, field.name)).long() for field in self.categorical]
+        parts = [table(values) for table, values in zip(self.embeddings, codes, strict=True)]
+        for field in self.numeric:
+            scaled = field.scale(cast(Tensor, static_values(x, field.name)))
+            parts.append(torch.stack([scaled.nan_to_num(0.0), scaled.isnan().float()], 1))
+        return torch.cat(parts, 1)

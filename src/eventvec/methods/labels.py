@@ -1,0 +1,255 @@
+"""What `Supervised` learns: the fields of its labels, their losses, and the weights of classes and rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from eventvec.dataset import static_values
+from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.schema import FIRST, Categorical, Numeric, Schema
+from eventvec.sequences import Sequences
+
+Label: TypeAlias = Categorical | Numeric
+ClassWeights: TypeAlias = str | Mapping[str, float] | Sequence[float]
+BALANCED = "balanced"
+
+
+def label_names(label: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns to learn.
+
+    Raises:
+        ConfigError: If there is none, or one is named twice.
+
+    Example:
+        >>> label_names("churn"), label_names(["churn", "age"])
+        (('churn',), ('churn', 'age'))
+    """
+    names = (label,) if isinstance(label, str) else tuple(label)
+    if not names:
+        raise ConfigError("label must name at least one static column, got none")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"label names {twice!r} twice; name each column once")
+    return names
+
+
+def label_field(schema: Schema, label: str) -> Label:
+    """Return the schema's field of a static column that is to be learned.
+
+    Raises:
+        ConfigError: If there is no such column, it is of another kind, or it has fewer than two classes.
+
+    Example:
+        >>> schema = Schema("id", "t", "integer", static=(Numeric("age"),))
+        >>> label_field(schema, "age").name
+        'age'
+    """
+    target = schema.static_field(label)
+    if not isinstance(target, Categorical | Numeric):
+        kind = type(target).__name__.lower()
+        raise ConfigError(f"label must be a categorical or numeric column, got {label!r}, which is {kind}")
+    if isinstance(target, Categorical) and len(target.values) < 2:
+        raise ConfigError(f"label {label!r} must have at least 2 classes in the schema, got {len(target.values)}")
+    return target
+
+
+def outputs_of(target: Label) -> int:
+    """Return the number of outputs that a network needs for a label: one for each class, or one for a number.
+
+    Example:
+        >>> outputs_of(Categorical("churn", ("no", "yes"))), outputs_of(Numeric("age"))
+        (2, 1)
+    """
+    return 1 if isinstance(target, Numeric) else len(target.values)
+
+
+def has_label(x: Sequences, target: Label) -> Tensor:
+    """Return `(n,)` bool: rows whose label is not missing and, if it is a class, is in the schema.
+
+    Raises:
+        DataError: If the rows have no such column.
+
+    Example:
+        >>> labels = {"churn": torch.tensor([2, 3, 0])}  # 0 is missing, 1 unknown to the schema
+        >>> has_label(Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), labels), Categorical("churn", ("a",)))
+        tensor([ True,  True, False])
+    """
+    label = cast(Tensor, static_values(x, target.name))
+    return label >= FIRST if isinstance(target, Categorical) else ~label.isnan()
+
+
+def labelled(x: Sequences, target: Label) -> Tensor:
+    """Return `(n,)` bool: rows with a label.
+
+    Raises:
+        DataError: If the rows have no such column, or at least two rows have a label and all labels are the same.
+
+    Example:
+        >>> labels = {"churn": torch.tensor([2, 3, 0])}
+        >>> x = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), labels)
+        >>> labelled(x, Categorical("churn", ("no", "yes")))
+        tensor([ True,  True, False])
+    """
+    known = has_label(x, target)
+    values = cast(Tensor, static_values(x, target.name))[known]
+    if len(values) > 1 and bool((values == values[0]).all()):
+        raise DataError(
+            f"static column {target.name!r} has a single value in all {len(values):,} rows with a label; "
+            "at least 2 different values are needed to learn from them"
+        )
+    return known
+
+
+def row_losses(target: Label, outputs: Tensor, x: Sequences) -> Tensor:
+    """Return `(n,)` the cross-entropy of each row's class, or the squared error of its standardised number.
+
+    Rows without a label have a loss that means nothing.
+
+    Args:
+        target: The label.
+        outputs: `(n, outputs_of(target))` logits, or standardised numbers.
+        x: The rows.
+
+    Example:
+        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"age": torch.tensor([1.0, 3.0])})
+        >>> row_losses(Numeric("age", log=False), torch.tensor([[1.0], [1.0]]), x)
+        tensor([0., 4.])
+    """
+    label = cast(Tensor, static_values(x, target.name))
+    if isinstance(target, Categorical):
+        return F.cross_entropy(outputs, label.long().clamp(min=FIRST) - FIRST, reduction="none")
+    return (outputs.squeeze(1) - target.scale(label).nan_to_num(0.0)).square()
+
+
+def row_weights(x: Sequences, column: str | None) -> Tensor:
+    """Return `(n,)` float32, the weight of each row; 1 without a column of weights.
+
+    Example:
+        >>> row_weights(Sequences({}, torch.zeros(2).long(), torch.zeros(2).long()), None)
+        tensor([1., 1.])
+    """
+    if column is None:
+        return torch.ones(len(x), device=x.device)
+    return cast(Tensor, static_values(x, column)).float()
+
+
+def check_row_weights(x: Sequences, column: str | None, rows: Tensor) -> None:
+    """Refuse weights of rows that are missing, infinite or not above 0.
+
+    Args:
+        x: The rows.
+        column: The column of weights, if there is one.
+        rows: `(n,)` bool: the rows whose weights are used.
+
+    Raises:
+        DataError: If a weight of these rows is refused.
+
+    Example:
+        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"w": torch.tensor([1.0, 0.0])})
+        >>> check_row_weights(x, "w", torch.tensor([True, True]))
+        Traceback (most recent call last):
+        eventvec.errors.DataError: static column 'w' has weights, which must be finite and above 0, but 1 of 2 are ...
+    """
+    values = row_weights(x, column)
+    wrong = rows & ~(values.isfinite() & (values > 0))
+    if bool(wrong.any()):
+        raise DataError(
+            f"static column {column!r} has weights, which must be finite and above 0, but {int(wrong.sum()):,} of "
+            f"{int(rows.sum()):,} are not (first at row {int(wrong.nonzero()[0])}); leave entities without weight out"
+        )
+
+
+def weight_field(schema: Schema, column: str) -> Numeric:
+    """Return the schema's field of the column of weights.
+
+    Raises:
+        ConfigError: If there is no such column, or it is of another kind.
+
+    Example:
+        >>> weight_field(Schema("id", "t", "integer", static=(Numeric("w"),)), "w").name
+        'w'
+    """
+    field = schema.static_field(column)
+    if not isinstance(field, Numeric):
+        raise ConfigError(
+            f"weight must be a numeric column, got {column!r}, which is {type(field).__name__.lower()}; read it with "
+            f'static_columns = {{{column} = "numeric"}}'
+        )
+    return field
+
+
+def given_class_weights(targets: Sequence[Label], weights: ClassWeights) -> dict[str, Tensor]:
+    """Return the weight of each class of each label, in the order of the schema; 1 where they are to be balanced.
+
+    Args:
+        targets: The labels.
+        weights: `balanced`; or, for one label, the weight of each class by its name or in the order of the schema.
+            Classes that are not named have the weight 1.
+
+    Raises:
+        ConfigError: If no label has classes, a class is not known, a weight is not above 0 and finite, or weights by
+            class are given for several labels.
+
+    Example:
+        >>> given_class_weights([Categorical("churn", ("no", "yes"))], {"yes": 5.0})
+        {'churn': tensor([1., 5.])}
+    """
+    classes = {target.name: target.values for target in targets if isinstance(target, Categorical)}
+    if not classes:
+        raise ConfigError("class_weights is for labels with classes, but the label is a number; leave it out")
+    if isinstance(weights, str):
+        if weights != BALANCED:
+            raise ConfigError(f"class_weights must be 'balanced' or the weight of each class, got {weights!r}")
+        return {name: torch.ones(len(values)) for name, values in classes.items()}
+    if len(targets) > 1:
+        raise ConfigError("class_weights by class is for one label, but there are several; accepted: 'balanced'")
+    name, values = next(iter(classes.items()))
+    if any(
+        not isinstance(number, int | float)
+        for number in (weights.values() if isinstance(weights, Mapping) else weights)
+    ):
+        raise ConfigError(f"class_weights must be numbers, got {weights!r}")
+    if isinstance(weights, Mapping):
+        for value in weights:
+            if value not in values:
+                raise ConfigError(f"class_weights: {name!r} has no class {value!r}; {nearest(str(value), values)}")
+        numbers = [float(weights.get(value, 1.0)) for value in values]
+    else:
+        numbers = [float(number) for number in weights]
+        if len(numbers) != len(values):
+            raise ConfigError(
+                f"class_weights must have a number for each of the {len(values)} classes of {name!r}, "
+                f"{', '.join(values)}, in this order, got {len(numbers)}"
+            )
+    if wrong := [number for number in numbers if not 0 < number < math.inf]:
+        raise ConfigError(f"class_weights must be above 0 and finite, got {wrong[0]}")
+    return {name: torch.tensor(numbers)}
+
+
+def balanced_weights(x: Sequences, target: Categorical, weights: Tensor) -> Tensor:
+    """Return `(classes,)` weights w_c = W / (K W_c): the weighted rows of each class then count the same.
+
+    W is the sum of the weights of all rows with a label, W_c of those of class c, and K the number of classes that
+    have rows; a class without rows has the weight 1.
+
+    Args:
+        x: The rows.
+        target: The label.
+        weights: `(n,)` the weight of each row.
+
+    Example:
+        >>> labels = {"churn": torch.tensor([2, 2, 2, 3])}
+        >>> x = Sequences({}, torch.zeros(4).long(), torch.zeros(4).long(), labels)
+        >>> balanced_weights(x, Categorical("churn", ("no", "yes")), torch.ones(4))
+        tensor([0.6667, 2.0000])
+    """
+    known = has_label(x, target)
+    codes = cast(Tensor, static_values(x, target.name)).long()[known] - FIRST
+    sums = torch.zeros(len(target.values), device=x.device).index_add(0, codes, weights[known])
+    counted = sums > 0
+    return torch.where(counted, sums.sum() / (counted.sum() * sums.clamp(min=torch.finfo().tiny)), 1.0)
