@@ -42,10 +42,13 @@ class Supervised(nn.Module):
     """An encoder with a linear layer on its embedding, trained on labels (Babaev et al. 2022, Sections 4.1 and 4.2).
 
     The loss of a row is the cross-entropy of a softmax over the classes of a categorical column, or the squared error
-    of a numeric column, as the schema standardises it. The loss of a batch is the weighted mean Σ v_i l_i / Σ v_i over
-    its rows with a label, where v_i is the row's weight times that of its class; both are 1 by default. With several
-    labels it is the mean of their losses, each over the rows that have this label. If another method has trained the
-    encoder, this is fine-tuning, and the data must be coded by the schema that the encoder was trained with.
+    of a numeric column, as the schema standardises it. The loss is the weighted mean Σ v_i l_i / Σ v_i over rows with a
+    label, where v_i is the row's weight times that of its class; both are 1 by default. With several labels it is the
+    mean of their losses, each over the rows that have this label. In training, the loss of a batch of m rows is
+    Σ v_i l_i / (m v̄), where v̄ is the mean of v over all rows to train on, 0 where the label is missing: dividing by the
+    weights of the batch would make heavy rows count less, because they are in batches of large weight. If another
+    method has trained the encoder, this is fine-tuning, and the data must be coded by the schema that the encoder was
+    trained with.
 
     Relations: `ExpCLR` learns from static columns too, but only how similar rows are.
 
@@ -98,6 +101,7 @@ class Supervised(nn.Module):
         self.views = views and of_every_row(views)
         self.static_inputs = tuple(static_inputs) if static_inputs else None
         self.class_weights, self.weight = class_weights, weight
+        self.mean_weights: list[float] | None = None  # v̄ of each label, from the rows to train on
         self._check_roles()
         width, outputs = encoder.dim, sum(map(outputs_of, self.targets))
         self.inputs = StaticInputs(schema, self.static_inputs) if self.static_inputs else None
@@ -134,13 +138,16 @@ class Supervised(nn.Module):
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
         outputs = _outputs(self.encoder, self.inputs, self.head, batch).float().split(self._sizes, 1)
-        means, counted = [], []
-        for target, output in zip(self.targets, outputs, strict=True):
-            weights = self.weights_for(batch, target)
-            total = weights.sum()
-            means.append((weights * row_losses(target, output, batch)).sum() / total.clamp(min=torch.finfo().tiny))
-            counted.append((total > 0).float())
-        return torch.stack(means).sum() / torch.stack(counted).sum().clamp(min=1)
+        weights = torch.stack([self.weights_for(batch, target) for target in self.targets])
+        losses = torch.stack(
+            [row_losses(target, out, batch) for target, out in zip(self.targets, outputs, strict=True)]
+        )
+        totals, labels = weights.sum(1), torch.full((), len(weights), device=weights.device)
+        if self.mean_weights is None:
+            labels = (totals > 0).sum()
+        else:
+            totals = totals.new_tensor(self.mean_weights) * len(batch)
+        return ((weights * losses).sum(1) / totals.clamp(min=torch.finfo().tiny)).sum() / labels
 
     forward = loss
 
@@ -157,12 +164,13 @@ class Supervised(nn.Module):
         return weights
 
     def prepare(self, x: Sequences) -> None:
-        """Set balanced weights of classes from the rows to train on."""
+        """Set balanced weights of classes, and the mean weight of a row, from the rows to train on."""
         if self.class_weights == BALANCED:
             for target in self.targets:
                 if isinstance(target, Categorical):
                     balanced = balanced_weights(x, target, row_weights(x, self.weight) * has_label(x, target))
                     self._of_classes(target).copy_(balanced)
+        self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.targets]
 
     def _of_classes(self, target: Label) -> Tensor:
         return cast(Tensor, getattr(self, f"class_weights_{self.targets.index(target)}"))
