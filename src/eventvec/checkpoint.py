@@ -57,8 +57,9 @@ class Run:
         config: The tables `encoder`, `method`, `data` and `fit`, from which the run can be repeated; empty for a run in
             memory whose method has no name in configurations.
         info: The content of `run.json`: `id`, `seed`, data `fingerprint`, library `versions`, counts, the results of
-            training, and whether it has `finished`. For this run and all before it that trained its encoder, `labels`
-            and `holdouts`, see `lineage.Lineage`.
+            training, and whether it has `finished`. `kept` is the epoch of the weights, if it was chosen, and
+            `temperatures` has the number by which `predict` divides the logits of a label. For this run and all before
+            it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
         path: The run folder; None for a run in memory.
         notes: Sentences about what was counted or left out.
 

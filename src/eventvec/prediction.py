@@ -39,6 +39,9 @@ def predict(
 ) -> pa.Table:
     """Return one row per entity: its key, `prediction`, and for classes the probability of each, `p_` before its name.
 
+    The probabilities are calibrated: logits are divided by the temperature that `fit` found on the entities held out
+    for validation, if there were enough. This changes no order of the classes of an entity.
+
     If the run learned several labels, the name of the label and `_` are before each of these names.
 
     A run of a targeted method predicts an observation at places: there is one row for each entity and place, with the
@@ -103,6 +106,7 @@ def predict(
     columns: dict[str, pa.Array] = {}
     for target, output in zip(targets, outputs, strict=True):
         prefix = "" if len(targets) == 1 else f"{target.name}_"
+        output = output / run.info.get("temperatures", {}).get(target.name, 1.0)
         predicted = _value(output) if isinstance(target, Numeric) else _classes(target, output)
         named = {f"{prefix}{name}": column for name, column in predicted.items()}
         if taken := named.keys() & columns:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -77,6 +77,7 @@ class _Finished(_Info):
     stopped: str
     usable: NonNegativeInt
     kept: PositiveInt = 1
+    temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:

@@ -9,7 +9,8 @@
     fine_tuning  `fine_tune`: a run's encoder is trained further on labels
     optimizer    learning rates, and which weights are trained
     validation   which rows are trained on and which are held out
-    kept_weights which epoch's weights a run has
+    calibration  temperatures for the probabilities of classes
+    kept_weights  which epoch's weights a run has
 """
 
 from eventvec.training.fine_tuning import fine_tune

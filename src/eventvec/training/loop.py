@@ -24,6 +24,7 @@ from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.options import accepts, as_table, gather
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
+from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch, kept_note
 from eventvec.training.optimizer import head_weights, optimizer
@@ -188,6 +189,9 @@ def _train(
     if state.best_weights and (kept := best_epoch(state.history)):
         method.load_state_dict(state.best_weights)
         run, results = replace(run, notes=(*run.notes, kept_note(state.history, kept))), {"kept": kept}
+    calibrated, sentences = temperatures(method, x, held_out)
+    run = replace(run, notes=(*run.notes, *sentences))
+    results |= {"temperatures": calibrated} if calibrated else {}
     results |= {
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
         "usable": len(training) + len(held_out),
