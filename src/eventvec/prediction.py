@@ -16,7 +16,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, shown
 from eventvec.grids import predictions
-from eventvec.methods.labels import Label, outputs_of
+from eventvec.methods.label_losses import Label, outputs_of
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
 from eventvec.tables.embeddings import row_columns
@@ -96,7 +96,7 @@ def predict(
         return _predict_at(run, events, at, progress, {**options, "static": static})
     if at is not None:
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
-    targets: tuple[Label, ...] | None = getattr(run.method, "targets", None)
+    targets: tuple[Label, ...] | None = getattr(run.method, "label_fields", None)
     if targets is None:
         raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
     data = run.read(events, static=static, **options)

@@ -35,7 +35,8 @@ class Method(Protocol):
     - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
     - `fit_defaults(x)`: a mapping of options of `fit` that suit the method and data x, where the user gives none.
     - `strata(x) -> (n,)`: the stratum of each row, a whole number; each stratum has its share in the validation.
-    - `predictor`: an encoder that returns predictions, such as logits.
+    - `predictor`: an encoder that returns predictions, such as logits; `label_fields`: the fields of the labels that it
+      predicts, side by side.
     - `text`: an encoder of descriptions.
     - `card`: a paragraph for the model card of its runs.
     - `remark(x, rng) -> str`: a sentence on what the trained method does on rows x, for the notes of its runs.

@@ -1,6 +1,6 @@
 """Supervised learning from static columns; with an encoder that is trained already, this is fine-tuning.
 
-The labels, their losses and weights are in `labels`; static columns as inputs are in `encoders.static_inputs`.
+The labels, their losses and weights are in `label_losses`; static columns as inputs are in `encoders.static_inputs`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
-from eventvec.methods.labels import (
+from eventvec.methods.label_losses import (
     BALANCED,
     ClassWeights,
     Label,
@@ -95,7 +95,7 @@ class Supervised(nn.Module):
         weight: str | None = None,
     ) -> None:
         super().__init__()
-        self.targets = tuple(label_field(schema, name) for name in label_names(label))
+        self.label_fields = tuple(label_field(schema, name) for name in label_names(label))
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)
         self.views = views and of_every_row(views)
@@ -103,19 +103,19 @@ class Supervised(nn.Module):
         self.class_weights, self.weight = class_weights, weight
         self.mean_weights: list[float] | None = None  # v̄ of each label, from the rows to train on
         self._check_roles()
-        width, outputs = encoder.dim, sum(map(outputs_of, self.targets))
+        width, outputs = encoder.dim, sum(map(outputs_of, self.label_fields))
         self.inputs = StaticInputs(schema, self.static_inputs) if self.static_inputs else None
         width += self.inputs.dim if self.inputs else 0
         linear = nn.Linear(width, outputs)
         self.head = nn.Sequential(nn.BatchNorm1d(width), linear) if batch_norm else linear
         if class_weights is not None:
-            given = given_class_weights(self.targets, class_weights)
-            for place, target in enumerate(self.targets):  # a name of a column may be none of a buffer
+            given = given_class_weights(self.label_fields, class_weights)
+            for place, target in enumerate(self.label_fields):  # a name of a column may be none of a buffer
                 if target.name in given:
                     self.register_buffer(f"class_weights_{place}", given[target.name])
 
     def _check_roles(self) -> None:
-        names = {target.name for target in self.targets}
+        names = {target.name for target in self.label_fields}
         if self.weight is not None:
             weight_field(self.schema, self.weight)
         for role, columns in (("static_inputs", self.static_inputs or ()), ("weight", (self.weight,))):
@@ -125,22 +125,22 @@ class Supervised(nn.Module):
     @property
     def target(self) -> Label:
         """The label, or the first of several."""
-        return self.targets[0]
+        return self.label_fields[0]
 
     @property
     def static_columns(self) -> tuple[str, ...]:
         """The labels, the inputs and the column of weights."""
         others = (*(self.static_inputs or ()), *((self.weight,) if self.weight else ()))
-        return tuple(dict.fromkeys((*(target.name for target in self.targets), *others)))
+        return tuple(dict.fromkeys((*(target.name for target in self.label_fields), *others)))
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the weighted mean error of a batch of labelled rows, or in training of their views."""
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
         outputs = _outputs(self.encoder, self.inputs, self.head, batch).float().split(self._sizes, 1)
-        weights = torch.stack([self.weights_for(batch, target) for target in self.targets])
+        weights = torch.stack([self.weights_for(batch, target) for target in self.label_fields])
         losses = torch.stack(
-            [row_losses(target, out, batch) for target, out in zip(self.targets, outputs, strict=True)]
+            [row_losses(target, out, batch) for target, out in zip(self.label_fields, outputs, strict=True)]
         )
         totals, labels = weights.sum(1), torch.full((), len(weights), device=weights.device)
         if self.mean_weights is None:
@@ -153,7 +153,7 @@ class Supervised(nn.Module):
 
     @property
     def _sizes(self) -> list[int]:
-        return [outputs_of(target) for target in self.targets]
+        return [outputs_of(target) for target in self.label_fields]
 
     def weights_for(self, x: Sequences, target: Label) -> Tensor:
         """Return `(n,)` the weight of each row in the loss of a label: 0 without the label."""
@@ -166,14 +166,14 @@ class Supervised(nn.Module):
     def prepare(self, x: Sequences) -> None:
         """Set balanced weights of classes, and the mean weight of a row, from the rows to train on."""
         if self.class_weights == BALANCED:
-            for target in self.targets:
+            for target in self.label_fields:
                 if isinstance(target, Categorical):
                     balanced = balanced_weights(x, target, row_weights(x, self.weight) * has_label(x, target))
                     self._of_classes(target).copy_(balanced)
-        self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.targets]
+        self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.label_fields]
 
     def _of_classes(self, target: Label) -> Tensor:
-        return cast(Tensor, getattr(self, f"class_weights_{self.targets.index(target)}"))
+        return cast(Tensor, getattr(self, f"class_weights_{self.label_fields.index(target)}"))
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a label, any of several.
@@ -182,9 +182,9 @@ class Supervised(nn.Module):
             DataError: If the rows have no such column, all rows that have a label have the same, none of several
                 columns has one, or a weight of these rows is missing or not above 0.
         """
-        known = torch.stack([labelled(x, target) for target in self.targets])
+        known = torch.stack([labelled(x, target) for target in self.label_fields])
         if len(known) > 1 and not bool(known.any(1).all()):
-            without = self.targets[int((~known.any(1)).nonzero()[0])].name
+            without = self.label_fields[int((~known.any(1)).nonzero()[0])].name
             raise DataError(f"static column {without!r} has no value in any row; leave it out of label")
         check_row_weights(x, self.weight, known.any(0))
         for name in self.static_inputs or ():
@@ -200,7 +200,9 @@ class Supervised(nn.Module):
 
     def strata(self, x: Sequences) -> Tensor:
         """Return `(n,)` the number of each row's class, or of its classes; equal numbers for numeric labels."""
-        classes = [cast(Tensor, static_values(x, each.name)) for each in self.targets if isinstance(each, Categorical)]
+        classes = [
+            cast(Tensor, static_values(x, each.name)) for each in self.label_fields if isinstance(each, Categorical)
+        ]
         if not classes:
             return torch.zeros_like(x.lengths)
         strata: Tensor = torch.stack(classes, 1).unique(dim=0, return_inverse=True)[1]
@@ -209,7 +211,7 @@ class Supervised(nn.Module):
     @property
     def predictor(self) -> Predictor:
         """An encoder of rows with or without a label, see `Predictor`; classes are in the order of `target.values`."""
-        return Predictor(self.encoder, self.head, self.targets, self.inputs).train(self.training)
+        return Predictor(self.encoder, self.head, self.label_fields, self.inputs).train(self.training)
 
 
 class Predictor(nn.Module):
@@ -236,17 +238,17 @@ class Predictor(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.head, self.inputs = encoder, head, inputs
-        self.targets = target if isinstance(target, tuple) else (target,)
-        self.dim = sum(map(outputs_of, self.targets))
+        self.label_fields = target if isinstance(target, tuple) else (target,)
+        self.dim = sum(map(outputs_of, self.label_fields))
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
         outputs = _outputs(self.encoder, self.inputs, self.head, x).split(
-            [outputs_of(each) for each in self.targets], 1
+            [outputs_of(each) for each in self.label_fields], 1
         )
         parts = [
             output if isinstance(target, Categorical) else target.unscale(output)
-            for target, output in zip(self.targets, outputs, strict=True)
+            for target, output in zip(self.label_fields, outputs, strict=True)
         ]
         return torch.cat(parts, 1)
 

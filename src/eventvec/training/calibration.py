@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eventvec.dataset import static_values
 from eventvec.embedding import encode
-from eventvec.methods.labels import has_label, outputs_of
+from eventvec.methods.label_losses import has_label, outputs_of
 from eventvec.schema import FIRST, Categorical
 from eventvec.sequences import Sequences
 
@@ -27,7 +27,7 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
     """Return the temperature of each label with classes, and a sentence on each; those that help nothing are left out.
 
     Args:
-        method: A method; one without `targets` and `predictor` has no temperature.
+        method: A method; one without `label_fields` and `predictor` has no temperature.
         x: The rows.
         held_out: The positions of the rows that were held out of the training.
 
@@ -36,7 +36,7 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
         >>> temperatures(torch.nn.Identity(), x, torch.arange(2))
         ({}, ())
     """
-    targets, by_label, notes = getattr(method, "targets", ()), dict[str, float](), list[str]()
+    targets, by_label, notes = getattr(method, "label_fields", ()), dict[str, float](), list[str]()
     if not len(held_out) or not any(isinstance(target, Categorical) for target in targets):
         return {}, ()
     rows = x[held_out]
@@ -62,9 +62,7 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
             by_label[target.name] = value
             notes.append(f"the probabilities of {target.name!r} are calibrated with temperature {value:.3g}: {losses}")
         else:
-            notes.append(
-                f"the probabilities of {target.name!r} stay as they are: with temperature {value:.3g}, {losses}"
-            )
+            notes.append(f"the probabilities of {target.name!r} stay as they are: at temperature {value:.3g}, {losses}")
     return by_label, tuple(notes)
 
 

@@ -13,7 +13,7 @@ import torch
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.methods.labels import ClassWeights, label_names
+from eventvec.methods.label_losses import ClassWeights, label_names
 from eventvec.options import accepts, gather
 from eventvec.tables import attach, holdout_mask
 from eventvec.tables.sources import Tabular, open_source

@@ -18,7 +18,7 @@ import make
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import Supervised
-from eventvec.methods.labels import balanced_weights
+from eventvec.methods.label_losses import balanced_weights
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 
