@@ -11,6 +11,7 @@ import pytest
 
 import eventvec as ev
 from commands import answer, invoke
+from fits import Interrupted, interrupt_after, same, weights
 
 ENTITIES = 300
 FIT: dict[str, Any] = {"epochs": 12, "batch_size": 32, "lr": 0.02}
@@ -117,6 +118,27 @@ def test_inputs_of_the_data_are_used_before_those_of_the_table_of_labels(base: e
         ev.fine_tune(base, events, people[["id", "churn"]], "churn", static_inputs=["segment"], epochs=1)
     with pytest.raises(ev.ConfigError, match="static_inputs names the label 'churn'; a label cannot have another role"):
         ev.fine_tune(base, events, people, "churn", static_inputs=["churn"], epochs=1)
+
+
+def test_a_killed_run_with_inputs_weights_and_a_temperature_is_resumed(base: ev.Run, tmp_path: Path) -> None:
+    events, people = frames()
+    options: dict[str, Any] = {
+        "static_inputs": ["age"], "class_weights": "balanced", "weight": "weight", "epochs": 8, "batch_size": 32,
+        "lr": 0.05, "schedule": "constant", "keep": "last", "checkpoint_every": 3,
+    }  # fmt: skip
+    whole = ev.fine_tune(base, events, people, ["churn", "spend"], **options)
+    tune = (base, events, people, ["churn", "spend"])
+    with pytest.raises(Interrupted):
+        ev.fine_tune(*tune, out=tmp_path / "run", progress=interrupt_after(31), **options)
+    ev.fine_tune(*tune, out=tmp_path / "run", resume=True, **options)
+    loaded = ev.load(tmp_path / "run")
+    assert same(weights(loaded.method), weights(whole.method))
+    assert loaded.info.get("temperatures") == whole.info.get("temperatures")
+    assert ev.predict(loaded, events, static=people).equals(ev.predict(whole, events, static=people))
+    assert loaded.config["method"] == {
+        "name": "supervised", "label": ["churn", "spend"], "batch_norm": False, "static_inputs": ["age"],
+        "class_weights": "balanced", "weight": "weight",
+    }  # fmt: skip
 
 
 def test_inputs_on_the_command_line(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import eventvec as ev
-from eventvec.run_files import read_config, read_info, read_tensors
+from eventvec.run_files import read_config, read_info, read_tensors, with_former_defaults
 
 STORED = Path(__file__).parent / "stored"
 ABSENT = object()
@@ -237,3 +237,12 @@ def test_the_files_of_a_run_are_read_as_they_were_written() -> None:
     tensors, texts = read_tensors(STORED / "killed" / "checkpoint.safetensors")
     assert "counts" in texts
     assert tensors["rng"].dtype == torch.uint8
+
+
+@pytest.mark.parametrize(("fit", "keep"), [({"epochs": 3}, "last"), ({"epochs": 3, "patience": 2}, "best")])
+def test_a_supervised_run_of_an_earlier_version_kept_its_last_weights_unless_it_had_patience(
+    fit: dict[str, Any], keep: str
+) -> None:
+    tables = {"method": {"name": "supervised", "label": "churn"}, "fit": fit}
+    assert with_former_defaults(tables)["fit"] == {**fit, "keep": keep}
+    assert with_former_defaults({**tables, "method": {"name": "coles"}})["fit"] == fit

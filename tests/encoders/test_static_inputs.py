@@ -45,8 +45,6 @@ def test_columns_that_are_no_inputs_are_refused() -> None:
             StaticInputs(schema, [name])
     with pytest.raises(ConfigError, match="there is no static column 'levl'; did you mean 'level'"):
         StaticInputs(schema, ["levl"])
-    with pytest.raises(ConfigError, match="static_inputs names 'level' twice"):
-        StaticInputs(schema, ["level", "level"])
     x = make.sequences([3, 4])
     with pytest.raises(DataError, match="the data have no static column 'level'"):
         StaticInputs(schema, ["level"])(replace(x, static={}))

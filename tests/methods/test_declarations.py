@@ -11,9 +11,9 @@ from torch import Tensor, nn
 import make
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.methods import CPC, METHODS, CReSP, Order, TargetedCReSP
+from eventvec.methods import CPC, METHODS, CReSP, Order, Supervised, TargetedCReSP
 from eventvec.methods.cresp_targeted import POINTS
-from eventvec.methods.declarations import static_columns, suggested, usable_rows
+from eventvec.methods.declarations import fit_defaults, static_columns, static_inputs, suggested, usable_rows
 from eventvec.sequences import Sequences
 from eventvec.views import OrderPairs, Sinusoids, sinusoids
 
@@ -89,3 +89,14 @@ def test_suggestions_follow_from_the_method_and_the_lengths_of_rows(name, sugges
     lengths = torch.full((30,), 40)
     x = Sequences({}, torch.zeros_like(lengths), lengths)
     assert suggested(METHODS[name], x) == {"method": {}, "encoder": {"name": "gru"}, **suggestion}
+
+
+def test_only_methods_that_declare_it_have_defaults_of_training_and_inputs() -> None:
+    schema, x = make.schema(), make.sequences([3] * 400)
+    method = Supervised(make.encoder("gru"), schema, "kind", static_inputs=["level"])
+    labelled = int((x.static["kind"] >= 2).sum())
+    assert fit_defaults(method, x) == {"validation": round(max(0.15, 50 / labelled), 6), "keep": "best"}
+    assert fit_defaults(method, x[:20]) == {"validation": 0.0, "keep": "best"}
+    assert static_inputs(method) == ("level",)
+    assert static_columns(method) == ("kind", "level")
+    assert (fit_defaults(nn.Identity(), x), static_inputs(nn.Identity())) == ({}, ())

@@ -157,6 +157,9 @@ def test_a_weight_of_two_is_the_row_twice() -> None:
         ({"label": "level", "weight": "level"}, "weight names the label 'level'; a label cannot have another role"),
         ({"label": ["kind", "level"], "class_weights": BY_CLASS}, "by class is for one label, but there are several"),
         ({"label": ["kind", "kind"]}, "label names 'kind' twice"),
+        ({"label": 3}, "label must be a list of names of columns, got 3"),
+        ({"static_inputs": "level"}, "static_inputs must be a list of names of columns, got 'level'"),
+        ({"static_inputs": ["level", "level"]}, "static_inputs names 'level' twice; name each column once"),
         ({"label": []}, "label must name at least one static column"),
     ],
 )
@@ -171,7 +174,9 @@ def test_rows_of_no_weight_are_refused(wrong: float) -> None:
     x = rows([2, 3, 0, 3], [NAN] * 4, [1.0, wrong, wrong, 2.0])
     with pytest.raises(DataError, match=r"'w' has weights, .* but 1 of 3 are not \(first at row 1\)"):
         method("kind", weight="w").usable(x)
-    assert method("kind", weight="w").usable(x[[0, 2, 3]]).tolist() == [True, False, True]
+    built, rest = method("kind", weight="w"), x[[0, 2, 3]]  # the row without a label needs no weight
+    assert built.usable(rest).tolist() == [True, False, True]
+    assert built.loss(rest, torch.Generator()).item() == pytest.approx(built.loss(x[[0, 3]], torch.Generator()).item())
 
 
 def test_a_label_without_any_value_is_refused_among_several() -> None:

@@ -53,9 +53,10 @@ def supervised(data: ev.Dataset) -> ev.methods.Supervised:
 
 
 def log_loss(run: Run, seed: int) -> float:
-    """Return the mean log loss of a run's predictions for other entities."""
+    """Return the mean log loss of a run's predictions for other entities, which no temperature corrects."""
     events, people = frames(seed)
-    predictions = pl.DataFrame(ev.predict(run, events)).join(people, on="id")
+    raw = replace(run, info={name: value for name, value in run.info.items() if name != "temperatures"})
+    predictions = pl.DataFrame(ev.predict(raw, events)).join(people, on="id")
     of_label = pl.when(pl.col("churn") == "yes").then("p_yes").otherwise("p_no")
     return -float(predictions.select(of_label.clip(1e-12).log().mean()).item())
 

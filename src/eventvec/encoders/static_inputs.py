@@ -31,7 +31,7 @@ class StaticInputs(nn.Module):
         names: The names of categorical or numeric static columns.
 
     Raises:
-        ConfigError: If there is no such column, it is of another kind, or it is named twice.
+        ConfigError: If there is no such column, or it is of another kind.
 
     Example:
         >>> schema = Schema("id", "t", "integer", static=(Categorical("sex", ("f", "m")), Numeric("age", log=False)))
@@ -52,8 +52,6 @@ class StaticInputs(nn.Module):
                 raise ConfigError(
                     f"static_inputs must be categorical or numeric columns, got {field.name!r}, which is {kind}"
                 )
-        if twice := next((name for name in self.names if self.names.count(name) > 1), None):
-            raise ConfigError(f"static_inputs names {twice!r} twice; name each column once")
         self.categorical = tuple(field for field in fields if isinstance(field, Categorical))
         self.numeric = tuple(field for field in fields if isinstance(field, Numeric))
         self.embeddings = nn.ModuleList(code_embedding(field, WIDTH) for field in self.categorical)

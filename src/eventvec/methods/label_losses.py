@@ -30,12 +30,27 @@ def label_names(label: str | Sequence[str]) -> tuple[str, ...]:
         >>> label_names("churn"), label_names(["churn", "age"])
         (('churn',), ('churn', 'age'))
     """
-    names = (label,) if isinstance(label, str) else tuple(label)
+    names = (label,) if isinstance(label, str) else column_names("label", label)
     if not names:
         raise ConfigError("label must name at least one static column, got none")
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"label names {twice!r} twice; name each column once")
     return names
+
+
+def column_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns that an option lists.
+
+    Raises:
+        ConfigError: If it is no list of names, or a column is named twice.
+
+    Example:
+        >>> column_names("static_inputs", ["sex", "age"])
+        ('sex', 'age')
+    """
+    if isinstance(names, str) or not isinstance(names, Sequence) or any(not isinstance(name, str) for name in names):
+        raise ConfigError(f"{option} must be a list of names of columns, got {names!r}")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"{option} names {twice!r} twice; name each column once")
+    return tuple(names)
 
 
 def label_field(schema: Schema, label: str) -> Label:

@@ -22,6 +22,7 @@ from eventvec.methods.label_losses import (
     Label,
     balanced_weights,
     check_row_weights,
+    column_names,
     given_class_weights,
     has_label,
     label_field,
@@ -64,7 +65,7 @@ class Supervised(nn.Module):
         static_inputs: Names of categorical or numeric static columns that the linear layer reads beside the embedding,
             in training and in prediction; a missing value is an input too.
         class_weights: The weight of each class by its name, or in the order of the schema; or `balanced`, with which
-            all classes count the same, whatever their number of rows.
+            all classes count the same, whatever their number of rows, and which alone is accepted for several labels.
         weight: Name of a numeric static column with the weight of each row, above 0.
 
     Raises:
@@ -99,7 +100,7 @@ class Supervised(nn.Module):
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)
         self.views = views and of_every_row(views)
-        self.static_inputs = tuple(static_inputs) if static_inputs else None
+        self.static_inputs = column_names("static_inputs", static_inputs) if static_inputs else None
         self.class_weights, self.weight = class_weights, weight
         self.mean_weights: list[float] | None = None  # v̄ of each label, from the rows to train on
         self._check_roles()
@@ -157,7 +158,7 @@ class Supervised(nn.Module):
 
     def weights_for(self, x: Sequences, target: Label) -> Tensor:
         """Return `(n,)` the weight of each row in the loss of a label: 0 without the label."""
-        weights = row_weights(x, self.weight) * has_label(x, target)
+        weights = row_weights(x, self.weight).where(has_label(x, target), 0.0)
         if self.class_weights is not None and isinstance(target, Categorical):
             codes = cast(Tensor, static_values(x, target.name)).long()
             weights = weights * self._of_classes(target)[codes.clamp(min=FIRST) - FIRST]
@@ -168,8 +169,7 @@ class Supervised(nn.Module):
         if self.class_weights == BALANCED:
             for target in self.label_fields:
                 if isinstance(target, Categorical):
-                    balanced = balanced_weights(x, target, row_weights(x, self.weight) * has_label(x, target))
-                    self._of_classes(target).copy_(balanced)
+                    self._of_classes(target).copy_(balanced_weights(x, target, row_weights(x, self.weight)))
         self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.label_fields]
 
     def _of_classes(self, target: Label) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.methods.label_losses import ClassWeights, label_names
+from eventvec.methods.label_losses import ClassWeights, column_names, label_names
 from eventvec.options import accepts, gather
 from eventvec.tables import attach, holdout_mask
 from eventvec.tables.sources import Tabular, open_source
@@ -82,7 +82,8 @@ def fine_tune(
     check_run(run)
     gather(options, FitOptions)  # a wrong option is refused before anything is built
     data = run.read(data)
-    names, further = label_names(label), [*(static_inputs or ()), *((weight,) if weight else ())]
+    inputs = column_names("static_inputs", static_inputs) if static_inputs else ()
+    names, further = label_names(label), [*inputs, *((weight,) if weight else ())]
     rows = _with_columns(_without_held_out(run, data), labels, names, further, weight)
     method_table: dict[str, Any] = {
         "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,

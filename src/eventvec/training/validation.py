@@ -72,7 +72,7 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
                 "those of the last epoch"
             )
     strata: Callable[[Sequences], Tensor] | None = getattr(method, "strata", None)
-    if strata is not None:
+    if strata is not None and count:
         rows = rows[_spread(strata(x)[rows])]
     return rows[count:], rows[:count], tuple(notes)
 
