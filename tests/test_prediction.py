@@ -81,6 +81,18 @@ def test_an_absent_row_and_a_missing_value_are_inputs_too(tuned: ev.Run) -> None
     assert pl.DataFrame(unknown)["p_yes"].is_finite().all()
 
 
+def test_each_time_of_an_entity_is_predicted_with_its_static_columns(tuned: ev.Run) -> None:
+    events, people = frames(seed=1)
+    times = pl.DataFrame({"id": [5, 7, 5, 9, 7], "when": [3, 2, 5, 4, 6]})
+    cuts: dict[str, Any] = {"cutoffs": times, "cutoff_column": "when"}
+    rows = pl.DataFrame(ev.predict(tuned, events, static=people, **cuts))
+    assert rows[["id", "when"]].rows() == [(5, 3), (5, 5), (7, 2), (7, 6), (9, 4)]
+    for key, when, *_ in rows.rows():
+        alone = pl.DataFrame(ev.predict(tuned, events.filter(id=key), static=people, until=when))
+        expected = rows.filter(id=key, when=when)["p_yes"].item()
+        assert alone["p_yes"].item() == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_run_with_inputs_is_not_used_without_them(tuned: ev.Run, base: ev.Run) -> None:
     events, people = frames(seed=1)
     with pytest.raises(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin, check_entities
+from eventvec.dataset import Dataset, Origin, check_entities, repeated
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
@@ -107,7 +107,8 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
     """Return the data with the static columns of its schema that a table has, coded by the schema.
 
     Static columns that the table lacks are listed in `notes`, because embedding needs no labels. With `names`, these
-    columns are read and no other, and the table must have them all.
+    columns are read and no other, and the table must have them all. An entity with several rows, cut at several times,
+    has the same values in each.
 
     Raises:
         DataError: If the table has none of them, or as for `attach`.
@@ -128,8 +129,22 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
     if not available:
         opened.need(kinds)
+    if data.moments is not None and repeated(data.keys):
+        return _attach_to_each_row(data, table, names)
     absent = [f"the static table has no column {shown(name)}" for name in kinds if name not in available]
     return attach(replace(data, notes=(*data.notes, *absent)), table, available)
+
+
+def _attach_to_each_row(data: Dataset, table: Tabular, names: Sequence[str] | None) -> Dataset:
+    """Return data whose entities have several rows with static columns, as `attach_known` does."""
+    keys = data.keys.storage if isinstance(data.keys.type, pa.BaseExtensionType) else data.keys
+    entity = keys.dictionary_encode().indices.to_numpy().astype(np.int64)  # numbered as they first appear
+    firsts = np.unique(entity, return_index=True)[1]
+    once = attach_known(replace(data[firsts], moments=None), table, names)
+    rows = torch.from_numpy(entity).to(data.sequences.device)
+    added = {name: values[rows] for name, values in once.sequences.static.items()}
+    x = replace(data.sequences, static={**data.sequences.static, **added})
+    return replace(data, sequences=x, notes=once.notes, origin=once.origin)
 
 
 def _with_static(origin: Origin, table: Tabular, columns: Mapping[str, StaticKind] | None, fitting: Fitting) -> Origin:
