@@ -89,7 +89,9 @@ def predict(
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
     target = getattr(run.method, "target", None)
     if target is None:
-        raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
+        raise ConfigError(
+            f"the method {type(run.method).__name__} predicts no label; fit a run with the method supervised"
+        )
     data = run.read(events, **options)
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
     outputs = encode(predictor, data.sequences, progress=progress)

@@ -35,6 +35,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.options import fields
+from eventvec.progress_bars import bar, of_training
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, TableFormat, today
@@ -130,20 +131,15 @@ def fit(
         tables.check_place(out_)
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = _read(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
         terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)
         return
     terminal.notes(data.notes)
-    with terminal.bar("training") as tick:
-
-        def progress(record: checkpoint.Record) -> None:
-            text = f"epoch {record['epoch']} · loss {record['loss']:.4g} · {record['events_per_second']:,} events/s"
-            tick(record["share"] or 0, 1, text)
-
-        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
+    with bar("training") as tick:
+        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=of_training(tick))
     terminal.notes(run.notes)
     last = run.history[-1] if run.history else {"loss": None, "validation": None}  # the time was up already
     summary = {
@@ -172,7 +168,7 @@ def embed(
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
     """
     trained, data = _score(run, events, output, overwrite, device, options)
-    with terminal.bar("embedding") as tick:
+    with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
     terminal.show({"output": str(output), **_counts(data), "dim": z.shape[1], "run": trained.id}, json_)
@@ -208,7 +204,7 @@ def update(
     place = choose_device(device)
     trained = checkpoint.load(run)
     trained.encoder.to(place)
-    with terminal.bar("updating"):
+    with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
@@ -240,7 +236,7 @@ def predict(
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
     trained, data = _score(run, events, output, overwrite, device, options, [at])
-    with terminal.bar("predicting") as tick:
+    with bar("predicting") as tick:
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
     described = {**_counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
@@ -275,9 +271,9 @@ def evaluate(
     """
     z, data = tables.read_embeddings(embeddings), None
     if events is not None:
-        with terminal.bar("reading"):
+        with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
-    with terminal.bar("models") as tick:
+    with bar("models") as tick:
         feature_tables = {Path(path).name.partition(".")[0]: path for path in features or ()}
         column = label[0] if len(label) == 1 else label
         result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
@@ -309,10 +305,10 @@ def diagnose(
     """
     if output is not None:
         tables.check_output(output, [events], overwrite=overwrite)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = tables.read(events, **options)
     terminal.notes(data.notes)
-    with terminal.bar("diagnosing") as tick:
+    with bar("diagnosing") as tick:
         result = diagnosis.diagnose(data, entities=entities, seed=seed, progress=tick)
     if output is not None:
         diagnosis.write_page(result, output)
@@ -396,7 +392,7 @@ def _score(
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     place = choose_device(device)
     trained = checkpoint.load(run)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = trained.read(events, **options)
     terminal.notes(data.notes)
     trained.method.to(place)

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.schema import FIRST, Categorical, Numeric, Schema
+from eventvec.schema import FIRST, Categorical, Numeric, Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.views import Altered, RandomSlices, of_every_row
 
@@ -59,6 +59,8 @@ class Supervised(nn.Module):
         batch_norm: bool = False,
     ) -> None:
         super().__init__()
+        check_encoder(encoder)
+        check_schema(schema)
         self.target = target = label_field(schema, label)
         outputs = 1 if isinstance(target, Numeric) else len(target.values)
         self.encoder, self.schema, self.label, self.batch_norm = encoder, schema, label, batch_norm
