@@ -78,6 +78,8 @@ def demo(
         typer.echo(json.dumps(result.to_dict()))
         return
     for each in result.evaluations:
+        terminal.out.print(f"{each.label}: {each.verdict}", markup=False, highlight=False)
+    for each in result.evaluations:
         terminal.out.print(evaluation.render(each))
     terminal.out.print(f"the page: {result.page}", soft_wrap=True)
 
