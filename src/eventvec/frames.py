@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,12 +15,14 @@ Library = Literal["pandas", "polars", "arrow"]
 
 
 def library_of(table: Any) -> Library:
-    """Return the library of a table; `polars` for a path, a DuckDB relation and what else is no frame.
+    """Return the library of a table, or of the first of several; `polars` for a path and what else is no frame.
 
     Example:
         >>> library_of(pa.table({"card": [1]})), library_of("events.parquet")
         ('arrow', 'polars')
     """
+    if isinstance(table, Mapping) and table:
+        table = next(iter(table.values()))
     if isinstance(table, pa.Table):
         return "arrow"
     return "pandas" if type(table).__module__.partition(".")[0] == "pandas" else "polars"

@@ -27,7 +27,7 @@ from eventvec import (
 )
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
-from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
+from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -91,7 +91,7 @@ def demo(
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change an option: method.margin=0.3")] = None,
-    events: Annotated[str | None, typer.Option(callback=not_empty, help=FILES)] = None,
+    events: Annotated[str | None, typer.Option(callback=event_tables, help=FILES)] = None,
     method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ENCODERS)}.")] = None,
     from_: Annotated[
@@ -181,7 +181,7 @@ def embed(
 def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
-    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=not_empty, help=FILES)] = None,
+    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
@@ -254,7 +254,7 @@ def evaluate(
     ],
     label: Annotated[list[str], typer.Option(help="Column to predict; several, of two values each, are averaged.")],
     events: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Events that were embedded, for hand-crafted features.")
+        str | None, typer.Option(callback=event_tables, help="Events that were embedded, for hand-crafted features.")
     ] = None,
     time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
     features: Annotated[
@@ -350,7 +350,7 @@ def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset
     for name in table:
         if name not in known:
             raise ConfigError(f"data has no option {name!r}; {nearest(name, known)}")
-    path: str = config.check(table["path"], str, "data.path")
+    path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
     options: dict[str, Any] = {"holdout_seed": seed}
     for group in GROUPS:
         group_table = {name: value for name, value in table.items() if name in fields(group)}
@@ -384,7 +384,7 @@ def _score(
 
     Args:
         run: The run folder.
-        events: The path of the events.
+        events: The path of the events, or the paths of several tables by their names.
         output: The file to write, see `tables.check_output`.
         overwrite: Whether a file that eventvec did not write may be replaced.
         device: The name of the device.

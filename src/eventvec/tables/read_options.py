@@ -194,12 +194,14 @@ class ReadOptions:
             gather(options, StaticColumns, *GROUPS),
         )
 
-    def describe(self, source: Tabular) -> dict[str, Any]:
+    def describe(self, source: Tabular | Mapping[str, Tabular]) -> dict[str, Any]:
         """Return the `[data]` table of a configuration: `path`, and the options that differ from their defaults.
 
         A table in memory has no path. If it is the value of an option, the text `a table in memory` replaces it.
         """
         table: dict[str, Any] = {"path": os.fspath(source)} if isinstance(source, str | os.PathLike) else {}
+        if isinstance(source, Mapping):
+            table["path"] = {name: name_of(each) for name, each in source.items()}
         for group in (getattr(self, field.name) for field in fields(self)):
             defaults = as_table(type(group)())
             for name, value in as_table(group).items():

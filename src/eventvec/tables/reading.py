@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +19,14 @@ from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
+from eventvec.tables.several import open_events
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
-from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known
 
 
 @accepts(*GROUPS)
-def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Dataset:
+def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = None, **options: Any) -> Dataset:
     """Return a table of events as a data set with one row per entity, in ascending order of keys.
 
     The events of an entity are in order of time, and the rows of the table may be in any order. Events at the same time
@@ -37,7 +38,8 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
 
     Args:
         source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
-            pandas, pyarrow, DuckDB).
+            pandas, pyarrow, DuckDB); or several tables by their names, such as ``{"cards": cards, "app": app}``. Their
+            events are read together, columns of one name as one column, and `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
             meds, fitting), `TableFormat` (time_format, order, ties, key_as), `Cuts` (until, cutoffs, cutoff_column),
@@ -65,7 +67,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if fields.was_text(column)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    opened = open_source(source, text, key)
+    opened = open_events(source, text, key)
     roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
