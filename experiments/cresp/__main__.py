@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+from eventvec.errors import ConfigError
 from experiments.command_line import Experiment, Row, run
-from experiments.cresp import sinusoids, snooker
+from experiments.cresp import physionet, sinusoids, snooker
 from experiments.line_chart import Panel, svg
 
 
@@ -24,7 +25,14 @@ def drawn(study: Callable[[bool], tuple[list[Row], list[Panel]]]) -> Experiment:
     return experiment
 
 
-TABLES = {"sinusoids": drawn(sinusoids.study), "snooker": drawn(snooker.study)}
+@wraps(physionet.physionet)
+def _physionet(small: bool, picture: Path | None = None) -> list[Row]:
+    if picture is not None:
+        raise ConfigError("the table physionet has no picture; leave out --picture")
+    return physionet.physionet(small)
+
+
+TABLES = {"sinusoids": drawn(sinusoids.study), "snooker": drawn(snooker.study), "physionet": _physionet}
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ TABLES = {
         *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure5", "figure6"),
         *("figure7", "precision"),
     ),
-    "cresp": ("sinusoids", "snooker"),
+    "cresp": ("physionet", "sinusoids", "snooker"),
     "expclr": ("hapt",),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
