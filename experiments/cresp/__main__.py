@@ -32,7 +32,11 @@ def _physionet(small: bool, picture: Path | None = None) -> list[Row]:
     return physionet.physionet(small)
 
 
-TABLES = {"sinusoids": drawn(sinusoids.study), "snooker": drawn(snooker.study), "physionet": _physionet}
+TABLES: dict[str, Experiment] = {
+    "sinusoids": drawn(sinusoids.study),
+    "snooker": drawn(snooker.study),
+    "physionet": _physionet,
+}
 
 
 def main() -> None:
