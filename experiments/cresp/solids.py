@@ -247,7 +247,7 @@ def covariates(viewpoints: Tensor) -> Tensor:
 def _viewpoints(n: int, rng: torch.Generator) -> Tensor:
     """Return `(n, 24, 3)` azimuth, elevation and distance, uniform in their ranges."""
     low, high = torch.tensor([(0.0, 2 * math.pi), tuple(map(math.radians, ELEVATION)), DISTANCE]).T
-    return low + (high - low) * torch.rand(n, VIEWPOINTS, 3, generator=rng)
+    return torch.lerp(low, high, torch.rand(n, VIEWPOINTS, 3, generator=rng))
 
 
 def _vector(*coordinates: Tensor) -> Tensor:
