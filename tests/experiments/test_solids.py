@@ -81,12 +81,26 @@ def test_a_face_seen_from_the_front_is_a_square_of_one_brightness() -> None:
 
 def test_the_nearer_part_hides_the_other() -> None:
     one, edge = torch.ones(1), torch.full((1,), 0.2)
-    near, far = box((edge * 2, -edge, -edge), (edge * 3, edge, edge)), box((-one * 0.3, -one, -one), (-edge, one, one))
+    near = frustum(4, torch.tensor([[0.7, 0.0]]), torch.full((1, 2), 0.2), -edge, edge, 0.3)
+    far = box((-one * 0.3, -one, -one), (-edge, one, one))
     both, swapped = (render(parts, viewpoint(0, 0), RED) for parts in ([near, far], [far, near]))
     assert torch.equal(both, swapped)
-    alone = render([near], viewpoint(0, 0), RED)
+    alone, behind = render([near], viewpoint(0, 0), RED), render([far], viewpoint(0, 0), RED)
     covered = alone[:, :, 1] < 1
     assert torch.equal(both[:, :, 0][covered], alone[:, :, 0][covered])
+    assert (alone[:, :, 0][covered] != behind[:, :, 0][covered]).all()  # faces of different slopes
+    assert torch.equal(both[:, :, 0][~covered], behind[:, :, 0][~covered])
+
+
+def test_a_gable_roof_is_a_triangle_from_one_side_and_a_rectangle_from_the_other() -> None:
+    low, high = torch.full((1,), -0.3), torch.full((1,), 0.5)
+    roof = frustum(4, torch.zeros(1, 2), torch.full((1, 2), 0.5), low, high, torch.tensor([1.0, 0.02]))
+    widths = [(render([roof], viewpoint(azimuth, 0), RED)[0, 0, 1] < 1).sum(1) for azimuth in (0, 90)]
+    gable, eaves = (width[width > 0] for width in widths)  # from top to bottom
+    assert gable[0] <= 2
+    assert gable[-1] >= 10
+    assert bool((gable.diff() >= 0).all())
+    assert eaves.max() - eaves.min() <= 2  # the ridge is farther away than the eaves
 
 
 @pytest.mark.parametrize(("sides", "turn"), [(4, 90.0), (12, 30.0), (6, 60.0)])
