@@ -170,21 +170,12 @@ def trained(job: Training, size: Size, data: ev.Dataset) -> Encoder | None:
         network = Supervised(_encoder(layers=2), data.schema, "class")
         batch = min(BATCH, len(labelled.sequences) // 2)
         epochs = max(1, size.supervised_steps // (len(labelled.sequences) // batch))
-        ev.fit(
-            network,
-            labelled,
-            epochs=epochs,
-            batch_size=batch,
-            lr=SUPERVISED_RATE,
-            validation=0.0,
-            warmup=WARMUP,
-            seed=SEED,
-        )
+        _fit(network, labelled, epochs, batch, SUPERVISED_RATE)
         return network.predictor
     if job.method == "untrained":
         return _encoder(layers=2)
     method = make_method(job)
-    ev.fit(method, data, epochs=size.epochs, batch_size=BATCH, lr=RATE, validation=0.0, warmup=WARMUP, seed=SEED)
+    _fit(method, data, size.epochs, BATCH, RATE)
     return method.encoder
 
 
@@ -198,6 +189,10 @@ def make_method(job: Training) -> Method:
     if targeted:
         return TargetedCReSP(encoder, views, TEMPERATURE["targeted"])
     return (CReSP if encoder.layers else fclr)(encoder, views, TEMPERATURE["untargeted"])
+
+
+def _fit(method: Method, data: ev.Dataset, epochs: int, batch: int, rate: float) -> None:
+    ev.fit(method, data, epochs=epochs, batch_size=batch, lr=rate, validation=0.0, warmup=WARMUP, seed=SEED)
 
 
 def labelled_part(data: ev.Dataset, share: float) -> ev.Dataset:
