@@ -11,11 +11,11 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, Origin
-from eventvec.errors import DataError
+from eventvec.errors import DataError, shown
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
-from eventvec.tables import fields, keys, request, times
+from eventvec.tables import fields, keys, kinds, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
@@ -192,6 +192,8 @@ def _rows(
         raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
     if schema is not None:
         parsed = times.same_kind(requested.time, parsed, schema)
+    else:
+        notes.extend(times.epoch_note(requested.time, parsed))
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     rows = _arrange(ranks, parsed, tie_ranks, frame.clock, notes)
     return frame, rows, distinct
@@ -260,18 +262,20 @@ class _ColumnReader:
 
     def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
         """Return a schema fitted to the columns, and fill in the values, coded by it."""
-        categorical, numeric = [], []
+        categorical, numeric, guesses = [], [], {}
         for name, column in zip(self.names, self.arrow, strict=True):
             if requested.inferred:
-                kind = fields.infer(name, column, self.rows.order, self.rows.heads)
+                guess = guesses[name] = kinds.infer(name, column, self.rows.order, self.rows.heads)
             else:
-                kind = "categorical" if name in requested.categorical else "numeric"
-            if kind == "categorical":
+                guess = kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
+            if guess.kind == "categorical":
                 categorical.append(self._categorical(name, column, fitting))
-            elif kind == "numeric":
+            elif guess.kind == "numeric":
                 numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
             else:
-                self.notes.append(f"column {name!r} is left out: {kind}")
+                self.notes.append(f"column {shown(name)} is left out: {guess.reason}")
+        options = "categorical= and numeric= (--categorical, --numeric)"
+        self.notes.extend(kinds.guess_note(guesses.items(), "columns", options))
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
         return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
 
