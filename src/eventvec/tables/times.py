@@ -105,7 +105,13 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
 
 
 def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
-    """Return numbers of a unit since 1970, or texts of such numbers, as microseconds; fractions of them are cut off."""
+    """Return numbers of a unit since 1970, or texts of such numbers, as whole microseconds.
+
+    Whole nanoseconds are cut off, as those of timestamps are, and floats are rounded.
+
+    Raises:
+        DataError: If a text is no number, a number is too large, or the column holds neither.
+    """
     series, per_second = pl.Series(column), EPOCHS[unit].per_second
     if series.dtype == pl.String:
         text = series.str.strip_chars()
@@ -118,7 +124,10 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
                 f"are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
             )
     if not series.dtype.is_numeric():
-        raise DataError(f"column {shown(name)} cannot be {EPOCHS[unit].words} since 1970: it holds {column.type}")
+        raise DataError(
+            f"column {shown(name)} cannot be {EPOCHS[unit].words} since 1970: it holds {column.type}; accepted: "
+            "numbers, or text of numbers"
+        )
     if not series.dtype.is_integer():
         series = series.cast(pl.Float64)
         missing = (series.is_null() | series.is_nan()).to_numpy()
@@ -126,7 +135,8 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
         _within(name, values, LATEST * per_second / SECOND)  # an infinite time too
         seconds = np.floor(values / per_second)
         rest = (values - seconds * per_second) * (SECOND / per_second)
-        return Times(seconds.astype(np.int64) * SECOND + rest.astype(np.int64), missing, "timestamp", "UTC")
+        microseconds = seconds.astype(np.int64) * SECOND + np.rint(rest).astype(np.int64)
+        return Times(microseconds, missing, "timestamp", "UTC")
     missing = series.is_null().to_numpy()
     whole_numbers = series.fill_null(0).to_numpy()
     _within(name, whole_numbers, LATEST * per_second // SECOND)
@@ -274,9 +284,10 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
         return times
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
+    hint = f", for which numbers need time_format=, such as {', '.join(EPOCHS)} since 1970" if schema.clock else ""
     raise DataError(
         f"column {shown(name)} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
-        f"{schema.time_kind} values; both must be of the same kind"
+        f"{schema.time_kind} values; both must be of the same kind{hint}"
     )
 
 
