@@ -188,8 +188,8 @@ def test_one_note_tells_every_guess_and_no_value_of_the_key():
     assert not any("kinds of" in note for note in read(events, schema=data.schema).notes)
 
 
-# Real tables: the kind that follows from the meaning of each column; several letters where more than one is right, - for
-# columns that are left out, capitals for columns of which the rule gets the kind wrong
+# Real tables: the kind that follows from the meaning of each column; several letters where more than one is right, -
+# where it is left out, a capital where the rule is known to be wrong
 
 Columns = dict[str, str]
 

@@ -86,10 +86,10 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
         >>> infer("shop_id", column, None).kind, infer("amount", column, None).kind
         ('categorical', 'numeric')
     """
-    kind = kind_of(column.type)
-    if kind == "integer":
+    kind, named = kind_of(column.type), vote(name)
+    if kind == "integer" and named != "numeric":
         return _infer_whole(name, column, order, heads)
-    if kind == "float":
+    if kind in ("integer", "float"):
         values = pick(numbers(name, column), order)
         missing = np.isnan(values)
         if missing.all():
@@ -97,9 +97,10 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
         if not missing.any() and low == high:
             return Guess(None, "it is constant")
-        if (missing.any() or vote(name) == "categorical") and _is_whole(column):
+        if named != "numeric" and (missing.any() or named) and _is_whole(column):
             return _infer_whole(name, column, order, heads)
-        return _epoch(name, low, high) or Guess("numeric", "fractions")
+        by_name = Guess("numeric", "quantities by name", True) if kind == "integer" else None
+        return _epoch(low, high) or by_name or Guess("numeric", "fractions")
     codes, texts = coded(name, column)
     codes = pick(codes, order)
     counts = Coded(codes, texts).counts()
@@ -208,7 +209,7 @@ def unusable(kind: pa.DataType) -> str | None:
 
 
 def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None) -> Guess:
-    """Return the kind of whole numbers, as integers or floats."""
+    """Return the kind of whole numbers, as integers or floats, whose name does not speak of a quantity."""
     real = kind_of(column.type) == "float"
     codes, distinct = factorize(pc.if_else(pc.is_nan(column), None, column) if real else decoded(column))
     codes, values = pick(codes, order), distinct.to_numpy(zero_copy_only=False)
@@ -218,16 +219,16 @@ def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads:
         return Guess(None, reason)
     used = np.flatnonzero(counts)
     used = used[values[used].argsort()]
-    named = vote(name)
-    epoch = None if named == "categorical" else _epoch(name, float(values[used[0]]), float(values[used[-1]]))
-    if epoch or named == "numeric":
-        return epoch or Guess("numeric", "quantities by name", True)
+    is_code = vote(name) == "categorical"
+    epoch = None if is_code else _epoch(float(values[used[0]]), float(values[used[-1]]))
+    if epoch:
+        return epoch
     reason = _identifies(counts, codes, heads, 0.9)
-    if reason and real and named is None:
+    if reason and real and not is_code:
         return Guess("numeric", f"over {FEW} values", True)
     if reason:
         return Guess(None, reason)
-    by_name = Guess("categorical", "codes by name", True) if named else None
+    by_name = Guess("categorical", "codes by name", True) if is_code else None
     guess = by_name or by_frequency(values[used].astype(np.float64), counts[used])
     nested = _nested(counts, codes, heads) if guess.kind == "categorical" else None
     return Guess(None, nested) if nested else guess
@@ -244,7 +245,7 @@ def _is_whole(column: pa.ChunkedArray) -> bool:
     return True
 
 
-def _epoch(name: str, low: float, high: float) -> Guess | None:
+def _epoch(low: float, high: float) -> Guess | None:
     """Return that a column is left out because its numbers look like times since 1970, None if they do not."""
     unit = epoch_unit(low, high)
     if unit is None or high == low:

@@ -167,7 +167,7 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
         >>> epoch_note("at", parse_times("at", pa.chunked_array([[1_600_000_000, 1_600_000_060]])))
         ("the times in 'at' look like seconds since 1970 and are read as plain numbers; for calendar times set ...",)
     """
-    values = times.values[~times.missing]
+    values = times.values[~times.missing] if times.missing.any() else times.values
     plain = times.kind in ("integer", "float") and len(values)
     unit = epoch_unit(float(values.min()), float(values.max())) if plain else None
     if unit is None:
