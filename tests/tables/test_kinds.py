@@ -120,7 +120,9 @@ def test_whole_numbers_with_missing_values_are_codes_as_floats_too():
     holes = np.where(rng.random(500) < 0.1, np.nan, codes)
     assert inferred("stage", codes) == "n"
     assert inferred("stage", holes) == inferred("stage", holes.astype(np.float32)) == "c"
-    assert inferred("type", codes) == "c"
+    decimals = pl.Series(holes).fill_nan(None).cast(pl.Decimal(8, 2))
+    assert [inferred(name, decimals) for name in ("stage", "price")] == ["c", "n"]
+    assert inferred("type", codes) == inferred("type", pl.Series(codes).cast(pl.Decimal(8, 2))) == "c"
     assert inferred("stage", holes + 0.5) == inferred("price", holes) == "n"
     many = np.where(np.arange(500) < 1, np.nan, rng.permutation(500).astype(float))
     assert [inferred(name, many) for name in ("x", "user_id")] == ["n", "-"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import listed, shown
-from eventvec.tables.fields import Array, Coded, coded, decoded, factorize, kind_of, numbers, pick
+from eventvec.tables.fields import Array, Coded, coded, factorize, kind_of, numbers, pick
 from eventvec.tables.times import epoch_unit
 
 FEW = 50  # distinct values: up to so many a column is never near-unique
@@ -211,7 +211,8 @@ def unusable(kind: pa.DataType) -> str | None:
 def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None) -> Guess:
     """Return the kind of whole numbers, as integers or floats, whose name does not speak of a quantity."""
     real = kind_of(column.type) == "float"
-    codes, distinct = factorize(pc.if_else(pc.is_nan(column), None, column) if real else decoded(column))
+    column = _as_floats(column) if real else column
+    codes, distinct = factorize(pc.if_else(pc.is_nan(column), None, column) if real else column)
     codes, values = pick(codes, order), distinct.to_numpy(zero_copy_only=False)
     counts = Coded(codes, distinct).counts()
     reason = _no_value(counts, codes)
@@ -234,10 +235,14 @@ def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads:
     return Guess(None, nested) if nested else guess
 
 
+def _as_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return floats or decimals as floats of a width that Arrow computes with."""
+    return column if column.type in (pa.float32(), pa.float64()) else column.cast(pa.float64())
+
+
 def _is_whole(column: pa.ChunkedArray) -> bool:
     """Return whether all floats or decimals of a column are whole."""
-    column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
-    for part in column.chunks:
+    for part in _as_floats(column).chunks:
         for start in range(0, len(part), 2**16):  # most columns with fractions have one in their first block
             values = part.slice(start, 2**16).drop_null().to_numpy(zero_copy_only=False)
             if not (np.isnan(values) | (np.floor(values) == values)).all():

@@ -284,7 +284,10 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
         return times
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
-    hint = f", for which numbers need time_format=, such as {', '.join(EPOCHS)} since 1970" if schema.clock else ""
+    numeric = schema.clock and times.kind in ("integer", "float")
+    hint = (
+        f"; numbers since 1970 become times with time_format= (--time-format): {', '.join(EPOCHS)}" if numeric else ""
+    )
     raise DataError(
         f"column {shown(name)} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
         f"{schema.time_kind} values; both must be of the same kind{hint}"
