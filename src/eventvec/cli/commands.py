@@ -256,7 +256,9 @@ def evaluate(
     events: Annotated[
         str | None, typer.Option(callback=event_tables, help="Events that were embedded, for hand-crafted features.")
     ] = None,
-    time_format: Annotated[str | None, typer.Option(help="The format of times in the events, see fit.")] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="Format of times in the events: strptime's, or s, ms, us, ns.")
+    ] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
     ] = None,
