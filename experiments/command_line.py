@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -49,7 +50,8 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
     except EventvecError as error:
         sys.exit(f"{type(error).__name__}: {error}")
     settings = {option: value for option, value in values.items() if value is not None}
-    about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "small": parsed.small}
+    about = {**provenance(), **settings, "seconds": round(time.perf_counter() - start), "CPU seconds": _cpu_seconds()}
+    about["small"] = parsed.small
     show(parsed.table, rows, about, parsed.json, _text)
 
 
@@ -72,6 +74,12 @@ def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[
     console = Console(width=160)
     console.print(table)
     console.print(" · ".join(f"{key} {value}" for key, value in about.items()), soft_wrap=True)
+
+
+def _cpu_seconds() -> int:
+    """Return the CPU seconds of this process and of those that it started and that have ended."""
+    used = os.times()
+    return round(used.user + used.system + used.children_user + used.children_system)
 
 
 def _text(value: Any) -> str:

@@ -16,6 +16,7 @@ import torch
 
 import backbones
 import eventvec as ev
+import make
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP
@@ -265,3 +266,37 @@ def test_each_entity_is_cut_at_its_own_time(small: ev.Run) -> None:
 def test_a_run_is_shown_by_its_id_and_its_method(small: ev.Run) -> None:
     assert repr(small) == f"Run({small.id}, Order, 1 steps)"
     assert repr(replace(small, path=Path("runs/a"))) == f"Run({small.id} in runs/a, Order, 1 steps)"
+
+
+def test_a_run_in_memory_is_saved_as_fit_would_write_it(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 8, "seed": 3}
+    data = make.dataset([12] * 20)
+    written = ev.fit("ocp", data, out=tmp_path / "written", **settings)
+    saved = ev.fit("ocp", data, **settings).save(tmp_path / "saved")
+    names = [sorted(file.name for file in run.path.iterdir()) for run in (written, saved) if run.path]
+    assert names[0] == names[1]
+    assert (tmp_path / "saved" / "model.safetensors").read_bytes() == (
+        tmp_path / "written" / "model.safetensors"
+    ).read_bytes()
+    loaded = ev.load(tmp_path / "saved")
+    assert loaded.path == saved.path
+    assert [record["loss"] for record in loaded.history] == [record["loss"] for record in written.history]
+    assert loaded.config == written.config
+    with pytest.raises(ev.CheckpointError, match="holds a run already; choose a new folder"):
+        saved.save(tmp_path / "saved")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    with pytest.raises(ev.CheckpointError, match="is not empty and holds no run"):
+        saved.save(tmp_path / "other")
+
+
+def test_a_run_without_a_configuration_is_not_saved(tmp_path: Path) -> None:
+    class Named(ev.methods.CoLES):
+        pass
+
+    data = make.dataset([12] * 20)
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4)
+    run = ev.fit(Named(encoder, ev.views.RandomSlices(shortest=1, longest=2)), data, epochs=1)
+    with pytest.raises(ev.ConfigError, match=r"the method Named of run .* has no name in configurations"):
+        run.save(tmp_path / "run")
+    assert not (tmp_path / "run").exists()

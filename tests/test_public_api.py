@@ -7,10 +7,13 @@ import inspect
 import pkgutil
 import types
 from collections import Counter
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import eventvec
+import eventvec as ev
 from eventvec.options import fields
 
 MODULES = ("datasets", "encoders", "losses", "methods", "views")
@@ -114,3 +117,30 @@ def test_a_table_or_a_path_in_the_place_of_an_object_is_refused_with_the_call_to
     for call in (lambda: eventvec.predict("run", table), lambda: eventvec.fine_tune("run", table, table, "churn")):
         with pytest.raises(eventvec.ConfigError, match=r"must be a Run, got str; .*ev.load"):
             call()
+
+
+def test_what_stands_in_the_wrong_place_is_named() -> None:
+    table = pd.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
+    data = ev.read(table, key="id", time="t", numeric=["v"])
+    run = ev.fit("ocp", data, epochs=1)
+    method: Any = ev.methods.CoLES
+    for call, sentence in (
+        (lambda: ev.fit("coles", table), "the data must be a Dataset, got DataFrame; read the events first"),
+        (lambda: ev.fit(method, data), r"got the class CoLES; for example fit\("),
+        (lambda: ev.fit(run, data), "the method must be a method, its name or the tables of a configuration, got Run"),
+        (
+            lambda: ev.embed(run, table),
+            r"the encoder must be a module .* got Run; .*run\.embed\(events\) takes",
+        ),
+        (lambda: ev.encode(run.encoder, data), "x must be Sequences, got Dataset; take data.sequences"),
+        (lambda: ev.until(table, 3), "the data must be a Dataset, got DataFrame"),
+        (lambda: ev.encoders.EventEncoder(data), "the schema must be a Schema, got Dataset"),
+        (lambda: ev.encoders.GRU(data.schema), "events must be an event encoder"),
+        (lambda: ev.methods.Supervised(run, data.schema, "v"), "the encoder must be a module"),
+    ):
+        with pytest.raises(ev.ConfigError, match=sentence):
+            call()
+    with pytest.raises(AttributeError, match=r"no attribute 'RTD'; it is eventvec\.methods\.RTD"):
+        _ = ev.RTD
+    with pytest.raises(AttributeError, match=r"has no attribute 'absent'$"):
+        _ = ev.absent

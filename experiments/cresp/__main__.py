@@ -6,8 +6,11 @@ from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 
+from eventvec.errors import ConfigError
 from experiments.command_line import Experiment, Row, run
 from experiments.cresp import sinusoids, snooker
+from experiments.cresp.physionet import physionet
+from experiments.cresp.solids_study import solid_classes
 from experiments.line_chart import Panel, svg
 
 
@@ -24,7 +27,24 @@ def drawn(study: Callable[[bool], tuple[list[Row], list[Panel]]]) -> Experiment:
     return experiment
 
 
-TABLES = {"sinusoids": drawn(sinusoids.study), "snooker": drawn(snooker.study)}
+def without_picture(study: Callable[[bool], list[Row]]) -> Experiment:
+    """Return an experiment that refuses `--picture`."""
+
+    @wraps(study)
+    def experiment(small: bool, picture: Path | None = None) -> list[Row]:
+        if picture is not None:
+            raise ConfigError("this table has no picture; leave out --picture")
+        return study(small)
+
+    return experiment
+
+
+TABLES: dict[str, Experiment] = {
+    "sinusoids": drawn(sinusoids.study),
+    "snooker": drawn(snooker.study),
+    "solids": without_picture(solid_classes),
+    "physionet": without_picture(physionet),
+}
 
 
 def main() -> None:

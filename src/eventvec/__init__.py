@@ -11,6 +11,8 @@ from eventvec import interrupts
 
 interrupts.end_quietly()
 
+import typing
+
 from eventvec import datasets, encoders, losses, methods, views
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
@@ -27,6 +29,9 @@ from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
+if typing.TYPE_CHECKING:
+    from eventvec.vectorizer import EventVectorizer
+
 __all__ = [
     "CheckpointError",
     "ConfigError",
@@ -35,6 +40,7 @@ __all__ = [
     "Diagnosis",
     "Embeddings",
     "Evaluation",
+    "EventVectorizer",
     "EventvecError",
     "FitOptions",
     "Fitting",
@@ -70,3 +76,18 @@ __all__ = [
     "views",
     "write",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Return `EventVectorizer`, whose module is imported at its first use because it needs scikit-learn."""
+    if name == "EventVectorizer":
+        from eventvec.vectorizer import EventVectorizer
+
+        return EventVectorizer
+    below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if hasattr(module, name)]
+    advice = f"; it is {below[0]}.{name}" if below and not name.startswith("_") else ""
+    raise AttributeError(f"module 'eventvec' has no attribute {name!r}{advice}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "EventVectorizer"]

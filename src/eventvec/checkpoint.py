@@ -11,7 +11,8 @@ import json
 import os
 import platform
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,7 +29,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
-from eventvec.files import whole
+from eventvec.files import locked, run_above, sweep, whole
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
@@ -226,6 +227,29 @@ class Run:
         data = self.read(events, **options)
         return embed(self.encoder, data, normalize=normalize, precision=precision, progress=progress)
 
+    def save(self, path: Path | str) -> Run:
+        """Write a run that is in memory to a folder, as `fit` with `out` writes it, and return it with its path.
+
+        Args:
+            path: The run folder; it must be new or empty.
+
+        Raises:
+            ConfigError: If the method has no name in configurations, so that the folder could not be loaded.
+            CheckpointError: If the folder holds files already, or another process writes it.
+        """
+        folder = Path(path)
+        if not self.config:
+            raise ConfigError(
+                f"the method {type(self.method).__name__} of run {self.id} has no name in configurations, so its "
+                "folder could not be loaded; put the method together from the parts of eventvec"
+            )
+        with writer(folder):
+            if (folder / "run.json").exists():
+                raise CheckpointError(f"{folder} holds a run already; choose a new folder")
+            write_first(folder, self.config, self.schema, {**self.info, "finished": False})
+            write_text(folder / "metrics.jsonl", "".join(json.dumps(record) + "\n" for record in self.history))
+            return finish(replace(self, path=folder))
+
     def check_schema(self, schema: Schema) -> None:
         """Raise an error for events that were not coded by the run's schema.
 
@@ -257,6 +281,31 @@ def may_begin(path: Path) -> bool:
         (True, False)
     """
     return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
+
+
+@contextmanager
+def writer(path: Path | None) -> Iterator[None]:
+    """Keep other processes from the run folder while this one writes it.
+
+    Raises:
+        CheckpointError: If the folder has files and is no run, or another process writes it.
+    """
+    if path is None:
+        yield
+        return
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file; choose a new folder")
+    if run := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
+    if not (path / "run.json").exists() and not may_begin(path):
+        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+    with locked(path) as free:
+        if not free:
+            raise CheckpointError(
+                f"another process writes the run in {path}; wait until it ends, or choose a new folder"
+            )
+        sweep(path)
+        yield
 
 
 def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
@@ -291,11 +340,16 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         info["inputs"] = list(inputs)
     info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
     if path is not None:
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_text(path / "config.toml", tomli_w.dumps(config))
-        write_text(path / "schema.json", schema.to_json())
-        write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
+        write_first(path, config, schema, info)
     return schema, info
+
+
+def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, Any]) -> None:
+    """Write the files of a run folder that are there before training."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_text(path / "config.toml", tomli_w.dumps(config))
+    write_text(path / "schema.json", schema.to_json())
+    write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
 
 
 def discard(path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.lineage import lineage_of
 from eventvec.precision import Precision, matmul_precision
@@ -55,6 +55,7 @@ def embed(
         >>> z.keys.to_pylist(), z.values.shape, z.events.tolist()
         ([1, 2], (2, 4), [2, 1])
     """
+    check_encoder(encoder)
     check_dataset(data)
     vectors = encode(encoder, data.sequences, events_per_batch=events_per_batch, precision=precision, progress=progress)
     if normalize:
@@ -100,6 +101,9 @@ def encode(
         >>> encode(encoder, x).shape
         torch.Size([2, 4])
     """
+    check_encoder(encoder)
+    if not isinstance(x, Sequences):
+        raise ConfigError(f"x must be Sequences, got {type(x).__name__}; take data.sequences, or embed(encoder, data)")
     if events_per_batch < 1:
         raise ConfigError(f"events_per_batch must be at least 1, got {events_per_batch}")
     device = next((weight.device for weight in encoder.parameters()), x.device)

@@ -98,7 +98,9 @@ def predict(
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
     targets: tuple[Label, ...] | None = getattr(run.method, "label_fields", None)
     if targets is None:
-        raise ConfigError(f"a {type(run.method).__name__} predicts no label; fit a run with the method supervised")
+        raise ConfigError(
+            f"the method {type(run.method).__name__} predicts no label; fit a run with the method supervised"
+        )
     data = run.read(events, static=static, **options)
     run.check_inputs(data)
     predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)

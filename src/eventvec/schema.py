@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 import torch
@@ -264,3 +264,20 @@ def _inconsistency(schema: Schema) -> str | None:
             ):
                 return f"column {field.name!r} must have finite means, and as many standard deviations above 0"
     return None
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse what is no schema.
+
+    Raises:
+        ConfigError: If it is not a `Schema`.
+
+    Example:
+        >>> check_schema("events.parquet")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: the schema must be a Schema, got str; it is data.schema, where data = ev.read(...)
+    """
+    if not isinstance(schema, Schema):
+        raise ConfigError(
+            f"the schema must be a Schema, got {type(schema).__name__}; it is data.schema, where data = ev.read(...)"
+        )

@@ -315,7 +315,7 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         ((*FIT, "--out", "x", "--from", "absent"), 1, "is not a run folder"),
         ((*FIT, "--out", "x", "--from", "{run}", "--encoder", "lstm"), 2, "leave it out"),
         ((*FIT, "--out", "x", "--from", "{run}", "--categorical", "bought"), 2, "together with a schema"),
-        (("predict", "{run}", "{e}", "-o", "p.parquet"), 2, "a CoLES predicts no label"),
+        (("predict", "{run}", "{e}", "-o", "p.parquet"), 2, "the method CoLES predicts no label"),
         (("predict", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),
         (("embed", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),
         (("embed", "absent", "{e}", "-o", "z.parquet"), 1, "is not a run folder"),

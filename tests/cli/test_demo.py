@@ -12,9 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from eventvec import checkpoint
 from eventvec.cli import demo
+from eventvec.cli.commands import app
 from eventvec.datasets import flights, flights_frames
 from eventvec.errors import ConfigError
 from eventvec.tables import read_embeddings
@@ -128,3 +130,11 @@ def test_small_classes_are_left_out_and_counted() -> None:
     assert labels.tolist() == ["a"] * 60 + ["b"] * 50 + [None] * 54
     assert notes == ["Classes of fewer than 50 aircraft are left out: c (49), d (2)."]
     assert demo._labels(column.head(110))[1] == []
+
+
+def test_the_verdicts_are_told_before_the_tables(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "run", lambda out, console: small.result)
+    printed = " ".join(CliRunner().invoke(app, ["demo"]).stdout.split())
+    places = [printed.index(f"{each.label}: {each.verdict}"[:60]) for each in small.result.evaluations]
+    assert places == sorted(places)
+    assert places[-1] < printed.index("paired differences")

@@ -170,3 +170,10 @@ def test_a_long_or_hostile_name_is_shortened_and_escaped():
     with pytest.raises(DataError) as caught:
         join_labels(pa.array([1]), "id", table, "x")
     assert str(caught.value) == (f"the label table has no column 'x'; accepted: id, y\\x1b[31m, {'z' * 40}…")
+
+
+@pytest.mark.parametrize("convert", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_the_table_of_labels_may_come_from_another_library(convert):
+    table = pl.DataFrame({"card": [7, 5, 9], "again": [True, False, True]})
+    joined = join_labels(pa.array([5, 6, 7]), "card", convert(table), "again")
+    assert (joined.positions.tolist(), joined.labels.tolist()) == ([0, 2], [False, True])

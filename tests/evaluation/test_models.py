@@ -192,3 +192,12 @@ def test_models_follow_heavy_rows(name: str, task: str) -> None:
     for weights, expected in ((np.where(heavy, 5.0, 0.2), [0, 1]), (np.where(heavy, 0.2, 5.0), [1, 0])):
         predicted = model(Job(task, 2, x, y, np.array([[-2.0, 0.0], [2.0, 0.0]]), weights=weights))
         assert predicted.argsort().tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["logistic_regression", "knn", "blend"])
+def test_a_value_that_overflows_in_the_test_set_is_far_and_finite(name):
+    x = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    x[:, 1] *= 1e-30  # so small a deviation that 1e38 of them overflow
+    test = np.array([[0.0, 3e38], [0.0, -3e38], [0.0, 0.0]], np.float32)
+    predicted = MODELS[name][0](Job("binary", 2, x, np.arange(60) % 2, test))
+    assert np.isfinite(predicted).all()

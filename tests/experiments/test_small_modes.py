@@ -16,7 +16,7 @@ TABLES = {
         *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure5", "figure6"),
         *("figure7", "precision"),
     ),
-    "cresp": ("sinusoids", "snooker"),
+    "cresp": ("physionet", "sinusoids", "snooker", "solids"),
     "expclr": ("hapt",),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
@@ -30,7 +30,7 @@ COMMAND_LINE = (
 )  # fmt: skip
 """One table of each experiment runs in a process of its own; the others run in this process."""
 WITHOUT_DATA = {
-    ("cresp", "sinusoids"), ("cresp", "snooker"), ("main_job", "flights"),
+    ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"),
 }  # fmt: skip
 

@@ -102,6 +102,10 @@ def test_numbers_are_compared_as_the_schema_scales_them():
         (lambda: acnp_cross(SetEncoder(PointEncoder(), dim=8)), 'name = "cross_attention" for this method'),
         (lambda: cnp(make.encoder("set", layers=0)), "must encode points for a targeted method"),
         (lambda: CNP(SetEncoder(PointEncoder(), dim=8), ShuffledParts(2)), "count of views must be 1"),
+        (
+            lambda: CNP(SetEncoder(PointEncoder(), dim=8), ShuffledParts(1, longest=3), targets=3),
+            "targets must be below the length of views, 3, got 3",
+        ),
         (lambda: CNP(SetEncoder(PointEncoder(), dim=8), decoder=PictureDecoder()), "an observation has the size 1"),
     ],
 )

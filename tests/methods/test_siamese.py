@@ -171,7 +171,10 @@ def test_tables_of_samplers_and_rules_are_nested():
             {"views": {"name": "order_pairs"}},
             r"method.views is OrderPairs\(.*: input should be an instance of Ra",
         ),
-        ({"views": {"name": "shuffled_parts"}}, r"method.views is ShuffledParts\(count=2\): input should be an inst"),
+        (
+            {"views": {"name": "shuffled_parts"}},
+            r"method.views is ShuffledParts\(count=2, longest=None\): input should be an inst",
+        ),
         ({"views": {"name": "altered", "views": {"name": "order_pairs"}}}, r"method.views.views is OrderPairs\("),
         ({"views": {"name": "altered", "dropout": 2.0}}, r"method.views: dropout must be in \[0, 1\), got 2.0"),
         ({"objective": {"name": "random_slices"}}, r"method.objective is RandomSlices\(.*should be an instance of Con"),

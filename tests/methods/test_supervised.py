@@ -266,7 +266,7 @@ def test_predicting_does_not_change_the_method(data: ev.Dataset):
 
 
 def test_methods_and_keys_that_allow_no_prediction_are_refused(data: ev.Dataset):
-    with pytest.raises(ConfigError, match="a CoLES predicts no label"):
+    with pytest.raises(ConfigError, match="the method CoLES predicts no label"):
         ev.predict(ev.fit(ev.methods.CoLES(encoder(data)), data, epochs=1), data)
     run = ev.fit(supervised(data), data, epochs=1)
     with pytest.raises(ConfigError, match="key is called 'prediction', like a column"):

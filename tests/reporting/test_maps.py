@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from eventvec.errors import DataError
-from eventvec.reporting.maps import colouring, map2d
+from eventvec.reporting.maps import Map, colouring, map2d, map_data
 from pages import points
 
 
@@ -58,3 +58,12 @@ def test_the_map_keeps_neighbours_together_and_is_reproducible() -> None:
     assert (blob[distance.argmin(1)] == blob).all()
     assert np.array_equal(xy, map2d(z, seed=3))
     assert map2d(z[:4]).shape == (4, 2)
+
+
+def test_labels_and_texts_of_pandas_are_drawn() -> None:
+    churn = pl.DataFrame({"churn": [True, False, None]})
+    ours, pandas = (
+        map_data(Map(np.zeros((3, 2)), frame, texts))
+        for frame, texts in ((churn, pl.Series(["a", "b", "c"])), (churn.to_pandas(), ["a", "b", "c"]))
+    )
+    assert pandas == ours

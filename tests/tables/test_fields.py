@@ -89,7 +89,11 @@ def test_kinds_are_inferred_and_notes_give_the_reasons_for_the_rest():
     data = read(wide_table(), key="id", time="at")
     assert [field.name for field in data.schema.categorical] == ["word", "flag", "level", "almost"]
     assert [field.name for field in data.schema.numeric] == ["amount", "price", "rate"]
-    reasons = {note.split("'")[1]: note for note in data.notes}
+    assert data.notes[-1] == (
+        "kinds of columns of whole numbers are inferred: 'level' as category (up to 100 values), 'amount' as number "
+        "(quantities by name); to change this, set categorical= and numeric= (--categorical, --numeric)"
+    )
+    reasons = {note.split("'")[1]: note for note in data.notes[:-1]}
     expected = {
         "name": "near-unique (350 distinct values in 600 rows)", "serial": "near-unique (600 distinct",
         "constant": "constant", "mono": "constant", "void": "no value", "nothing": "no value",

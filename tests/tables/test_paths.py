@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -69,3 +70,50 @@ def test_paths_that_cannot_exist_are_refused(path: str):
     message = refusal(path)
     assert "cannot be opened" in message or "does not exist" in message
     assert message.isprintable()
+
+
+def lake(folder: Path, log: str) -> Path:
+    """Return the folder of a table of two Parquet files, one of which was replaced, with the last entry of a log."""
+    for place, price in (("date=2024/part-0.parquet", 1.0), ("date=2024/part-1.parquet", 2.0)):
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame({"card": [1], "at": [1], "price": [price]}).write_parquet(folder / place)
+    (folder / log).parent.mkdir()
+    removed = {"remove": {"path": "date=2024/part-0.parquet", "dataChange": True}}
+    (folder / log).write_text(json.dumps(removed))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("_delta_log/00000000000000000001.json", ["is a Delta Lake table", "deltalake.DeltaTable('", "delta_scan('"]),
+        ("metadata/00001-6f2a.metadata.json", ["is an Iceberg table", "iceberg_scan('"]),
+        ("metadata/v2.metadata.json", ["is an Iceberg table", "pyiceberg"]),
+    ],
+)
+def test_a_delta_lake_or_iceberg_table_is_refused_with_the_way_to_read_it(
+    tmp_path: Path, log: str, expected: list[str]
+):
+    """Its files hold deleted rows too, which were read silently."""
+    table = lake(tmp_path / "warehouse" / "sales", log)
+    (tmp_path / "link").symlink_to(table / "date=2024")
+    paths = (
+        table, table / "date=2024", table / "*" / "*.parquet", tmp_path / "warehouse", tmp_path / "link",
+        tmp_path / "**" / "*.parquet",
+    )  # fmt: skip
+    for path in paths:
+        message = refusal(path)
+        assert message.startswith(str(table.resolve()))
+        assert all(part in message for part in expected)
+    assert files_of(str(table / "date=2024/part-1.parquet")) == [table / "date=2024/part-1.parquet"]
+    with pytest.raises(DataError, match="and pass the result or write it to a Parquet file"):
+        read(table, key="card", time="at")
+
+
+def test_a_folder_of_metadata_beside_parquet_files_is_no_table(tmp_path: Path):
+    pl.DataFrame({"card": [1], "at": [1]}).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "dataset.json").write_text("{}")
+    (tmp_path / "_delta_log").write_text("a file of this name is no log")
+    assert files_of(str(tmp_path)) == [tmp_path / "a.parquet"]
+    assert files_of(str(tmp_path / "*.parquet")) == [tmp_path / "a.parquet"]

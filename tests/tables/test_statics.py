@@ -182,7 +182,7 @@ def test_kinds_are_inferred_and_notes_name_the_columns_that_are_left_out():
     attached = data(pl.DataFrame({"card": range(n), "day": range(n)}), static=static)
     kinds = {row["name"]: row["kind"].removeprefix("static ") for row in describe(attached)[2:]}
     assert kinds == {
-        "word": "categorical", "flag": "categorical", "size": "categorical", "rate": "numeric", "about": "text",
+        "word": "categorical", "flag": "categorical", "size": "numeric", "rate": "numeric", "about": "text",
         "story": "text", "profile": "vector",
     }  # fmt: skip
     reasons = {note.split("'")[1]: note.split("left out: ")[1] for note in attached.notes if "left out: " in note}

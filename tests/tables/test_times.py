@@ -6,6 +6,7 @@ import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -14,6 +15,7 @@ import torch
 
 from eventvec.errors import DataError
 from eventvec.tables import read
+from eventvec.tables.times import parse_times
 
 MICROS = 1_357_095_845_123_456
 
@@ -63,6 +65,67 @@ def test_a_format_reads_text_and_digits(tmp_path: Path, text: str, form: str, ex
         data = read(source, key="k", time="t", numeric=[], time_format=form)
         assert data.sequences.columns["time"].tolist() == [micros]
         assert data.schema.time_kind == "timestamp"
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_numbers_since_1970_are_read_in_their_unit_from_every_type(tmp_path: Path, unit: str, factor: int):
+    numbers = [1_600_086_400 * factor, 1_600_000_000 * factor, 0, -2 * factor]
+    micros = [-2 * 10**6, 0, 1_600_000_000 * 10**6, 1_600_086_400 * 10**6]
+    pl.DataFrame({"k": 1, "t": numbers}).write_csv(tmp_path / "e.csv")
+    texts = [f" {number}" for number in numbers]
+    for times in (numbers, [float(number) for number in numbers], texts, pl.Series(texts, dtype=pl.Categorical)):
+        for source in (pl.DataFrame({"k": 1, "t": times}), tmp_path / "e.csv"):
+            data = read(source, key="k", time="t", numeric=[], time_format=unit)
+            assert data.sequences.columns["time"].tolist() == micros
+            assert (data.schema.time_kind, data.schema.time_zone, data.notes) == ("timestamp", "UTC", ())
+    stamps = pl.DataFrame({"k": [1], "t": [datetime(2020, 1, 1)]})  # a time type ignores the unit
+    assert read(stamps, key="k", time="t", numeric=[], time_format=unit).schema.time_zone is None
+
+
+def test_fractions_of_seconds_and_nanoseconds_since_1970():
+    def micros(value: float, unit: str) -> int:
+        return parse_times("t", pa.chunked_array([[value]]), unit).values[0]
+
+    assert micros(1_600_000_000.123458, "s") == 1_600_000_000_123_458  # 1.6e9 as a float has steps of 2.4e-7
+    assert micros(1_600_000_000_123_456_789, "ns") == 1_600_000_000_123_456
+    assert micros(-1, "ns") == -1  # the microsecond before 1970
+    assert parse_times("t", pa.chunked_array([[math.nan, 1.5]]), "s").missing.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "soon"], "has 1 unreadable time (first at row 1); accepted: numbers, which are milliseconds since 1970"),
+        ([1, 2**62], "has 1 time (first at row 1) beyond"),
+        ([1.0, math.inf], "has 1 time (first at row 1) beyond"),
+        ([True], "cannot be milliseconds since 1970: it holds bool"),
+    ],
+)
+def test_what_is_no_number_since_1970_is_refused(values: list[Any], expected: str):
+    with pytest.raises(DataError) as caught:
+        read(pl.DataFrame({"k": 1, "t": values}), key="k", time="t", numeric=[], time_format="ms")
+    assert expected in str(caught.value)
+
+
+def test_whole_numbers_that_look_like_times_stay_numbers_and_a_note_says_how_to_read_them():
+    """A later table without the option is read by the schema in the same way, or refused."""
+    stamps = [1_600_000_000_000 + 1000 * second for second in range(5)]
+    table = pl.DataFrame({"k": 1, "t": stamps})
+    plain = read(table, key="k", time="t", numeric=[])
+    assert plain.schema.time_kind == "integer"
+    assert plain.notes == (
+        "the times in 't' look like milliseconds since 1970 and are read as plain numbers; for calendar times set "
+        "time_format='ms' (--time-format ms), for later tables too",
+    )
+    assert read(table, schema=plain.schema).notes == ()
+    clock = read(table, key="k", time="t", numeric=[], time_format="ms")
+    assert clock.sequences.columns["gap"][1:].tolist() == [1.0] * 4
+    later = read(table, schema=clock.schema, time_format="ms")
+    assert later.sequences.columns["time"].tolist() == clock.sequences.columns["time"].tolist()
+    with pytest.raises(DataError, match="of the same kind; numbers since 1970 become times with time_format= "):
+        read(table, schema=clock.schema)
+    for other in ([5, 1_600_000_000], [20200101, 20201231], [2**62 - 1, 0]):
+        assert read(pl.DataFrame({"k": 1, "t": other}), key="k", time="t", numeric=[]).notes == ()
 
 
 def test_gaps_are_in_seconds_and_exact_after_years():

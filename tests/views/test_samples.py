@@ -102,6 +102,20 @@ def test_parts_are_uniform_over_orders():
     assert is_uniform(orders, list(itertools.permutations(range(4))))
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_limited_parts_are_random_subsets_that_share_no_event(count):
+    views, source = ShuffledParts(count, longest=1)(counting(3, 12_000), rng())
+    assert views.lengths.tolist() == [1] * len(source)
+    subsets = [tuple(row) for row in views.values("at").view(-1, count).tolist()]
+    assert is_uniform(subsets, list(itertools.permutations(range(3), count)))
+
+
+def test_a_limit_above_the_rows_changes_nothing():
+    views, limited = (ShuffledParts(2, longest=longest)(make.sequences([5, 0, 8]), rng())[0] for longest in (None, 4))
+    assert limited.lengths.tolist() == views.lengths.tolist() == [2, 3, 0, 0, 4, 4]
+    assert limited.values("time").tolist() == views.values("time").tolist()
+
+
 def test_a_row_is_usable_with_an_event_for_each_part_and_two_events():
     lengths = torch.arange(6)
     x = Sequences({}, lengths, lengths)
@@ -211,6 +225,7 @@ def test_a_row_is_usable_if_it_has_different_views(sampler, least):
         (lambda: RandomSamples(shortest=9, longest=8), "longest must be at least shortest, got longest 8"),
         (lambda: DisjointSamples(1), "count must be at least 2, got 1"),
         (lambda: ShuffledParts(0), "count must be at least 1, got 0"),
+        (lambda: ShuffledParts(longest=0), "longest must be at least 1, got 0"),
         (lambda: Altered(dropout=1.0), r"dropout must be in \[0, 1\), got 1.0"),
         (lambda: Altered(dropout=float("nan")), r"dropout must be in \[0, 1\), got nan"),
     ],

@@ -27,7 +27,7 @@ from eventvec import (
 )
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
-from eventvec.cli.parameters import FILES, Device, Events, Json, not_empty, takes
+from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -35,6 +35,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.options import fields
+from eventvec.progress_bars import bar, of_training
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, TableFormat, today
@@ -78,6 +79,8 @@ def demo(
         typer.echo(json.dumps(result.to_dict()))
         return
     for each in result.evaluations:
+        terminal.out.print(f"{each.label}: {each.verdict}", markup=False, highlight=False)
+    for each in result.evaluations:
         terminal.out.print(evaluation.render(each))
     terminal.out.print(f"the page: {result.page}", soft_wrap=True)
 
@@ -89,7 +92,7 @@ def demo(
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Change an option: method.margin=0.3")] = None,
-    events: Annotated[str | None, typer.Option(callback=not_empty, help=FILES)] = None,
+    events: Annotated[str | None, typer.Option(callback=event_tables, help=FILES)] = None,
     method: Annotated[str | None, typer.Option(help=f"One of: {', '.join(METHODS)}.")] = None,
     encoder: Annotated[str | None, typer.Option(help=f"One of: {', '.join(ENCODERS)}.")] = None,
     from_: Annotated[
@@ -131,20 +134,15 @@ def fit(
         tables.check_place(out_)
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = _read(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
         terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)
         return
     terminal.notes(data.notes)
-    with terminal.bar("training") as tick:
-
-        def progress(record: checkpoint.Record) -> None:
-            text = f"epoch {record['epoch']} · loss {record['loss']:.4g} · {record['events_per_second']:,} events/s"
-            tick(record["share"] or 0, 1, text)
-
-        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
+    with bar("training") as tick:
+        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=of_training(tick))
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already
     epoch = run.history[(run.kept or 0) - 1] if run.history else empty  # the best, or else the last
@@ -174,7 +172,7 @@ def embed(
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
     """
     trained, data = _score(run, events, output, overwrite, device, options)
-    with terminal.bar("embedding") as tick:
+    with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
     terminal.show({"output": str(output), **_counts(data), "dim": z.shape[1], "run": trained.id}, json_)
@@ -185,7 +183,7 @@ def embed(
 def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
-    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=not_empty, help=FILES)] = None,
+    events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
@@ -210,7 +208,7 @@ def update(
     place = choose_device(device)
     trained = checkpoint.load(run)
     trained.encoder.to(place)
-    with terminal.bar("updating"):
+    with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
@@ -249,7 +247,7 @@ def predict(
     trained, data = _score(run, events, output, overwrite, device, options, [at, static])
     if warning := far_from_best(trained):
         terminal.notes([warning])
-    with terminal.bar("predicting") as tick:
+    with bar("predicting") as tick:
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
     described = {**_counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
@@ -265,9 +263,11 @@ def evaluate(
     ],
     label: Annotated[list[str], typer.Option(help="Column to predict; several, of two values each, are averaged.")],
     events: Annotated[
-        str | None, typer.Option(callback=not_empty, help="Events that were embedded, for hand-crafted features.")
+        str | None, typer.Option(callback=event_tables, help="Events that were embedded, for hand-crafted features.")
     ] = None,
-    time_format: Annotated[str | None, typer.Option(help="The strptime format of times in the events.")] = None,
+    time_format: Annotated[
+        str | None, typer.Option(help="Format of times in the events: strptime's, or s, ms, us, ns.")
+    ] = None,
     features: Annotated[
         list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
     ] = None,
@@ -284,9 +284,9 @@ def evaluate(
     """
     z, data = tables.read_embeddings(embeddings), None
     if events is not None:
-        with terminal.bar("reading"):
+        with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
-    with terminal.bar("models") as tick:
+    with bar("models") as tick:
         feature_tables = {Path(path).name.partition(".")[0]: path for path in features or ()}
         column = label[0] if len(label) == 1 else label
         result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
@@ -318,10 +318,10 @@ def diagnose(
     """
     if output is not None:
         tables.check_output(output, [events], overwrite=overwrite)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = tables.read(events, **options)
     terminal.notes(data.notes)
-    with terminal.bar("diagnosing") as tick:
+    with bar("diagnosing") as tick:
         result = diagnosis.diagnose(data, entities=entities, seed=seed, progress=tick)
     if output is not None:
         diagnosis.write_page(result, output)
@@ -361,7 +361,7 @@ def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset
     for name in table:
         if name not in known:
             raise ConfigError(f"data has no option {name!r}; {nearest(name, known)}")
-    path: str = config.check(table["path"], str, "data.path")
+    path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
     options: dict[str, Any] = {"holdout_seed": seed}
     for group in GROUPS:
         group_table = {name: value for name, value in table.items() if name in fields(group)}
@@ -395,7 +395,7 @@ def _score(
 
     Args:
         run: The run folder.
-        events: The path of the events.
+        events: The path of the events, or the paths of several tables by their names.
         output: The file to write, see `tables.check_output`.
         overwrite: Whether a file that eventvec did not write may be replaced.
         device: The name of the device.
@@ -405,7 +405,7 @@ def _score(
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     place = choose_device(device)
     trained = checkpoint.load(run)
-    with terminal.bar("reading"):
+    with bar("reading"):
         data = trained.read(events, **options)
     terminal.notes(data.notes)
     trained.method.to(place)

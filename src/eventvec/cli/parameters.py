@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -12,7 +14,7 @@ import typer
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, fields
 
-FILES = "Events: Parquet file, folder, glob, or CSV."
+FILES = "Events: Parquet file, folder, glob, or CSV; several tables as cards=CARDS,app=APP."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -31,9 +33,24 @@ def not_empty(text: str | None) -> str | None:
     return text
 
 
+def event_tables(text: str | None) -> Any:
+    """Return the path of a table of events; for several tables, `cards=cards.parquet,app=app.parquet`, their paths.
+
+    Raises:
+        typer.BadParameter: If the text is empty.
+
+    Example:
+        >>> event_tables("cards=a.parquet,app=b/*.csv"), event_tables("a=1/b.parquet,c")
+        ({'cards': 'a.parquet', 'app': 'b/*.csv'}, 'a=1/b.parquet,c')
+    """
+    parts = [part.partition("=") for part in (not_empty(text) or "").split(",")]
+    named = all(re.fullmatch(r"\w+", name) and path for name, _, path in parts)
+    return {name: path for name, _, path in parts} if named and not os.path.exists(str(text)) else text
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
-Events = Annotated[str, typer.Argument(metavar="EVENTS", callback=not_empty, help=FILES)]
+Events = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 
 def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:

@@ -1,4 +1,4 @@
-"""Output that the commands share: results, notes, progress bars and errors."""
+"""Output that the commands share: results, notes and errors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import tomli_w
 import torch
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -72,15 +70,6 @@ def replace_unknown_characters() -> None:
 def default(function: Callable[..., Any], name: str) -> Any:
     """Return the default of an argument in the signature of a function."""
     return inspect.signature(function).parameters[name].default
-
-
-@contextmanager
-def bar(name: str) -> Iterator[Callable[..., None]]:
-    """Yield a function of (done, total, text) that moves a progress bar, which is shown on a terminal only."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
-    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as progress:
-        task = progress.add_task(name, total=None, text="")
-        yield lambda done, total, text="": progress.update(task, completed=done, total=total, text=text)
 
 
 def notes(sentences: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
-from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema
+from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
 
 BLOCK_SIZE = 1 << 20
@@ -79,6 +79,7 @@ class Aggregates(nn.Module):
 
     def __init__(self, schema: Schema, values: int = 200) -> None:
         super().__init__()
+        check_schema(schema)
         if values < 0:
             raise ConfigError(f"values must be at least 0, got {values}")
         self.values = values

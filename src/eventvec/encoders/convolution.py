@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -51,6 +51,7 @@ class TemporalConvolution(nn.Module):
         self, events: EventEncoding, dim: int = 100, layers: int = 5, width: int = 64, kernel: int = 3
     ) -> None:
         super().__init__()
+        check_events(events)
         if min(dim, layers, width, kernel) < 1 or kernel % 2 == 0:
             raise ConfigError(
                 "dim, layers, width and kernel must be at least 1 and kernel must be odd, "

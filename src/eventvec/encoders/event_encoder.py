@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.errors import ConfigError, nearest
-from eventvec.schema import FIRST, Categorical, Schema
+from eventvec.schema import FIRST, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
 
 DAY = 86_400_000_000  # microseconds
@@ -52,6 +52,7 @@ class EventEncoder(nn.Module):
         self, schema: Schema, time: Sequence[str] = ("gap",), width: int = WIDTH, batch_norm: bool = True
     ) -> None:
         super().__init__()
+        check_schema(schema)
         if width < 1:
             raise ConfigError(f"width must be at least 1, got {width}")
         for part in time:

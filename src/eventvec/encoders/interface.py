@@ -78,6 +78,43 @@ class EventEncoding(Protocol):
         """Return `(total, dim)`, one vector per event, in row order."""
 
 
+def check_encoder(encoder: Any) -> None:
+    """Refuse what is no encoder.
+
+    Raises:
+        ConfigError: If it has no `dim`, or no weights to look for.
+
+    Example:
+        >>> check_encoder("gru")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: the encoder must be a module with `dim`, such as eventvec.encoders.GRU, got str...
+    """
+    if isinstance(encoder, type) or not (hasattr(encoder, "dim") and hasattr(encoder, "parameters")):
+        what = f"the class {encoder.__name__}" if isinstance(encoder, type) else type(encoder).__name__
+        raise ConfigError(
+            f"the encoder must be a module with `dim`, such as eventvec.encoders.GRU, got {what}; that of a run is "
+            "run.encoder, and run.embed(events) takes a frame"
+        )
+
+
+def check_events(events: Any) -> None:
+    """Refuse what is no event encoder.
+
+    Raises:
+        ConfigError: If it has no `dim`.
+
+    Example:
+        >>> check_events(None)
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: events must be an event encoder, such as ...
+    """
+    if isinstance(events, type) or not hasattr(events, "dim"):
+        raise ConfigError(
+            "events must be an event encoder, such as eventvec.encoders.EventEncoder(data.schema), got "
+            f"{type(events).__name__}"
+        )
+
+
 def check_depth(layers: int) -> None:
     """Refuse a number of layers that no network has; each takes time to build, however small it is.
 

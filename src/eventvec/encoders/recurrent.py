@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
@@ -51,6 +51,7 @@ class Recurrent(nn.Module):
         self, events: EventEncoding, cell: Literal["gru", "lstm"] = "gru", dim: int = 256, layers: int = 1
     ) -> None:
         super().__init__()
+        check_events(events)
         if dim < 1 or layers < 1:
             raise ConfigError(f"dim and layers must be at least 1, got dim {dim}, layers {layers}")
         check_depth(layers)

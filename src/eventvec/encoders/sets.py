@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -57,6 +57,7 @@ class SetEncoder(nn.Module):
         pair: Literal["mlp", "gated"] = "mlp",
     ) -> None:
         super().__init__()
+        check_events(events)
         if min(dim, heads) < 1 or layers < 0 or (layers and dim % heads):
             raise ConfigError(
                 "dim and heads must be at least 1, layers at least 0, and dim a multiple of heads if there are layers, "

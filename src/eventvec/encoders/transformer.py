@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, readable_rows
+from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -56,6 +56,7 @@ class Transformer(nn.Module):
         longest: int = 512,
     ) -> None:
         super().__init__()
+        check_events(events)
         if min(dim, layers, heads, longest) < 1 or dim % (2 * heads) or not 0 <= dropout < 1:
             raise ConfigError(
                 "dim, layers, heads and longest must be at least 1, dim a multiple of twice heads, dropout in [0, 1), "
@@ -133,6 +134,7 @@ class PaperTransformer(nn.Module):
         longest: int = 1200,
     ) -> None:
         super().__init__()
+        check_events(events)
         if min(dim, layers, heads, width, longest) < 1 or dim % heads or not 0 <= dropout < 1:
             raise ConfigError(
                 "dim, layers, heads, width and longest must be at least 1, dim a multiple of heads, dropout in [0, 1), "

@@ -15,6 +15,7 @@ import pyarrow as pa
 from eventvec.errors import DataError, no_column, shown
 from eventvec.evaluation.metrics import Array
 from eventvec.tables.keys import align, align_rows
+from eventvec.tables.sources import Tabular, read_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ class Joined:
 def join_labels(
     keys: pa.Array,
     key: str,
-    table: pl.DataFrame,
+    table: Tabular,
     label: str | Sequence[str],
     *,
     table_key: str | None = None,
@@ -87,7 +88,7 @@ def join_labels(
     Args:
         keys: `n` keys, one per embedding; they are distinct, unless there are `moments`.
         key: The name of the key.
-        table: A table with one row per label.
+        table: A table with one row per label, as `read` takes tables.
         label: The column to predict, or several.
         table_key: The name of the key in the table, if it is another.
         group: A column whose values must not be split between training and test.
@@ -114,6 +115,7 @@ def join_labels(
     named = {role: name for role, name in others.items() if name is not None}
     if key in labels.values():
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
+    table = table if isinstance(table, pl.DataFrame) else read_table(table)
     _check_columns(table, [key, *labels.values(), *named.values()])
     is_missing = np.logical_and.reduce([_is_missing(table[name]).to_numpy() for name in labels.values()])
     has_key = table[key].is_not_null().to_numpy()

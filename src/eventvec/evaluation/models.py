@@ -52,6 +52,8 @@ MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
 
 COMPONENTS = 64
 """The largest number of principal components in `blend`."""
+FARTHEST = 1e15
+"""The largest distance of a standardised value from its mean."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,16 @@ class Job:
 
     @cached_property
     def standardised(self) -> tuple[Array, Array]:
-        """`x` and `test`, minus the means of `x` and divided by its standard deviations, both weighted."""
+        """`x` and `test`, minus the means of `x` and divided by its standard deviations, both weighted.
+
+        A value further than `FARTHEST` deviations from the mean is put there, so that squares are finite in float32.
+        """
         from sklearn.preprocessing import StandardScaler
 
         scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
-        return scaler.transform(self.x), scaler.transform(self.test)
+        with np.errstate(over="ignore"):
+            x, test = (scaler.transform(values).clip(-FARTHEST, FARTHEST) for values in (self.x, self.test))
+        return x, test
 
 
 def lightgbm(job: Job) -> Array:

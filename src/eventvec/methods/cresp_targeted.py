@@ -232,13 +232,14 @@ def one_view(views: ShuffledParts | Sinusoids | Snooker, targets: int) -> Shuffl
         ConfigError: If it draws several, there is no target, or no event is left beside the targets.
 
     Example:
-        >>> one_view(ShuffledParts(1), targets=1)
-        ShuffledParts(count=1)
+        >>> one_view(ShuffledParts(1), targets=1).count
+        1
     """
     if views.count != 1:
         raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
     if targets < 1:
         raise ConfigError(f"targets must be at least 1, got {targets}")
-    if not isinstance(views, ShuffledParts) and views.length <= targets:
-        raise ConfigError(f"targets must be below the length of views, {views.length}, got {targets}")
+    length = views.longest if isinstance(views, ShuffledParts) else views.length
+    if length is not None and length <= targets:
+        raise ConfigError(f"targets must be below the length of views, {length}, got {targets}")
     return views

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
-from eventvec.schema import Numeric, Schema, Vector
+from eventvec.schema import Numeric, Schema, Vector, check_schema
 from eventvec.sequences import Sequences
 
 
@@ -58,6 +58,8 @@ class ExpCLR(nn.Module):
         normalize: losses.Normalization = "row_mean",
     ) -> None:
         super().__init__()
+        check_encoder(encoder)
+        check_schema(schema)
         if not features:
             raise ConfigError("features must name at least one static column, got none")
         if not temperature > 0:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
@@ -33,7 +33,7 @@ from eventvec.methods.label_losses import (
     row_weights,
     weight_field,
 )
-from eventvec.schema import FIRST, Categorical, Schema
+from eventvec.schema import FIRST, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.views import Altered, RandomSlices, of_every_row
 from eventvec.views.sizes import validation_share
@@ -96,6 +96,8 @@ class Supervised(nn.Module):
         weight: str | None = None,
     ) -> None:
         super().__init__()
+        check_encoder(encoder)
+        check_schema(schema)
         self.label_fields = tuple(label_field(schema, name) for name in label_names(label))
         self.encoder, self.schema, self.batch_norm = encoder, schema, batch_norm
         self.label = label if isinstance(label, str) else tuple(label)

@@ -11,6 +11,7 @@ import polars as pl
 
 from eventvec.errors import DataError, need
 from eventvec.reporting.charts import PALETTE
+from eventvec.tables.sources import read_table
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,8 +26,9 @@ class Map:
     Args:
         points: `(n, 2)` coordinates.
         colours: A frame of `n` rows with one column per label: numbers, text or booleans. Entities with a missing label
-            are drawn in grey.
-        hover: `n` texts, each shown when the reader points at the entity. Line feeds separate lines.
+            are drawn in grey. Frames of other libraries, such as pandas, become frames of polars.
+        hover: `n` texts, a series or a list, each shown when the reader points at the entity. Line feeds separate
+            lines.
         caption: A sentence below the map.
 
     Raises:
@@ -44,6 +46,10 @@ class Map:
     caption: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.colours, pl.DataFrame):
+            object.__setattr__(self, "colours", read_table(self.colours))
+        if not isinstance(self.hover, pl.Series):
+            object.__setattr__(self, "hover", pl.Series("hover", list(self.hover), pl.String))
         n, width = len(self.points), self.colours.width
         if not width or {len(self.colours), len(self.hover)} != {n}:
             raise DataError(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, check_dataset
 from eventvec.errors import DataError, printable, shown
 from eventvec.options import writable
 from eventvec.schema import Schema
@@ -41,6 +41,7 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
         >>> data.sequences.lengths.tolist(), data.notes
         ([1, 0], ('1 of 3 events lie before 2; 1 of 2 entities have none and are empty rows',))
     """
+    check_dataset(data)
     cutoff, earlier = times.instant(data.schema, time), data.origin.until
     x = as_of(data.sequences, torch.tensor(cutoff, device=data.sequences.device))
     note = cut_note(f"before {time}", x.total, data.sequences.total, x.lengths)

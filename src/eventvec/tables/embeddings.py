@@ -270,11 +270,21 @@ def read_embeddings(path: str | Path) -> Embeddings:
         ) from error
 
 
+def vector_names(dim: int) -> list[str]:
+    """Return the names of the columns of a vector's numbers.
+
+    Example:
+        >>> vector_names(2)
+        ['emb_000', 'emb_001']
+    """
+    digits = max(3, len(str(dim - 1)))
+    return [f"emb_{place:0{digits}d}" for place in range(dim)]
+
+
 def _vectors(values: Array, wide: bool) -> dict[str, pa.Array]:
     dim = values.shape[1]
     if wide:
-        digits = max(3, len(str(dim - 1)))
-        return {f"emb_{place:0{digits}d}": pa.array(values[:, place].copy()) for place in range(dim)}
+        return {name: pa.array(values[:, place].copy()) for place, name in enumerate(vector_names(dim))}
     return {"embedding": pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), dim)}
 
 

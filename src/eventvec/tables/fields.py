@@ -1,4 +1,4 @@
-"""Columns of a table: their kinds, their codes or numbers, and the vocabularies and scales fitted to them."""
+"""Columns of a table: their codes or numbers, and the vocabularies and scales fitted to them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
 BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
-FEW, MANY = 50, 100  # distinct values: up to FEW a column is never near-unique, up to MANY an integer is categorical
-DATE_TEXT = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$"
 
 
 @dataclass(frozen=True)
@@ -235,53 +233,6 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
         values = filled(column.cast(pa.float32(), safe=False), np.nan)
     _finite(name, np.isinf(values))
     return values
-
-
-def infer(
-    name: str, column: pa.ChunkedArray, order: Array | None, heads: Array | None = None
-) -> Literal["categorical", "numeric"] | str:
-    """Return the kind of a column, or the reason why it is left out: constant, near-unique, another key, dates as text.
-
-    Args:
-        name: The column, for messages.
-        column: Its values.
-        order: The rows to use, entity by entity; None for all rows in their order.
-        heads: Places in that order at which an entity begins; None where each row is one entity.
-    """
-    kind = kind_of(column.type)
-    if kind == "float":
-        values = pick(numbers(name, column), order)
-        missing = np.isnan(values)
-        if missing.all():
-            return "it holds no value"
-        constant = not missing.any() and values.min() == values.max()
-        return "it is constant" if constant else "numeric"
-    codes, texts = coded(name, column)
-    ordered = pick(codes, order)
-    counts = Coded(ordered, texts).counts()
-    distinct, present = int((counts > 0).sum()), int(counts.sum())
-    if distinct == 0:
-        return "it holds no value"
-    if distinct == 1 and present == len(codes if order is None else order):
-        return "it is constant"
-    if distinct > FEW and distinct > (0.9 if kind == "integer" else 0.5) * present:
-        return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"
-    if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(ordered, heads):
-        return f"it has one value per entity ({distinct:,} distinct values), like another key"
-    if kind == "text" and pc.all(pc.match_substring_regex(texts.filter(pa.array(counts > 0)), DATE_TEXT)).as_py():
-        return "it holds dates as text"
-    return "numeric" if kind == "integer" and distinct > MANY else "categorical"
-
-
-def _constant_within(codes: Array, heads: Array) -> bool:
-    """Return whether each entity has a single code; `heads` are the places at which entities begin."""
-    return bool(np.isin(np.flatnonzero(np.diff(codes)) + 1, heads).all())
-
-
-def unusable(kind: pa.DataType) -> str | None:
-    """Return the reason why columns of a type are never inferred, None if they can be."""
-    reasons = {"time": "it holds times but is not the time column", "empty": "it holds no value"}
-    return reasons.get(kind_of(kind), f"it holds {kind}") if kind_of(kind) in ("time", "empty", "other") else None
 
 
 def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:

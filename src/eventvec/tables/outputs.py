@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
 
     Args:
         path: The file to write.
-        inputs: What is read: paths, folders, globs, state stores. Other objects are passed over.
+        inputs: What is read: paths, folders, globs, state stores, or mappings from names to these. Other objects are
+            passed over.
         overwrite: Whether an existing file that eventvec did not write may be replaced.
 
     Raises:
@@ -47,7 +48,8 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
         raise ConfigError(f"{path} is a link, a pipe or a device; name a regular file to write")
     check_place(path)
     place = path.resolve()
-    for each in inputs:
+    paths = [part for each in inputs for part in (each.values() if isinstance(each, Mapping) else [each])]
+    for each in paths:
         if not isinstance(each, str | os.PathLike) or not os.fspath(each):
             continue
         for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Iterable
 from pathlib import Path
 
 from eventvec.errors import DataError, nearest, shown
 
 CSV = (".csv", ".csv.gz")
+LAKES = {
+    "a Delta Lake": 'deltalake.DeltaTable({0!r}).to_pyarrow_table() or duckdb.sql("FROM delta_scan({0!r})")',
+    "an Iceberg": 'pyiceberg\'s Table.scan().to_arrow() or duckdb.sql("FROM iceberg_scan({0!r})")',
+}
+"""How tables are read whose log says which of their files are valid."""
 
 
 def files_of(source: str) -> list[Path]:
     """Return the files of a path: a file, those inside a folder, or those that match a glob.
 
+    A single file is read wherever it lies. A folder or a glob is refused if its files belong to a Delta Lake or Iceberg
+    table, whose folder also holds files with deleted and replaced rows.
+
     Raises:
-        DataError: If there is no such file, a link leads nowhere, or CSV files are mixed with others.
+        DataError: If there is no such file, a link leads nowhere, CSV files are mixed with others, or the files belong
+            to a Delta Lake or Iceberg table.
 
     Example:
         >>> files_of("")
@@ -41,17 +51,43 @@ def files_of(source: str) -> list[Path]:
         raise DataError(f"{source} does not exist; {nearest(path.name, siblings)}")
     if len({match.name.lower().endswith(CSV) for match in matches}) > 1:
         raise DataError(f"{source} matches both CSV and other files; read one kind at a time")
+    _refuse_lakes(match.parent for match in matches)
     return _existing(matches)
 
 
 def _inside(folder: Path, source: str) -> list[Path]:
     """Return the Parquet files inside a folder, or the CSV files if it has none."""
-    inside = sorted(file for file in folder.rglob("*") if not file.is_dir() and not file.name.startswith((".", "_")))
+    every = sorted(folder.rglob("*"))
+    _refuse_lakes([folder, *(path.parent for path in every)])
+    inside = [file for file in every if not file.is_dir() and not file.name.startswith((".", "_"))]
     for endings in ((".parquet",), CSV):
         files = [file for file in inside if file.name.lower().endswith(endings)]
         if files:
             return _existing(files)
     raise DataError(f"the folder {source} holds no file that ends in .parquet, .csv or .csv.gz")
+
+
+def _refuse_lakes(folders: Iterable[Path]) -> None:
+    """Refuse folders at or inside that of a Delta Lake or Iceberg table.
+
+    Raises:
+        DataError: If there is such a folder; the message says how to read the table.
+    """
+    resolved = [each.resolve() for each in dict.fromkeys(folders)]
+    for folder in dict.fromkeys(above for each in resolved for above in (each, *each.parents)):
+        lake = _lake_of(folder)
+        if lake:
+            raise DataError(
+                f"{folder} is {lake} table, in which some files hold rows that were deleted or replaced; read it with "
+                f"{LAKES[lake].format(str(folder))}, and pass the result or write it to a Parquet file"
+            )
+
+
+def _lake_of(folder: Path) -> str | None:
+    """Return the format, with its article, of a table whose log is in a folder, None if there is no such log."""
+    if (folder / "_delta_log").is_dir():
+        return "a Delta Lake"
+    return "an Iceberg" if any(folder.glob("metadata/*.metadata.json*")) else None
 
 
 def _existing(files: list[Path]) -> list[Path]:

@@ -24,7 +24,8 @@ class Columns:
         key: The column that names the entity: whole numbers, text or UUIDs.
         time: The column that orders an entity's events: timestamps, dates, numbers, or text in ISO 8601.
         categorical: The columns of categories; if this or `numeric` is given, even empty, only listed columns are used.
-            Otherwise kinds are inferred, and `Dataset.notes` names the columns that are left out, with the reasons.
+            Otherwise kinds are inferred, and `Dataset.notes` names the columns that are left out, and the kinds that
+            whole numbers were given, with the reasons.
         numeric: The columns of numbers; if this or `categorical` is given, even empty, only listed columns are used.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
@@ -81,7 +82,8 @@ class TableFormat:
     """The format of the times in a table, the order of events at one time, and the name of the key in files.
 
     Args:
-        time_format: The strptime format of times in text or digits, such as '%d/%m/%Y %H:%M'.
+        time_format: The strptime format of times in text or digits, such as '%d/%m/%Y %H:%M'; or s, ms, us or ns for
+            numbers of that unit since 1970.
         order: The column that orders the events of an entity at one time, such as a line number: numbers, times or
             text. By default the schema's, if it has one.
         ties: The order of events of an entity at one time, where no column decides: that of the table (file), or that
@@ -194,12 +196,14 @@ class ReadOptions:
             gather(options, StaticColumns, *GROUPS),
         )
 
-    def describe(self, source: Tabular) -> dict[str, Any]:
+    def describe(self, source: Tabular | Mapping[str, Tabular]) -> dict[str, Any]:
         """Return the `[data]` table of a configuration: `path`, and the options that differ from their defaults.
 
         A table in memory has no path. If it is the value of an option, the text `a table in memory` replaces it.
         """
         table: dict[str, Any] = {"path": os.fspath(source)} if isinstance(source, str | os.PathLike) else {}
+        if isinstance(source, Mapping):
+            table["path"] = {name: name_of(each) for name, each in source.items()}
         for group in (getattr(self, field.name) for field in fields(self)):
             defaults = as_table(type(group)())
             for name, value in as_table(group).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,21 +11,22 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, Origin
-from eventvec.errors import DataError
+from eventvec.errors import DataError, shown
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
-from eventvec.tables import fields, keys, request, times
+from eventvec.tables import fields, keys, kinds, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
+from eventvec.tables.several import open_events
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
-from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known
 
 
 @accepts(*GROUPS)
-def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Dataset:
+def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = None, **options: Any) -> Dataset:
     """Return a table of events as a data set with one row per entity, in ascending order of keys.
 
     The events of an entity are in order of time, and the rows of the table may be in any order. Events at the same time
@@ -37,7 +38,8 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
 
     Args:
         source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
-            pandas, pyarrow, DuckDB).
+            pandas, pyarrow, DuckDB); or several tables by their names, such as ``{"cards": cards, "app": app}``. Their
+            events are read together, columns of one name as one column, and `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
             meds, fitting), `TableFormat` (time_format, order, ties, key_as), `Cuts` (until, cutoffs, cutoff_column),
@@ -65,7 +67,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if fields.was_text(column)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    opened = open_source(source, text, key)
+    opened = open_events(source, text, key)
     roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
@@ -190,6 +192,8 @@ def _rows(
         raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
     if schema is not None:
         parsed = times.same_kind(requested.time, parsed, schema)
+    else:
+        notes.extend(times.epoch_note(requested.time, parsed))
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     rows = _arrange(ranks, parsed, tie_ranks, frame.clock, notes)
     return frame, rows, distinct
@@ -258,18 +262,20 @@ class _ColumnReader:
 
     def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
         """Return a schema fitted to the columns, and fill in the values, coded by it."""
-        categorical, numeric = [], []
+        categorical, numeric, guesses = [], [], {}
         for name, column in zip(self.names, self.arrow, strict=True):
             if requested.inferred:
-                kind = fields.infer(name, column, self.rows.order, self.rows.heads)
+                guess = guesses[name] = kinds.infer(name, column, self.rows.order, self.rows.heads)
             else:
-                kind = "categorical" if name in requested.categorical else "numeric"
-            if kind == "categorical":
+                guess = kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
+            if guess.kind == "categorical":
                 categorical.append(self._categorical(name, column, fitting))
-            elif kind == "numeric":
+            elif guess.kind == "numeric":
                 numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
             else:
-                self.notes.append(f"column {name!r} is left out: {kind}")
+                self.notes.append(f"column {shown(name)} is left out: {guess.reason}")
+        options = "categorical= and numeric= (--categorical, --numeric)"
+        self.notes.extend(kinds.guess_note(guesses.items(), "columns", options))
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
         return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
 

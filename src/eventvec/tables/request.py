@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eventvec.errors import ConfigError, shown
 from eventvec.schema import RESERVED, Schema
-from eventvec.tables.fields import unusable
+from eventvec.tables.kinds import unusable
 from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}

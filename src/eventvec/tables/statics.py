@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -17,9 +17,10 @@ from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
-from eventvec.tables import fields
-from eventvec.tables.fields import FEW, Array, Coded, Fitting, count_and_first
+from eventvec.tables import fields, kinds
+from eventvec.tables.fields import Array, Coded, Fitting, count_and_first
 from eventvec.tables.keys import align, key_series
+from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.sources import Source, Tabular, name_of, open_source
 from eventvec.texts import text_column
 
@@ -83,19 +84,23 @@ def attach(
     matched = _match(data, opened, key, names)
     known = {field.name: field for field in data.schema.static}
     static, added, notes = dict(data.sequences.static), list[Static](), list(matched.notes)
+    guesses = dict[str, Guess]()
     for name in names:
         column = matched.table.column(name)
+        if columns is None and name not in known:
+            guesses[name] = _infer(name, column, matched.rows)
         if name in known:
             values, column_notes = matched.apply(column, known[name])
         else:
-            kind = columns[name] if columns is not None else _infer(name, column, matched.rows)
-            if kind not in KINDS:
-                notes.append(f"static column {shown(name)} is left out: {kind}")
+            kind = columns[name] if columns is not None else guesses[name].kind
+            if kind is None:
+                notes.append(f"static column {shown(name)} is left out: {guesses[name].reason}")
                 continue
-            field, values, column_notes = matched.fit(name, column, cast(StaticKind, kind), fitting)
+            field, values, column_notes = matched.fit(name, column, kind, fitting)
             added.append(field)
         static[name] = values
         notes.extend(column_notes)
+    notes.extend(kinds.guess_note(guesses.items(), "static columns", "static_columns="))
     schema = replace(data.schema, static=(*data.schema.static, *added))
     device = data.sequences.device
     x = replace(data.sequences, static={name: values.to(device) for name, values in static.items()})
@@ -280,23 +285,23 @@ def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) 
         )
 
 
-def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> StaticKind | str:
+def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> Guess:
     """Return the kind of a column, or the reason why it is left out."""
     if is_vector(column.type):
         if column.null_count == len(column):
-            return "it holds no value"
+            return Guess(None, "it holds no value")
         stacked = _stacked(column)
-        return f"it {stacked}" if isinstance(stacked, str) else "vector"
-    reason = fields.unusable(column.type)
+        return Guess(None, f"it {stacked}") if isinstance(stacked, str) else Guess("vector", "lists")
+    reason = kinds.unusable(column.type)
     if reason is not None:
-        return reason
+        return Guess(None, reason)
     if fields.kind_of(column.type) == "text":
         codes, texts = fields.coded(name, column)
         present = codes[rows][codes[rows] >= 0]
         distinct, length = len(np.unique(present)), pc.utf8_length(texts).to_numpy()
         if distinct > max(FEW, 0.5 * len(present)) or (len(present) and length[present].mean() > LONG):
-            return "text"
-    return fields.infer(name, column, rows)
+            return Guess("text", "long or near-unique")
+    return kinds.infer(name, column, rows)
 
 
 def _kind(field: Static) -> StaticKind:

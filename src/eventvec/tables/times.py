@@ -28,6 +28,25 @@ ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
 
+class EpochUnit(NamedTuple):
+    """A unit in which computers count the time since 1970: its name in full, and how many of it are in a second."""
+
+    words: str
+    per_second: int
+
+
+EPOCHS = {
+    "s": EpochUnit("seconds", 1),
+    "ms": EpochUnit("milliseconds", 10**3),
+    "us": EpochUnit("microseconds", 10**6),
+    "ns": EpochUnit("nanoseconds", 10**9),
+}
+"""The units of numbers since 1970 (UTC) that `time_format` accepts."""
+
+YEARS_1990_TO_2040 = (631_152_000, 2_208_988_800)
+"""The seconds since 1970 of the years in which numbers look like times; those of the four units do not overlap."""
+
+
 class Times(NamedTuple):
     """A time column: `values` `(rows,)`, `missing` `(rows,)` bool, and the kind and zone for the schema."""
 
@@ -43,8 +62,8 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     Args:
         name: The column, for messages.
         column: Timestamps of any unit, dates, integers, floats, or text.
-        time_format: The strptime format of text, or of integers such as 20130131. Without it, text is ISO 8601. Columns
-            of a time type ignore it.
+        time_format: The strptime format of text, or of integers such as 20130131; or s, ms, us or ns for numbers of
+            that unit since 1970. Without it, text is ISO 8601. Columns of a time type ignore it.
 
     Raises:
         DataError: If a text cannot be parsed, a time is infinite or too large, or the type is none of these.
@@ -52,9 +71,13 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
     Example:
         >>> float(parse_times("at", pa.chunked_array([["1970-01-02", None]])).values[0] / DAY)
         1.0
+        >>> parse_times("at", pa.chunked_array([[86_400]]), "s").kind, parse_times("at", pa.chunked_array([[2]])).kind
+        ('timestamp', 'integer')
     """
     column = decoded(column)
     kind = column.type
+    if time_format in EPOCHS and not pa.types.is_temporal(kind):
+        return _since_1970(name, column, time_format)
     if is_text(kind) or (time_format and pa.types.is_integer(kind)):
         column = _read_text(name, column.cast(pa.large_string()), time_format)
     missing = nulls(column)
@@ -79,6 +102,81 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         return Times(_within(name, values, LATEST_FLOAT), np.isnan(values), "float", None)
     accepted = "timestamps, dates, numbers, ISO text"
     raise DataError(f"column {shown(name)} cannot be the time: it holds {kind}; accepted: {accepted}")
+
+
+def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
+    """Return numbers of a unit since 1970, or texts of such numbers, as whole microseconds.
+
+    Whole nanoseconds are cut off, as those of timestamps are, and floats are rounded.
+
+    Raises:
+        DataError: If a text is no number, a number is too large, or the column holds neither.
+    """
+    series, per_second = pl.Series(column), EPOCHS[unit].per_second
+    if series.dtype == pl.String:
+        text = series.str.strip_chars()
+        whole = text.cast(pl.Int64, strict=False)
+        series = whole if whole.null_count() == text.null_count() else text.cast(pl.Float64, strict=False)
+        unreadable = (series.is_null() & text.is_not_null()).to_numpy()
+        if unreadable.any():
+            raise DataError(
+                f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: numbers, which "
+                f"are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
+            )
+    if not series.dtype.is_numeric():
+        raise DataError(
+            f"column {shown(name)} cannot be {EPOCHS[unit].words} since 1970: it holds {column.type}; accepted: "
+            "numbers, or text of numbers"
+        )
+    if not series.dtype.is_integer():
+        series = series.cast(pl.Float64)
+        missing = (series.is_null() | series.is_nan()).to_numpy()
+        values = np.where(missing, 0, series.fill_null(0).to_numpy())
+        _within(name, values, LATEST * per_second / SECOND)  # an infinite time too
+        seconds = np.floor(values / per_second)
+        rest = (values - seconds * per_second) * (SECOND / per_second)
+        microseconds = seconds.astype(np.int64) * SECOND + np.rint(rest).astype(np.int64)
+        return Times(microseconds, missing, "timestamp", "UTC")
+    missing = series.is_null().to_numpy()
+    whole_numbers = series.fill_null(0).to_numpy()
+    _within(name, whole_numbers, LATEST * per_second // SECOND)
+    integers = whole_numbers.astype(np.int64)
+    factor = SECOND // per_second
+    return Times(integers * factor if factor else integers // (per_second // SECOND), missing, "timestamp", "UTC")
+
+
+def epoch_unit(low: float, high: float) -> EpochUnit | None:
+    """Return the unit in which numbers from low to high look like times since 1970, in 1990 to 2040, if there is one.
+
+    Example:
+        >>> epoch_unit(1_600_000_000_000, 1_600_000_360_000).words, epoch_unit(5, 1_600_000_000)
+        ('milliseconds', None)
+    """
+    first, last = YEARS_1990_TO_2040
+    units = EPOCHS.values()
+    return next((unit for unit in units if first * unit.per_second <= low <= high < last * unit.per_second), None)
+
+
+def epoch_note(name: str, times: Times) -> tuple[str, ...]:
+    """Return a note about a time column of plain numbers that look like times since 1970, if it is one.
+
+    Such numbers are not read as calendar times of their own accord, because the numbers of a later table could look
+    otherwise.
+
+    Example:
+        >>> epoch_note("at", parse_times("at", pa.chunked_array([[1_600_000_000, 1_600_000_060]])))
+        ("the times in 'at' look like seconds since 1970 and are read as plain numbers; for calendar times set ...",)
+    """
+    values = times.values[~times.missing] if times.missing.any() else times.values
+    plain = times.kind in ("integer", "float") and len(values)
+    unit = epoch_unit(float(values.min()), float(values.max())) if plain else None
+    if unit is None:
+        return ()
+    option = next(name for name, each in EPOCHS.items() if each == unit)
+    return (
+        f"the times in {shown(name)} look like {unit.words} since 1970 and are read as plain numbers; for calendar "
+        f"times set time_format={option!r} (--time-format {option}), for later tables too",
+    )
 
 
 def _zone(zone: str | None) -> str | None:
@@ -186,9 +284,13 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
         return times
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
+    numeric = schema.clock and times.kind in ("integer", "float")
+    hint = (
+        f"; numbers since 1970 become times with time_format= (--time-format): {', '.join(EPOCHS)}" if numeric else ""
+    )
     raise DataError(
         f"column {shown(name)} holds {times.kind} values, but column {shown(schema.time)} of the schema holds "
-        f"{schema.time_kind} values; both must be of the same kind"
+        f"{schema.time_kind} values; both must be of the same kind{hint}"
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.files import locked, run_above, sweep
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.options import accepts, as_table, gather
@@ -100,6 +98,12 @@ def fit(
         tables = settings(data.sequences, tables, parent)
         options = tables["fit"]
         method = build(tables, data.schema, gather(options, FitOptions).seed, parent)
+    if isinstance(method, type) or not (callable(method) and hasattr(method, "encoder")):
+        what = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
+        raise ConfigError(
+            f"the method must be a method, its name or the tables of a configuration, got {what}; for example "
+            'fit("coles", data)'
+        )
     gather(options, FitOptions)
     check_entities(data)
     chosen = gather({**fit_defaults(method, data.sequences), **options}, FitOptions).bounded
@@ -125,7 +129,7 @@ def _fit(
     x = data.sequences.to(place)
     training, held_out, notes = split(method, x, options)
     config = _describe(method, data, options, required=path is not None)
-    with _writer(path):
+    with checkpoint.writer(path):
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
             trained = _train(run, x, training, held_out, options, progress)
@@ -217,31 +221,6 @@ def _train_epochs(
         if path is not None:
             with (path / "metrics.jsonl").open("a") as file:
                 file.write(_line(state.history[-1]))
-
-
-@contextmanager
-def _writer(path: Path | None) -> Iterator[None]:
-    """Keep other processes from the run folder while this one writes it.
-
-    Raises:
-        CheckpointError: If the folder has files and is no run, or another process writes it.
-    """
-    if path is None:
-        yield
-        return
-    if path.exists() and not path.is_dir():
-        raise CheckpointError(f"{path} is a file; choose a new folder")
-    if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
-    if not (path / "run.json").exists() and not checkpoint.may_begin(path):
-        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
-    with locked(path) as free:
-        if not free:
-            raise CheckpointError(
-                f"another process writes the run in {path}; wait until it ends, or choose a new folder"
-            )
-        sweep(path)
-        yield
 
 
 def _start(method: Method, data: Dataset, config: Table, options: FitOptions, path: Path | None, resume: bool) -> Run:

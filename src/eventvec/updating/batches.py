@@ -187,6 +187,8 @@ def _rereadable(events: Dataset | Tabular | Sequence[Mapping[str, Any]], key: st
         return events_table(events, key)
     if isinstance(events, Dataset | str | os.PathLike):
         return events
+    if isinstance(events, Mapping):
+        return {name: _rereadable(table, key) for name, table in events.items()}
     source = open_source(events)
     return source.load(list(source.types))
 

@@ -18,8 +18,9 @@ from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.several import open_events
 from eventvec.tables.sorting import order_ties
-from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables.sources import Tabular
 from eventvec.updating.store import Facts
 
 Late = Literal["refuse", "drop", "recompute"]
@@ -121,7 +122,7 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
     entities = len(np.unique(data.sequences.rows().numpy()[late]))
     if not isinstance(events, Dataset):
         schema = data.schema
-        source = open_source(events, [schema.time] if time_format else [], schema.key)
+        source = open_events(events, [schema.time] if time_format else [], schema.key)
         table = source.load([schema.key, schema.time])
         rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(table.column(schema.key))}), schema.key)
         parsed = times.parse_times(schema.time, table.column(schema.time), time_format)

@@ -11,7 +11,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Sequences, Values, searchsorted
 
 
-def as_of(x: Sequences, time: Tensor) -> Sequences:
+def as_of(x: Sequences, time: Tensor | float) -> Sequences:
     """Return each row's events strictly before a time; no event is copied.
 
     Args:
@@ -23,7 +23,7 @@ def as_of(x: Sequences, time: Tensor) -> Sequences:
         >>> as_of(x, torch.tensor([5, 2])).lengths.tolist()
         [2, 0]
     """
-    return replace(x, lengths=searchsorted(x, "time", time.expand(len(x))))
+    return replace(x, lengths=searchsorted(x, "time", torch.as_tensor(time, device=x.device).expand(len(x))))
 
 
 def hold_out(x: Sequences, targets: int = 1) -> Sequences:

@@ -113,9 +113,11 @@ class ShuffledParts:
 
     Args:
         count: Views per row, at least 1. Rows with fewer events than that, or with one event, are not usable.
+        longest: The most events of a view, drawn at random from its part; no limit if not given. The cost of
+            self-attention grows with the square of a view's length.
 
     Raises:
-        ConfigError: If `count` is below 1.
+        ConfigError: If `count` or `longest` is below 1.
 
     Example:
         >>> x = Sequences({"code": torch.arange(5)}, torch.tensor([0]), torch.tensor([5]))
@@ -125,9 +127,12 @@ class ShuffledParts:
     """
 
     count: int = 2
+    longest: int | None = None
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
+        if self.longest is not None:
+            at_least("longest", self.longest, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with an event for each view, and with at least two events."""
@@ -139,7 +144,8 @@ class ShuffledParts:
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
         part = torch.arange(self.count, device=batch.device).repeat(len(batch))
         begin, end = (index * batch.lengths[source] // self.count for index in (part, part + 1))
-        return shuffled.slice(source, begin, end - begin), source
+        length = end - begin if self.longest is None else (end - begin).clamp(max=self.longest)
+        return shuffled.slice(source, begin, length), source
 
 
 @dataclass(frozen=True)

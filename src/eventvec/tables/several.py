@@ -1,0 +1,121 @@
+"""Several tables of events read as one, such as card payments and what people do in an app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from eventvec.errors import ConfigError, DataError, shown
+from eventvec.tables.fields import decoded
+from eventvec.tables.sources import Source, Tabular, open_source
+
+TABLE = "table"
+"""The column that names the table of each event."""
+
+
+def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (), key: str | None = None) -> Source:
+    """Return a table of events as a source, or several tables by their names as one source.
+
+    The events of all tables stand one below the other, in the order of the mapping, and the column `table` has the name
+    of each event's table. Columns of one name are one column, such as the key and the time, which every table needs;
+    a table that lacks a column has missing values there.
+
+    Args:
+        source: A table, see `open_source`, or a mapping from names to tables.
+        text: As for `open_source`.
+        key: As for `open_source`.
+
+    Raises:
+        ConfigError: If the mapping is empty or has a name that is no text, or a table has a column `table`.
+        DataError: If a table cannot be read, or the types of a column do not go together.
+
+    Example:
+        >>> cards = pa.table({"user": [1, 2], "when": [3, 1], "paid": [0.5, 2.0]})
+        >>> app = pa.table({"user": [1], "when": [2], "screen": ["help"]})
+        >>> source = open_events({"cards": cards, "app": app})
+        >>> source.load(["table", "paid", "screen"]).to_pydict()
+        {'table': ['cards', 'cards', 'app'], 'paid': [0.5, 2.0, None], 'screen': [None, None, 'help']}
+    """
+    if not isinstance(source, Mapping):
+        return open_source(source, text, key)
+    if not source or not all(isinstance(name, str) and name for name in source):
+        raise ConfigError("several tables are given by their names, such as {'cards': cards, 'app': app}; got no names")
+    sources = {name: _opened(name, table, text, key) for name, table in source.items()}
+    for name, each in sources.items():
+        each.need([] if key is None else [key], f"the table {shown(name)}")
+    columns = list(dict.fromkeys(column for each in sources.values() for column in each.types))
+    types = {column: _type(column, sources) for column in columns}
+    known = [each.sizes for each in sources.values() if each.sizes is not None]
+    sizes = {column: sum(each.get(column, 0) for each in known) for column in (*columns, TABLE)}
+
+    def load(names: Sequence[str]) -> pa.Table:
+        parts = [
+            each.load([name for name in names if name in each.types] or list(each.types)[:1])
+            for each in sources.values()
+        ]
+        counts = [part.num_rows for part in parts]
+        merged = {name: _merged([part[name] if name in part.column_names else None for part in parts], counts,
+                                types[name])
+                  for name in names if name != TABLE}  # fmt: skip
+        if TABLE in names:
+            codes = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), counts))
+            merged[TABLE] = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, pa.array(list(sources)))])
+        return pa.table({name: merged[name] for name in names})
+
+    typed = all(each.typed for each in sources.values())
+    return Source({**types, TABLE: pa.string()}, load, sizes if len(known) == len(sources) else None,
+                  "the headers of the tables", typed)  # fmt: skip
+
+
+def _opened(name: str, table: Tabular, text: Sequence[str], key: str | None) -> Source:
+    try:
+        source = open_source(table, text, key)
+    except DataError as error:
+        raise DataError(f"table {shown(name)}: {error}") from error
+    if TABLE in source.types:
+        raise ConfigError(
+            f"table {shown(name)} has a column {TABLE!r}, which names the table of each event here; rename it"
+        )
+    return source
+
+
+def _type(column: str, sources: Mapping[str, Source]) -> pa.DataType:
+    """Return the type of a column that holds its values in all tables."""
+    by_table = {name: source.types[column] for name, source in sources.items() if column in source.types}
+    first = next(iter(by_table.values()))
+    if all(kind == first for kind in by_table.values()):
+        return first
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in by_table.values()]
+    try:
+        schemas = [pa.schema([(column, kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        kinds = ", ".join(f"{kind} in {shown(name)}" for name, kind in by_table.items())
+        raise DataError(
+            f"column {shown(column)} is {kinds}, which do not go together; cast or rename it in one of the tables"
+        ) from error
+
+
+def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind: pa.DataType) -> pa.ChunkedArray:
+    """Return a column of all tables, from its parts; a table without it has missing values.
+
+    Args:
+        parts: The column in each table, None where it is absent.
+        counts: The number of rows of each table.
+        kind: The type of its values. Dictionaries remain if all parts are dictionaries of one type.
+    """
+    loaded = {part.type for part in parts if part is not None}
+    if len(loaded) == 1 and pa.types.is_dictionary(next(iter(loaded))):
+        kind = loaded.pop()
+    columns = [
+        pa.chunked_array([pa.nulls(count, kind)]) if part is None else _cast(part, kind)
+        for part, count in zip(parts, counts, strict=True)
+    ]
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], kind)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    plain = column if column.type == kind else decoded(column)
+    return plain if plain.type == kind else plain.cast(kind)

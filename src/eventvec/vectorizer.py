@@ -1,0 +1,401 @@
+"""The scikit-learn face of eventvec: an estimator that is fitted to a frame of events and turns entities into vectors.
+
+It is imported when it is used, because it needs scikit-learn.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import sklearn
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from eventvec.checkpoint import Run, load
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
+from eventvec.frames import Library, frame_of, library_of
+from eventvec.options import accepts
+from eventvec.prediction import predict
+from eventvec.progress_bars import bar, of_training
+from eventvec.schema import Categorical
+from eventvec.tables import Embeddings, read
+from eventvec.tables.embeddings import vector_names
+from eventvec.tables.keys import align
+from eventvec.tables.sources import Tabular
+from eventvec.training import FitOptions, fine_tune, fit
+
+Events = Dataset | Tabular | Sequence[Mapping[str, Any]]
+OUTPUTS = ("default", "pandas", "polars")
+
+
+class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
+    """A transformer from events to one vector per entity, over `read`, `fit`, `embed`, `evaluate` and `fine_tune`.
+
+    Events are a frame of pandas, polars, Arrow or DuckDB, or a path. `transform` returns a frame of the same library,
+    with the key as the index in pandas and as the first column elsewhere; for a path or DuckDB, a polars frame.
+
+    In a `Pipeline`, `GridSearchCV` or `cross_val_score`, a sample is an entity. Pass a `Dataset`, which `ev.read`
+    returns, because the rows of a frame are events: `cross_val_score(make_pipeline(EventVectorizer(), model), data, y)`
+    with one label for each of `data.keys`. `transform` then returns an array.
+
+    Relations: `fit` and `embed` are the same steps with all options; `run_` is the run that `fit` returned.
+
+    Args:
+        key: The column of the entity's key; not needed for a `Dataset`.
+        time: The column of the event's time; not needed for a `Dataset`.
+        categorical: Columns of categories; inferred, with a note, if neither these nor `numeric` are given.
+        numeric: Columns of numbers.
+        method: The name of a method, or the tables `method`, `encoder` and `fit` of a configuration. Sizes that are not
+            given follow from the data.
+        epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
+            minutes, or after 5 epochs without improvement.
+        time_budget: The seconds of training.
+        holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
+            entities that the encoder never saw.
+        random_state: The seed of everything random.
+        progress: Whether to show progress, on a terminal and in a notebook.
+
+    Attributes:
+        run_: The trained `Run`.
+        notes_: Sentences about what was inferred, counted or left out.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2] * 8, "day": range(32), "paid": [0.5, 1.0, 2.0, 3.0] * 8})
+        >>> vectorizer = ev.EventVectorizer(key="card", time="day", epochs=1).fit(events)
+        >>> vectorizer.transform(events).select("card", "emb_000").shape
+        (2, 2)
+    """
+
+    def __init__(
+        self,
+        key: str | None = None,
+        time: str | None = None,
+        *,
+        categorical: Sequence[str] | None = None,
+        numeric: Sequence[str] | None = None,
+        method: str | Mapping[str, Any] = "coles",
+        epochs: int | None = None,
+        time_budget: float | None = None,
+        holdout: float | None = None,
+        random_state: int = 0,
+        progress: bool = True,
+    ) -> None:
+        self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
+        self.method, self.epochs, self.time_budget = method, epochs, time_budget
+        self.holdout, self.random_state, self.progress = holdout, random_state, progress
+
+    def fit(self, events: Dataset | Tabular, y: Any = None) -> EventVectorizer:
+        """Learn an encoder from events, without labels, and return the vectorizer.
+
+        Args:
+            events: A frame, a path, or a `Dataset`.
+            y: Not used; here because scikit-learn passes labels to every step.
+
+        Raises:
+            ConfigError: If `key` or `time` is not given for a table, or an option is out of range.
+            DataError: If the events cannot be used.
+        """
+        data = events if isinstance(events, Dataset) else self._read(events)
+        tables = {"method": {"name": self.method}} if isinstance(self.method, str) else self.method
+        bounds = {"epochs": self.epochs, "time_budget": self.time_budget}
+        options: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
+        with bar("training", self.progress) as tick:
+            run = fit(tables, data, seed=self.random_state, progress=of_training(tick), **options)
+        self._set(run, (*data.notes, *run.notes))
+        self._events = events
+        return self
+
+    def transform(self, events: Events) -> Any:
+        """Return one vector per entity, in ascending order of keys.
+
+        Args:
+            events: Events with the columns that the vectorizer was fitted to, as for `fit`; or a list of events as
+                dictionaries, which gives a polars frame.
+
+        Returns:
+            A frame of the library of the events with the columns `emb_000` and so on; `(n, dim)` numbers for a
+            `Dataset`. `set_output` changes that.
+
+        Raises:
+            DataError: If the events cannot be used.
+        """
+        check_is_fitted(self, "run_")
+        z = self._embed(events)
+        config = getattr(self, "_sklearn_output_config", {}).get("transform", sklearn.get_config()["transform_output"])
+        if config == "default" and isinstance(events, Dataset):
+            return z.values
+        library: Library = library_of(events) if config == "default" else config
+        return frame_of(library, z.schema.key_out, z.keys, vector_names(z.shape[1]), z.values)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray[Any, Any]:
+        """Return the names of the columns of `transform`, `emb_000` and so on.
+
+        Args:
+            input_features: Not used; here because scikit-learn passes the names of columns.
+        """
+        check_is_fitted(self, "run_")
+        return np.array(vector_names(self.run_.encoder.dim), dtype=object)
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> EventVectorizer:
+        """Choose what `transform` returns, and return the vectorizer.
+
+        Args:
+            transform: `pandas` or `polars`; `default` follows the events.
+
+        Raises:
+            ConfigError: If it is another word.
+        """
+        if transform is not None:
+            if transform not in OUTPUTS:
+                raise ConfigError(f"transform {transform!r} is not known; {nearest(str(transform), OUTPUTS)}")
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    @accepts(LabelOptions, EvaluationOptions)
+    def evaluate(
+        self,
+        labels: Tabular,
+        label: str | Sequence[str],
+        *,
+        features: Mapping[str, Tabular] | None = None,
+        events: Dataset | Tabular | None = None,
+        **options: Any,
+    ) -> Evaluation:
+        """Return how well the vectors predict a label, beside hand-crafted features and your own, with a verdict.
+
+        A script prints the result, too; an interactive session shows it because it is returned.
+
+        Args:
+            labels: A table with the key and the label.
+            label: The column to predict, or several.
+            features: Tables of further features by name, each with the key and one row per entity. In pandas, the key
+                may be the index.
+            events: The events; those of `fit` if not given.
+            options: As for `ev.evaluate`.
+
+        Raises:
+            ConfigError: If there are no events, because the vectorizer was loaded; or as for `ev.evaluate`.
+            DataError: As for `ev.evaluate`.
+        """
+        check_is_fitted(self, "run_")
+        data = self.run_.read(self._fitted(events))
+        with bar("embedding", self.progress) as tick:
+            z = self.run_.embed(data, progress=tick)
+        tables = {name: _with_key(table) for name, table in (features or {}).items()}
+        with bar("models", self.progress) as tick:
+            result = evaluate(z, data, _with_key(labels), label, features=tables, progress=tick, **options)
+        if not _interactive():
+            print(result)  # noqa: T201
+        return result
+
+    @accepts(FitOptions)
+    def fine_tune(
+        self, labels: Tabular, label: str, *, events: Dataset | Tabular | None = None, **options: Any
+    ) -> FineTuned:
+        """Return a model of a label, whose encoder starts from this one; the vectorizer stays as it is.
+
+        Args:
+            labels: A table with the key and the label. In pandas, the key may be the index.
+            label: The column to learn.
+            events: The events; those of `fit` if not given.
+            options: As for `ev.fine_tune`, such as `epochs` and `encoder_lr`.
+
+        Raises:
+            ConfigError: If there are no events, because the vectorizer was loaded; or as for `ev.fine_tune`.
+            DataError: As for `ev.fine_tune`.
+        """
+        check_is_fitted(self, "run_")
+        options = {"seed": self.random_state, **options}
+        with bar("training", self.progress) as tick:
+            run = fine_tune(
+                self.run_, self._fitted(events), _with_key(labels), label, progress=of_training(tick), **options
+            )
+        return FineTuned(run)
+
+    def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
+        """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
+
+        Args:
+            key: The key of an entity among the events; the text of a whole number stands for the number.
+            count: How many others to return, at least 1.
+            events: The entities to search; those of `fit` if not given.
+
+        Returns:
+            A frame of the library of the events with the column `similarity`.
+
+        Raises:
+            ConfigError: If `count` is below 1, or there are no events, because the vectorizer was loaded.
+            DataError: If the key is not among the events.
+        """
+        check_is_fitted(self, "run_")
+        if count < 1:
+            raise ConfigError(f"count must be at least 1, got {count}")
+        searched = self._fitted(events)
+        z = self._embed(searched)
+        row = int(align(z.keys, pl.DataFrame({"key": [key]}), "key")[0])
+        if row < 0:
+            raise DataError(f"the key is not among the {len(z):,} entities that are searched; give one of theirs")
+        unit = z.values / np.maximum(np.linalg.norm(z.values, axis=1, keepdims=True), 1e-12)
+        similarity = unit @ unit[row]
+        nearest_rows = np.argsort(-similarity, kind="stable")
+        nearest_rows = nearest_rows[nearest_rows != row][:count]
+        library = "polars" if isinstance(searched, Dataset) else library_of(searched)
+        chosen = z[nearest_rows]
+        return frame_of(library, z.schema.key_out, chosen.keys, ["similarity"], similarity[nearest_rows, None])
+
+    def save(self, path: os.PathLike[str] | str) -> Run:
+        """Write the run to a new folder and return it; `EventVectorizer.load` and `ev.load` read the folder.
+
+        Raises:
+            CheckpointError: If the folder holds files already.
+        """
+        check_is_fitted(self, "run_")
+        return self.run_.save(os.fspath(path))
+
+    @classmethod
+    def load(cls, path: os.PathLike[str] | str) -> EventVectorizer:
+        """Return a vectorizer from a run folder, also one that `ev.fit` or the command line wrote.
+
+        It has no events: give them to `transform`, `evaluate`, `fine_tune` and `similar`.
+
+        Raises:
+            CheckpointError: If the folder holds no finished run.
+        """
+        run = load(os.fspath(path))
+        data = run.config.get("data", {})
+        options = {name: data.get(name) for name in ("categorical", "numeric", "holdout")}
+        tables: dict[str, Any] = {name: run.config[name] for name in ("method", "encoder", "fit") if name in run.config}
+        vectorizer = cls(run.schema.key, run.schema.time, method=tables, random_state=int(run.info["seed"]), **options)
+        vectorizer._set(run, ())
+        return vectorizer
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "run_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.no_validation = True  # eventvec checks events itself
+        return tags
+
+    def _set(self, run: Run, notes: tuple[str, ...]) -> None:
+        self.run_, self.notes_ = run, notes
+
+    def _read(self, events: Tabular) -> Dataset:
+        for name in ("key", "time"):
+            if getattr(self, name) is None:
+                raise ConfigError(f"{name} is not given; name the column: EventVectorizer(key=..., time=...)")
+        options: dict[str, Any] = {
+            "categorical": self.categorical, "numeric": self.numeric, "holdout": self.holdout,
+            "holdout_seed": self.random_state,
+        }  # fmt: skip
+        if self.holdout is None:
+            del options["holdout"], options["holdout_seed"]
+        with bar("reading", self.progress):
+            return read(events, key=self.key, time=self.time, **options)
+
+    def _embed(self, events: Events) -> Embeddings:
+        with bar("embedding", self.progress) as tick:
+            return self.run_.embed(events, progress=tick)
+
+    def _fitted(self, events: Any) -> Any:
+        """Return the events that are given, or else those that the vectorizer was fitted to."""
+        if events is not None:
+            return events
+        if not hasattr(self, "_events"):
+            raise ConfigError("the vectorizer was loaded from a folder, which holds no events; give them: events=...")
+        return self._events
+
+
+class FineTuned:
+    """A model of a label that `EventVectorizer.fine_tune` returns.
+
+    Args:
+        run: A run that learned a label.
+
+    Attributes:
+        run_: The run.
+        classes_: The classes, as text, in the order of the columns of `predict_proba`; None if the label is a number.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [n % 20 for n in range(80)], "day": range(80), "paid": range(80)})
+        >>> vectorizer = ev.EventVectorizer("card", "day", numeric=["paid"], epochs=1).fit(events)
+        >>> labels = pl.DataFrame({"card": range(20), "churn": ["no", "yes"] * 10})
+        >>> vectorizer.fine_tune(labels, "churn", epochs=1).predict_proba(events).columns
+        ['card', 'no', 'yes']
+    """
+
+    def __init__(self, run: Run) -> None:
+        target = getattr(run.method, "target", None)
+        if target is None:
+            raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
+        self.run_ = run
+        self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
+
+    def predict(self, events: Events) -> Any:
+        """Return the likeliest class, or the predicted number, of each entity.
+
+        Args:
+            events: As for `EventVectorizer.transform`.
+
+        Returns:
+            A frame of the library of the events with the column `prediction`; `(n,)` values for a `Dataset`.
+        """
+        table = self._predictions(events)
+        values = np.asarray(table.column("prediction").to_pylist(), None if self.classes_ is None else object)
+        return values if isinstance(events, Dataset) else self._frame(events, table, ["prediction"], [values])
+
+    def predict_proba(self, events: Events) -> Any:
+        """Return the probability of each class for each entity.
+
+        Args:
+            events: As for `EventVectorizer.transform`.
+
+        Returns:
+            A frame of the library of the events with one column for each class; `(n, classes)` for a `Dataset`.
+
+        Raises:
+            ConfigError: If the label is a number.
+        """
+        if self.classes_ is None:
+            raise ConfigError("the label is a number, which has no probabilities of classes; use predict")
+        table = self._predictions(events)
+        values = np.stack([table.column(f"p_{name}").to_numpy() for name in self.classes_], axis=1)
+        return values if isinstance(events, Dataset) else self._frame(events, table, list(self.classes_), values)
+
+    def save(self, path: os.PathLike[str] | str) -> Run:
+        """Write the run to a new folder and return it; `eventvec predict` reads the folder.
+
+        Raises:
+            CheckpointError: If the folder holds files already.
+        """
+        return self.run_.save(os.fspath(path))
+
+    def _predictions(self, events: Events) -> Any:
+        return predict(self.run_, events).combine_chunks()
+
+    def _frame(self, events: Events, table: Any, names: Sequence[str], values: Any) -> Any:
+        key = self.run_.schema.key_out
+        return frame_of(library_of(events), key, table.column(key).combine_chunks(), names, values)
+
+
+def _with_key(table: Any) -> Tabular:
+    """Return a table; the named index of a pandas frame becomes a column."""
+    return table.reset_index() if library_of(table) == "pandas" and table.index.name is not None else table
+
+
+def _interactive() -> bool:
+    """Return whether results are shown because they are returned: at Python's prompt, and in IPython and notebooks."""
+    return hasattr(sys, "ps1") or hasattr(builtins, "get_ipython")
