@@ -215,7 +215,7 @@ def test_dictionaries_with_a_key_are_the_histories_of_their_entities(small: ev.R
         ([{"day": 1, "shop": 3, "paid": 1.0}, {"day": 2, "shop": "a"}], "column 'shop' of the events mixes types"),
         ([{"card": 3, "day": 1}, {"card": "secret", "day": 2}], "^column 'card' of the events mixes types, [^3]*$"),
         ([{"day": 1, "shop": "a", "paid": 1.0}, {"card": 3, "day": 2}], "'card' has 1 missing value .*needs a key"),
-        ({"day": 1, "shop": "a", "paid": 1.0}, "dict is not a table"),
+        ({"day": 1, "shop": "a", "paid": 1.0}, r"table .day.: int is not a table"),
     ],
 )
 def test_lists_that_are_no_events_are_refused(small: ev.Run, events: Any, message: str) -> None:

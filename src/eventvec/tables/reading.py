@@ -17,9 +17,9 @@ from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, kinds, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
+from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.read_options import GROUPS, ReadOptions
-from eventvec.tables.several import open_events
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known

@@ -17,8 +17,8 @@ from eventvec.errors import DataError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, stack
 from eventvec.tables import keys, times
+from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, count_and_first
-from eventvec.tables.several import open_events
 from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular
 from eventvec.updating.store import Facts

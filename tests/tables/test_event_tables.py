@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 from eventvec.cli.commands import app
-from eventvec.tables.several import open_events
+from eventvec.tables.event_tables import open_events
 
 
 def cards(n: int = 90) -> pl.DataFrame:
