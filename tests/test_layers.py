@@ -25,7 +25,7 @@ ORDER = (
     ("lineage", "methods"),
     ("config", "tables"),
     ("embedding", "features", "model_card", "outline", "suggestions"),
-    ("checkpoint", "run_files"),
+    ("checkpoint", "run_files", "run_writing"),
     ("grids",),
     ("prediction", "training"),
     ("updating", "evaluation"),

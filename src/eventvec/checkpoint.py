@@ -11,38 +11,30 @@ import json
 import os
 import platform
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import tomli_w
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
-from torch import Tensor
 
 from eventvec.config import Table
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
-from eventvec.files import locked, run_above, sweep, whole
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
 from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors, refusing_damage
+from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, attach_known, read
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
-
-FIRST_FILES = ("config.toml", "schema.json", ".lock", ".*.draft")
-"""The files of a folder that is not yet a run: a run that was killed at that point may be started again."""
 
 Record = dict[str, float | int | None]
 """The course of training after a step or an epoch, see `Run.history`."""
@@ -273,41 +265,6 @@ def check_run(run: Any) -> None:
         raise ConfigError(f"the run must be a Run, got {type(run).__name__}; load it first: run = ev.load(path)")
 
 
-def may_begin(path: Path) -> bool:
-    """Return whether a run may begin in a folder: it is absent or empty, or has only the first files of a run.
-
-    Example:
-        >>> may_begin(Path("absent")), may_begin(Path(__file__).parent)
-        (True, False)
-    """
-    return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
-
-
-@contextmanager
-def writer(path: Path | None) -> Iterator[None]:
-    """Keep other processes from the run folder while this one writes it.
-
-    Raises:
-        CheckpointError: If the folder has files and is no run, or another process writes it.
-    """
-    if path is None:
-        yield
-        return
-    if path.exists() and not path.is_dir():
-        raise CheckpointError(f"{path} is a file; choose a new folder")
-    if run := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
-    if not (path / "run.json").exists() and not may_begin(path):
-        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
-    with locked(path) as free:
-        if not free:
-            raise CheckpointError(
-                f"another process writes the run in {path}; wait until it ends, or choose a new folder"
-            )
-        sweep(path)
-        yield
-
-
 def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
     """Return the schema and the `run.json` of a run before its first step; write them if the run has a folder.
 
@@ -342,20 +299,6 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
     if path is not None:
         write_first(path, config, schema, info)
     return schema, info
-
-
-def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, Any]) -> None:
-    """Write the files of a run folder that are there before training."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_text(path / "config.toml", tomli_w.dumps(config))
-    write_text(path / "schema.json", schema.to_json())
-    write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
-
-
-def discard(path: Path) -> None:
-    """Delete the files of a run that failed before its first checkpoint, so that another run can begin there."""
-    for name in ("run.json", "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
-        (path / name).unlink(missing_ok=True)
 
 
 def schema_of(method: Method, data: Dataset) -> Schema:
@@ -411,22 +354,6 @@ def load(path: Path | str) -> Run:
     run = Run(method.eval(), schema, config, info, path)
     attach_lineage(run.encoder, run.lineage)
     return run
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write named tensors and texts as one safetensors file."""
-    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with whole(path) as draft:
-        try:
-            save_file(copies, draft, metadata=dict(metadata))
-        except SafetensorError as error:  # a full disk, among others
-            raise OSError(str(error)) from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file."""
-    with whole(path) as draft:
-        draft.write_text(text, encoding="utf-8")
 
 
 def versions() -> dict[str, str]:

@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 import processes
-from eventvec.checkpoint import Record, write_tensors
+from eventvec import run_writing
+from eventvec.checkpoint import Record
 from eventvec.cli import app
 from eventvec.errors import CheckpointError
 from eventvec.run_files import read_tensors
+from eventvec.run_writing import write_tensors
 from eventvec.training import state
 from fits import Interrupted, coles, dataset, interrupt_after, same, table, weights
 
@@ -55,7 +57,7 @@ def command(arguments: list[str], killed: str, call: int) -> None:
     if killed == "step":
         state.Training.step = kill_at(state.Training.step, call)  # type: ignore[method-assign]
     if killed == "save":
-        state.checkpoint.save_file = kill_at(state.checkpoint.save_file, call, half_of_a_file)  # type: ignore[attr-defined]
+        run_writing.save_file = kill_at(run_writing.save_file, call, half_of_a_file)
     raise SystemExit(CliRunner().invoke(app, arguments).exit_code)
 
 

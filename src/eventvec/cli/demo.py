@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventvec import reporting
-from eventvec.checkpoint import Run, write_text
+from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
 from eventvec.embedding import encode
@@ -31,6 +31,7 @@ from eventvec.errors import ConfigError, need
 from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.baselines import baselines
 from eventvec.features import with_moment
+from eventvec.run_writing import write_text
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 

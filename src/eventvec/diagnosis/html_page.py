@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.checkpoint import write_text
 from eventvec.diagnosis.bootstrap import MET
 from eventvec.diagnosis.console import answer, shared_histogram
 from eventvec.diagnosis.lengths import PowerLaw
@@ -18,6 +17,7 @@ from eventvec.diagnosis.window_order import Irreversibility
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
+from eventvec.run_writing import write_text
 
 BINS = 40
 """Number of bins of a histogram of divergences."""

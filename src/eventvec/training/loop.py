@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eventvec import checkpoint, run_files
+from eventvec import checkpoint, run_files, run_writing
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
@@ -129,13 +129,13 @@ def _fit(
     x = data.sequences.to(place)
     training, held_out, notes = split(method, x, options)
     config = _describe(method, data, options, required=path is not None)
-    with checkpoint.writer(path):
+    with run_writing.writer(path):
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
             trained = _train(run, x, training, held_out, options, progress)
         except DataError:  # the loss is not finite
             if path is not None and not resume and not (path / CHECKPOINT).exists():
-                checkpoint.discard(path)
+                run_writing.discard(path)
             raise
     rows = held_out if len(held_out) >= options.batch_size else training
     return _with_remark(trained, x[rows], generator(place, options.seed + 1))
@@ -182,7 +182,7 @@ def _train(
         if path is not None and (path / CHECKPOINT).exists():
             state.restore(path / CHECKPOINT)
         if path is not None:
-            checkpoint.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
+            run_writing.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
         state.begin(len(training), validation_batches(held_out, options))
         try:
             _train_epochs(state, x, training, path, progress)

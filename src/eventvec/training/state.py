@@ -12,11 +12,12 @@ import torch
 from pydantic import BaseModel, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
-from eventvec import checkpoint, run_files
+from eventvec import run_files
 from eventvec.checkpoint import Record
 from eventvec.errors import DataError
 from eventvec.methods.declarations import Method
 from eventvec.precision import matmul_precision
+from eventvec.run_writing import write_tensors
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.optimizer import AVERAGES, frozen, learning_rate
@@ -165,7 +166,7 @@ class Training:
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
         counts = json.dumps({name: getattr(self, name) for name in _Counts.model_fields})
-        checkpoint.write_tensors(path, tensors, {"counts": counts})
+        write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:
         """Restore the state from a file that `save` wrote.
