@@ -30,7 +30,7 @@ def pictures() -> ModuleType:
 
 
 def page() -> str:
-    """Return a page with twelve points and an evaluation, in which the embedding has a mean of .81 under boosted trees."""
+    """Return a page with twelve points, and an evaluation in which the embedding has .81 under boosted trees."""
     return reporting.page("flights", "A page.", evaluations=[evaluation()], points=points(12, colours=COLOURS))
 
 
