@@ -1,4 +1,4 @@
-"""The commands of the tutorial and other pages run in order, on the files that their first block of Python writes."""
+"""The commands of the tutorial and other pages run in order, on the files that their Python writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_the_commands_of_a_page_run_in_its_order(page: str, tmp_path: Path, monk
         pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     document = text(f"docs/{page}.md")
-    exec(compile(blocks(document, "python")[0], f"docs/{page}.md", "exec"), {"__name__": "example"})
+    names: dict[str, object] = {"__name__": "example"}
+    for block in blocks(document, "python"):
+        exec(compile(block, f"docs/{page}.md", "exec"), names)
     for block in blocks(document, "toml"):
         Path("config.toml").write_text(block)
     lines = list(commands(document))
