@@ -206,6 +206,16 @@ def test_the_table_of_methods_names_each_method() -> None:
     assert sorted(named) == sorted(METHODS)
 
 
+def test_the_page_of_methods_names_each_encoder_sampler_and_loss() -> None:
+    from eventvec.encoders import ENCODERS
+    from eventvec.losses import LOSSES
+    from eventvec.views import VIEWS
+
+    page = text("docs/methods.md")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert {*ENCODERS, *VIEWS, *LOSSES} - {"contrastive"} <= named  # contrastive is the loss of `coles`
+
+
 def test_the_pages_by_question_name_methods_that_exist() -> None:
     from eventvec.methods import METHODS
 
