@@ -13,11 +13,15 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 NEEDED := pyproject.toml constraints.txt
 PEER := .venv-peer
 OLDEST := .venv-oldest
+DOCS := .venv-docs
+# What the site shows; the folders stay as they are, so that a link works in the repository and on the site.
+PAGES := *.md LICENSE CITATION.cff docs 'experiments/*.md' 'experiments/*.svg' benchmarks/README.md
+
 # A full installation serves the demo too; it is made only once.
 DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint wheel check slow oldest peer clean
+.PHONY: help venv demo test lint wheel check slow oldest docs peer clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -46,10 +50,16 @@ slow: $(VENV)/.dev  ## run the tests that take minutes
 oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -p no:cacheprovider
 
+docs: $(DOCS)/.done  ## build the documentation into site/; a link that leads nowhere is an error
+	rm -rf build/pages site
+	mkdir -p build/pages
+	git ls-files --cached --others --exclude-standard -- $(PAGES) | tar -cf - -T - | tar -xf - -C build/pages
+	$(DOCS)/bin/zensical build --clean --strict
+
 peer: $(PEER)/.done  ## make .venv-peer with pytorch-lifestream, for python -m benchmarks.peer
 
 clean:  ## remove what building, testing and the demo left behind; .venv stays
-	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-run
+	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-run
 	find src tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -67,6 +77,13 @@ $(VENV)/.dev: $(NEEDED) $(VENV)/.torch
 
 $(VENV)/.demo: $(NEEDED) $(VENV)/.torch
 	$(INSTALL) -e '.[demo]'
+	@touch $@
+
+# Only the generator, whose versions the extra `docs` names: the reference is read from the sources, nothing is imported.
+$(DOCS)/.done: $(NEEDED)
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > $(DOCS)/requirements.txt
+	$(subst $(BIN),$(DOCS)/bin,$(INSTALL)) -r $(DOCS)/requirements.txt
 	@touch $@
 
 # The source archive, without its declared dependencies; benchmarks/peer/requirements.txt gives the reason.

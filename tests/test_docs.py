@@ -1,9 +1,12 @@
-"""What the documents say is so: examples run, commands parse, named files and linked pages exist."""
+"""What the documents say is so: examples run and print what is shown, commands parse, files and linked pages exist."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")})
+STUDIES = sorted({*ROOT.glob("experiments/*/README.md"), *ROOT.glob("benchmarks/README.md")})
 SHELLS = ("sh", "bash", "shell", "console")
+PUBLIC = ("eventvec", *(f"eventvec.{name}" for name in ("datasets", "encoders", "losses", "methods", "views")))
 
 
 def text(name: str) -> str:
@@ -62,12 +67,47 @@ def modules_of(document: str) -> list[str]:
     return [name for cell in cells for name in re.findall(r"`([\w.]+/?)`", cell)]
 
 
+def without_numbers(printed: str) -> str:
+    """Return a text with `#` for every word with a digit, and a space for all white space between words."""
+    return re.sub(r"[+−-]?\w*\d[\w.,]*", "#", " ".join(printed.split()))
+
+
+def not_printed(shown: str, printed: str) -> list[str]:
+    """Return the parts of a text, between `…`, that do not occur in the output in this order, whatever the numbers."""
+    output, missing, start = without_numbers(printed), [], 0
+    for part in (without_numbers(part) for part in shown.split("…")):
+        place = output.find(part, start)
+        if place < 0:
+            missing.append(part)
+        else:
+            start = place + len(part)
+    return missing
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_python_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_examples_run_and_print_what_is_shown(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "LanguageEncoder(" in path.read_text():
+        pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "example"}
     for block in blocks(path.read_text(), "python"):  # one after the other, as a reader would
         exec(compile(block, str(path), "exec"), names)
+    printed = capsys.readouterr().out
+    assert [part for block in blocks(path.read_text(), "text") for part in not_printed(block, printed)] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_configurations_build_what_they_name(path: Path) -> None:
+    from eventvec.encoders import ENCODERS
+    from eventvec.methods import METHODS
+
+    for block in blocks(path.read_text(), "toml"):
+        tables = tomllib.loads(block)
+        assert set(tables) <= {"data", "method", "encoder", "fit"}
+        assert tables["method"]["name"] in METHODS
+        assert tables["encoder"].get("name", "gru") in ENCODERS
 
 
 def test_the_readme_shows_python_and_the_command_line() -> None:
@@ -76,7 +116,11 @@ def test_the_readme_shows_python_and_the_command_line() -> None:
     assert list(commands(readme)), "README.md shows no `eventvec …` command in a shell block"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len(text("README.md").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *STUDIES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_exist_with_their_options(path: Path) -> None:
     lines = list(commands(path.read_text()))
     if not lines:
@@ -107,7 +151,7 @@ def test_the_architecture_names_folders_that_exist() -> None:
     assert [name for name in sorted(named) if not any((place / name).is_dir() for place in places)] == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*DOCUMENTS, *STUDIES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_relative_links_lead_somewhere(path: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     targets = re.findall(r"\]\(([^)\s]+)\)", prose)
@@ -115,7 +159,83 @@ def test_relative_links_lead_somewhere(path: Path) -> None:
     assert [target for target in inside if not (path.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("path", [*DOCUMENTS, *STUDIES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_programs_that_documents_name_exist(path: Path) -> None:
+    named = set(re.findall(r"python -m ((?:experiments|benchmarks)(?:\.[a-z_]+)+)", path.read_text()))
+    scripts = set(re.findall(r"python (scripts/\w+\.py)", path.read_text()))
+    assert [name for name in sorted(named) if importlib.util.find_spec(name) is None] == []
+    assert [name for name in sorted(scripts) if not (ROOT / name).is_file()] == []
+
+
+# The site
+
+
+def pages_of(navigation: Any) -> Iterator[str]:
+    """Yield the pages of a navigation, in its order."""
+    if isinstance(navigation, str):
+        yield navigation
+        return
+    for entry in navigation if isinstance(navigation, list) else navigation.values():
+        yield from pages_of(entry)
+
+
+def test_the_navigation_names_each_page_once_and_no_other() -> None:
+    navigation = tomllib.loads(text("zensical.toml"))["project"]["nav"]
+    listed = list(pages_of(navigation))
+    expected = {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *STUDIES}
+    assert sorted(listed) == sorted(str(path.relative_to(ROOT)) for path in expected)
+
+
+def test_the_reference_shows_each_public_name_once() -> None:
+    pages = "\n".join(path.read_text() for path in ROOT.glob("docs/reference/*.md"))
+    shown = re.findall(r"^::: (\S+)$", pages, flags=re.MULTILINE)
+    modules = {name: importlib.import_module(name) for name in PUBLIC}
+    nested = {name.removeprefix("eventvec.") for name in PUBLIC}
+    public = {f"{name}.{each}" for name, module in modules.items() for each in module.__all__ if each not in nested}
+    # The generator imports nothing, so it knows the names of the estimator in their module only.
+    estimator = {"eventvec.vectorizer.EventVectorizer", "eventvec.vectorizer.FineTuned"}
+    assert sorted(shown) == sorted(public - {"eventvec.EventVectorizer"} | estimator)
+
+
+def test_the_table_of_methods_names_each_method() -> None:
+    from eventvec.methods import METHODS
+
+    table = re.search(r"^\| name .*\n\|[ |:-]+\n((?:\|.*\n)+)", text("docs/methods.md"), flags=re.MULTILINE)
+    assert table is not None
+    named = [name for line in table[1].splitlines() for name in re.findall(r"`(\w+)`", line.split("|")[1])]
+    assert sorted(named) == sorted(METHODS)
+
+
+def test_the_page_of_methods_names_each_encoder_sampler_and_loss() -> None:
+    from eventvec.encoders import ENCODERS
+    from eventvec.losses import LOSSES
+    from eventvec.views import VIEWS
+
+    page = text("docs/methods.md")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert {*ENCODERS, *VIEWS, *LOSSES} - {"contrastive"} <= named  # contrastive is the loss of `coles`
+
+
+def test_the_pages_by_question_name_methods_that_exist() -> None:
+    from eventvec.methods import METHODS
+
+    table = re.search(r"^\| question .*\n\|[ |:-]+\n((?:\|.*\n)+)", text("README.md"), flags=re.MULTILINE)
+    assert table is not None
+    assert [name for name in re.findall(r"`(\w+)`", table[1]) if name not in METHODS] == []
+
+
 # The readers themselves
+
+
+def test_output_is_compared_without_numbers_and_in_order() -> None:
+    printed = "The lead is +0.012 ± 0.3.\n│ 100 % │ knn │ 0.8 │\n   N14228   0.98\n"
+    assert not_printed("The lead is -0.5 ± 0.1. … 5 % │ knn …\nN1  0.2\n", printed) == []
+    assert not_printed("The gap is 0.5 …", printed) == ["The gap is #"]
+    assert not_printed("knn … The lead", printed) == ["The lead"]
+
+
+def test_pages_of_a_navigation_are_read_in_order() -> None:
+    assert list(pages_of([{"a": "a.md"}, {"b": [{"c": "c.md"}, "d.md"]}])) == ["a.md", "c.md", "d.md"]
 
 
 def test_the_table_of_modules_is_read() -> None:

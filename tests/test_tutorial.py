@@ -1,4 +1,4 @@
-"""The commands of the tutorial run in order, on the files that its first block of Python writes."""
+"""The commands of the tutorial and other pages run in order, on the files that their Python writes."""
 
 from __future__ import annotations
 
@@ -24,3 +24,21 @@ def test_the_commands_of_the_tutorial_run_in_its_order(tmp_path: Path, monkeypat
     assert {"diagnose", "fit", "embed", "evaluate", "update", "predict"} == set(used)
     assert (tmp_path / "diagnose.html").is_file()
     assert (tmp_path / "tuned.parquet").is_file()
+
+
+@pytest.mark.parametrize("page", ["who", "next", "progress", "value", "words", "experts", "columns", "privacy"])
+def test_the_commands_of_a_page_run_in_its_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page == "words":
+        pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    document = text(f"docs/{page}.md")
+    names: dict[str, object] = {"__name__": "example"}
+    for block in blocks(document, "python"):
+        exec(compile(block, f"docs/{page}.md", "exec"), names)
+    for block in blocks(document, "toml"):
+        Path("config.toml").write_text(block)
+    lines = list(commands(document))
+    assert lines
+    for words in lines:
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 0, f"eventvec {' '.join(words)}: {result.output}"
