@@ -29,7 +29,7 @@ ORDER = (
     ("grids",),
     ("prediction", "training"),
     ("updating", "evaluation"),
-    ("frames", "vectorizer"),
+    ("fine_tuned", "frames", "vectorizer"),
     ("reporting",),
     ("diagnosis",),
     ("datasets",),

@@ -153,6 +153,14 @@ def test_labels_of_a_data_set_come_out_as_arrays(vectorizer: ev.EventVectorizer,
     assert ev.predict(ev.load(saved.path), events()).num_rows == N
 
 
+def test_columns_of_the_table_of_labels_are_inputs(vectorizer: ev.EventVectorizer) -> None:
+    people = labels().with_columns(segment=pl.Series(["a", "b", "c"] * 20)).to_pandas().set_index("card")
+    model = vectorizer.fine_tune(people, "churn", static_inputs=["segment"], epochs=1)
+    assert model.predict(events(), people).columns == ["card", "prediction"]
+    with pytest.raises(ev.EventvecError, match="segment"):
+        model.predict_proba(events())
+
+
 # scikit-learn
 
 

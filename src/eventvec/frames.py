@@ -54,3 +54,14 @@ def frame_of(library: Library, key: str, keys: pa.Array, names: Sequence[str], v
     return (
         pl.DataFrame({key: key_series(keys, key), **named}) if library == "polars" else pa.table({key: keys, **named})
     )
+
+
+def with_key(table: Any) -> Any:
+    """Return a table; the named index of a pandas frame becomes a column.
+
+    Example:
+        >>> import pandas as pd
+        >>> with_key(pd.DataFrame({"card": [7], "churn": [True]}).set_index("card")).columns.to_list()
+        ['card', 'churn']
+    """
+    return table.reset_index() if library_of(table) == "pandas" and table.index.name is not None else table

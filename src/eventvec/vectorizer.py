@@ -21,18 +21,16 @@ from eventvec.checkpoint import Run, load
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
-from eventvec.frames import Library, frame_of, library_of
+from eventvec.fine_tuned import Events, FineTuned
+from eventvec.frames import Library, frame_of, library_of, with_key
 from eventvec.options import accepts
-from eventvec.prediction import predict
 from eventvec.progress_bars import bar, of_training
-from eventvec.schema import Categorical
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
 from eventvec.tables.keys import align
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
 
-Events = Dataset | Tabular | Sequence[Mapping[str, Any]]
 OUTPUTS = ("default", "pandas", "polars")
 
 
@@ -191,16 +189,22 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         data = self.run_.read(self._fitted(events))
         with bar("embedding", self.progress) as tick:
             z = self.run_.embed(data, progress=tick)
-        tables = {name: _with_key(table) for name, table in (features or {}).items()}
+        tables = {name: with_key(table) for name, table in (features or {}).items()}
         with bar("models", self.progress) as tick:
-            result = evaluate(z, data, _with_key(labels), label, features=tables, progress=tick, **options)
+            result = evaluate(z, data, with_key(labels), label, features=tables, progress=tick, **options)
         if not _interactive():
             print(result)  # noqa: T201
         return result
 
     @accepts(FitOptions)
     def fine_tune(
-        self, labels: Tabular, label: str, *, events: Dataset | Tabular | None = None, **options: Any
+        self,
+        labels: Tabular,
+        label: str,
+        *,
+        events: Dataset | Tabular | None = None,
+        static_inputs: Sequence[str] | None = None,
+        **options: Any,
     ) -> FineTuned:
         """Return a model of a label, whose encoder starts from this one; the vectorizer stays as it is.
 
@@ -208,6 +212,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             labels: A table with the key and the label. In pandas, the key may be the index.
             label: The column to learn.
             events: The events; those of `fit` if not given.
+            static_inputs: Columns of the table of labels that the model reads beside the events; predictions need them.
             options: As for `ev.fine_tune`, such as `epochs` and `encoder_lr`.
 
         Raises:
@@ -218,7 +223,13 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         options = {"seed": self.random_state, **options}
         with bar("training", self.progress) as tick:
             run = fine_tune(
-                self.run_, self._fitted(events), _with_key(labels), label, progress=of_training(tick), **options
+                self.run_,
+                self._fitted(events),
+                with_key(labels),
+                label,
+                static_inputs=static_inputs,
+                progress=of_training(tick),
+                **options,
             )
         return FineTuned(run)
 
@@ -315,85 +326,6 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         if not hasattr(self, "_events"):
             raise ConfigError("the vectorizer was loaded from a folder, which holds no events; give them: events=...")
         return self._events
-
-
-class FineTuned:
-    """A model of a label that `EventVectorizer.fine_tune` returns.
-
-    Args:
-        run: A run that learned a label.
-
-    Attributes:
-        run_: The run.
-        classes_: The classes, as text, in the order of the columns of `predict_proba`; None if the label is a number.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [n % 20 for n in range(80)], "day": range(80), "paid": range(80)})
-        >>> vectorizer = ev.EventVectorizer("card", "day", numeric=["paid"], epochs=1).fit(events)
-        >>> labels = pl.DataFrame({"card": range(20), "churn": ["no", "yes"] * 10})
-        >>> vectorizer.fine_tune(labels, "churn", epochs=1).predict_proba(events).columns
-        ['card', 'no', 'yes']
-    """
-
-    def __init__(self, run: Run) -> None:
-        target = getattr(run.method, "target", None)
-        if target is None:
-            raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
-        self.run_ = run
-        self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
-
-    def predict(self, events: Events) -> Any:
-        """Return the likeliest class, or the predicted number, of each entity.
-
-        Args:
-            events: As for `EventVectorizer.transform`.
-
-        Returns:
-            A frame of the library of the events with the column `prediction`; `(n,)` values for a `Dataset`.
-        """
-        table = self._predictions(events)
-        values = np.asarray(table.column("prediction").to_pylist(), None if self.classes_ is None else object)
-        return values if isinstance(events, Dataset) else self._frame(events, table, ["prediction"], [values])
-
-    def predict_proba(self, events: Events) -> Any:
-        """Return the probability of each class for each entity.
-
-        Args:
-            events: As for `EventVectorizer.transform`.
-
-        Returns:
-            A frame of the library of the events with one column for each class; `(n, classes)` for a `Dataset`.
-
-        Raises:
-            ConfigError: If the label is a number.
-        """
-        if self.classes_ is None:
-            raise ConfigError("the label is a number, which has no probabilities of classes; use predict")
-        table = self._predictions(events)
-        values = np.stack([table.column(f"p_{name}").to_numpy() for name in self.classes_], axis=1)
-        return values if isinstance(events, Dataset) else self._frame(events, table, list(self.classes_), values)
-
-    def save(self, path: os.PathLike[str] | str) -> Run:
-        """Write the run to a new folder and return it; `eventvec predict` reads the folder.
-
-        Raises:
-            CheckpointError: If the folder holds files already.
-        """
-        return self.run_.save(os.fspath(path))
-
-    def _predictions(self, events: Events) -> Any:
-        return predict(self.run_, events).combine_chunks()
-
-    def _frame(self, events: Events, table: Any, names: Sequence[str], values: Any) -> Any:
-        key = self.run_.schema.key_out
-        return frame_of(library_of(events), key, table.column(key).combine_chunks(), names, values)
-
-
-def _with_key(table: Any) -> Tabular:
-    """Return a table; the named index of a pandas frame becomes a column."""
-    return table.reset_index() if library_of(table) == "pandas" and table.index.name is not None else table
 
 
 def _interactive() -> bool:

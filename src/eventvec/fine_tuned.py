@@ -1,0 +1,95 @@
+"""A model of a label over an encoder of events, which predicts frames of the caller's library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eventvec.checkpoint import Run
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError
+from eventvec.frames import frame_of, library_of, with_key
+from eventvec.prediction import predict
+from eventvec.schema import Categorical
+from eventvec.tables.sources import Tabular
+
+Events = Dataset | Tabular | Sequence[Mapping[str, Any]]
+
+
+class FineTuned:
+    """A model of a label that `EventVectorizer.fine_tune` returns.
+
+    Args:
+        run: A run that learned a label.
+
+    Attributes:
+        run_: The run.
+        classes_: The classes, as text, in the order of the columns of `predict_proba`; None if the label is a number.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [n % 20 for n in range(80)], "day": range(80), "paid": range(80)})
+        >>> vectorizer = ev.EventVectorizer("card", "day", numeric=["paid"], epochs=1).fit(events)
+        >>> labels = pl.DataFrame({"card": range(20), "churn": ["no", "yes"] * 10})
+        >>> vectorizer.fine_tune(labels, "churn", epochs=1).predict_proba(events).columns
+        ['card', 'no', 'yes']
+    """
+
+    def __init__(self, run: Run) -> None:
+        target = getattr(run.method, "target", None)
+        if target is None:
+            raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
+        self.run_ = run
+        self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
+
+    def predict(self, events: Events, static: Tabular | None = None) -> Any:
+        """Return the likeliest class, or the predicted number, of each entity.
+
+        Args:
+            events: As for `EventVectorizer.transform`.
+            static: A table with the key and the columns of `static_inputs`, if the model reads any.
+
+        Returns:
+            A frame of the library of the events with the column `prediction`; `(n,)` values for a `Dataset`.
+        """
+        table = self._predictions(events, static)
+        values = np.asarray(table.column("prediction").to_pylist(), None if self.classes_ is None else object)
+        return values if isinstance(events, Dataset) else self._frame(events, table, ["prediction"], [values])
+
+    def predict_proba(self, events: Events, static: Tabular | None = None) -> Any:
+        """Return the probability of each class for each entity.
+
+        Args:
+            events: As for `EventVectorizer.transform`.
+            static: As for `predict`.
+
+        Returns:
+            A frame of the library of the events with one column for each class; `(n, classes)` for a `Dataset`.
+
+        Raises:
+            ConfigError: If the label is a number.
+        """
+        if self.classes_ is None:
+            raise ConfigError("the label is a number, which has no probabilities of classes; use predict")
+        table = self._predictions(events, static)
+        values = np.stack([table.column(f"p_{name}").to_numpy() for name in self.classes_], axis=1)
+        return values if isinstance(events, Dataset) else self._frame(events, table, list(self.classes_), values)
+
+    def save(self, path: os.PathLike[str] | str) -> Run:
+        """Write the run to a new folder and return it; `eventvec predict` reads the folder.
+
+        Raises:
+            CheckpointError: If the folder holds files already.
+        """
+        return self.run_.save(os.fspath(path))
+
+    def _predictions(self, events: Events, static: Tabular | None) -> Any:
+        return predict(self.run_, events, static=None if static is None else with_key(static)).combine_chunks()
+
+    def _frame(self, events: Events, table: Any, names: Sequence[str], values: Any) -> Any:
+        key = self.run_.schema.key_out
+        return frame_of(library_of(events), key, table.column(key).combine_chunks(), names, values)
