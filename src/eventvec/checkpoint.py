@@ -137,7 +137,7 @@ class Run:
             events: A table, as `read` takes it; a list of events as dictionaries; or a data set that was read by the
                 run's schema. Dictionaries without the key are the events of one entity, whose key is 0.
             options: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and `TableFormat`
-                (time_format, order, ties, key_as).
+                (time_format, order, ties, explode, key_as).
 
         Raises:
             ConfigError: If there is no such option, or the options contradict one another.

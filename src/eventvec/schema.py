@@ -154,6 +154,7 @@ class Schema:
         order: The column that orders an entity's events at one time, if there is one.
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
+        explode: The list columns of the table whose elements are one event each.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -172,6 +173,7 @@ class Schema:
     static: tuple[Static, ...] = ()
     order: str | None = None
     ties: Ties = "file"
+    explode: tuple[str, ...] = ()
 
     @property
     def clock(self) -> bool:

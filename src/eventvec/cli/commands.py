@@ -285,7 +285,7 @@ def evaluate(
 @command
 @takes(
     (Columns, ("key", "time", "categorical", "numeric")),
-    (TableFormat, ("time_format", "order", "ties")),
+    (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
 )
 def diagnose(

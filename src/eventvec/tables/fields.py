@@ -87,15 +87,21 @@ def filled(column: pa.ChunkedArray, fill: float) -> Array:
     return values
 
 
-def count_and_first(mask: Array, what: str) -> str:
+def count_and_first(mask: Array, what: str, row_of: Array | None = None) -> str:
     """Return the number of rows that a mask marks and the first of them, for a message.
+
+    Args:
+        mask: The marks.
+        what: What they mark.
+        row_of: The row of each mark, if it is not its place.
 
     Example:
         >>> count_and_first(np.array([False, True, True]), "missing value")
         '2 missing values (first at row 1)'
     """
     count = int(mask.sum())
-    return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {int(mask.argmax()):,})"
+    first = int(mask.argmax() if row_of is None else row_of[mask.argmax()])
+    return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {first:,})"
 
 
 def kind_of(kind: pa.DataType) -> Kind:

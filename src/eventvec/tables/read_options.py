@@ -11,6 +11,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.options import as_table, check_seed, gather
 from eventvec.schema import Ties
 from eventvec.tables.fields import Fitting
+from eventvec.tables.lists import check_names
 from eventvec.tables.sources import Tabular, name_of
 from eventvec.tables.statics import StaticKind
 from eventvec.tables.times import Instant
@@ -87,10 +88,13 @@ class TableFormat:
         ties: The order of events of an entity at one time, where no column decides: that of the table (file), or that
             of their values (canonical), after which nothing depends on the order of rows. By default the schema's, or
             else file.
+        explode: The list columns, such as the items of a basket, whose elements become one event each. Lists of one row
+            are exploded together and need equal lengths; a null or empty list gives one event with missing values. The
+            members of structures become columns, such as items.price. By default the schema's, or else none.
         key_as: The name of the key in files that eventvec writes.
 
     Raises:
-        ConfigError: If there is no such rule for ties.
+        ConfigError: If there is no such rule for ties, or `explode` is no list of different names.
 
     Example:
         >>> TableFormat(key_as="customer").time_format is None
@@ -100,9 +104,12 @@ class TableFormat:
     time_format: str | None = None
     order: str | None = None
     ties: Ties | None = None
+    explode: Sequence[str] | None = None
     key_as: str | None = None
 
     def __post_init__(self) -> None:
+        if self.explode is not None:
+            check_names("explode", self.explode)
         if self.ties is not None and self.ties not in get_args(Ties):
             raise ConfigError(f"ties {self.ties!r} is not known; {nearest(str(self.ties), get_args(Ties))}")
 

@@ -18,6 +18,7 @@ from eventvec.sequences import Sequences
 from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
+from eventvec.tables.lists import Events, exploded
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular, open_source
@@ -40,9 +41,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
             pandas, pyarrow, DuckDB).
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            meds, fitting), `TableFormat` (time_format, order, ties, key_as), `Cuts` (until, cutoffs, cutoff_column),
-            `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns). `Dataset.origin` records
-            them.
+            meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
+            cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns).
+            `Dataset.origin` records them.
 
     Raises:
         ConfigError: If options contradict each other, or name a column that cannot have the role.
@@ -65,7 +66,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if fields.was_text(column)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    opened = open_source(source, text, key)
+    explode = table.explode if table.explode is not None or schema is None else schema.explode
+    events = exploded(open_source(source, text, key), explode or ())
+    opened = events.table
     roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
@@ -80,10 +83,11 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    tie_ranks = None if order is None else ranks_of(order, next(opened.stream([order])))
-    stream = opened.stream([requested.key, requested.time, *names])  # loads one column after the other
-    frame, rows, distinct = _rows(stream, tie_ranks, requested, schema, chosen, notes)
-    frame = replace(frame, key_as=key_as, order=order, ties=ties)
+    notes[:0] = events.notes()
+    tie_ranks = None if order is None else _tie_ranks(events, order)
+    stream = events.stream([requested.key, requested.time, *names])  # loads one column after the other
+    frame, rows, distinct = _rows(events, stream, tie_ranks, requested, schema, chosen, notes)
+    frame = replace(frame, key_as=key_as, order=order, ties=ties, explode=tuple(explode or ()))
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
     if chosen.holdout.holdout is not None:
         mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
@@ -101,7 +105,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
             )
     if cuts.until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
-    reader = _ColumnReader(names, stream, rows, notes)
+    reader = _ColumnReader(names, stream, events, rows, notes)
     fitted = (
         reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame, opened.typed)
     )
@@ -127,7 +131,7 @@ class _Rows:
     """The table's rows in order of key and time.
 
     Args:
-        order: `(events,)` the row of each event in the table; None if the table is already in this order.
+        order: `(events,)` the place of each event in the exploded table; None if that is already in this order.
         times: `(events,)` the time of each event.
         gaps: `(events,)` float32, the time since the previous event of the entity.
         ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
@@ -161,7 +165,14 @@ class _Rows:
         return _Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
+def _tie_ranks(events: Events, order: str) -> Array:
+    """Return `(events,)` the rank of each event by the column that orders those at one time."""
+    with events.counting(order):
+        return events.of(order, ranks_of(order, next(events.stream([order]))))
+
+
 def _rows(
+    events: Events,
     columns: Iterator[pa.ChunkedArray],
     tie_ranks: Array | None,
     requested: request.Request,
@@ -172,8 +183,9 @@ def _rows(
     """Return a schema without columns, the order of the rows, and the distinct keys.
 
     Args:
+        events: The table, of which each row is one or several events.
         columns: Yields the column of the key, then that of the time.
-        tie_ranks: `(rows,)` the rank of each row in the order of events at one time; None for the order of the table.
+        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
         requested: The names of the columns.
         schema: A fitted schema, whose kind of time the times must have.
         options: The options of `read`.
@@ -182,12 +194,17 @@ def _rows(
     key = next(columns)
     if not len(key):
         raise DataError("the table has no rows; at least one event is needed")
-    ranks, distinct = keys.rank_keys(requested.key, key)
+    with events.counting(requested.key):
+        ranks, distinct = keys.rank_keys(requested.key, key)
     del key
-    parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
-    if parsed.missing.any() and not options.columns.meds:
-        missing = count_and_first(parsed.missing, "missing value")
-        raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+    ranks = events.of(requested.key, ranks)
+    with events.counting(requested.time):
+        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
+        if parsed.missing.any() and not options.columns.meds:
+            missing = count_and_first(parsed.missing, "missing value")
+            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
+    parsed = parsed._replace(values=values, missing=no_time)
     if schema is not None:
         parsed = times.same_kind(requested.time, parsed, schema)
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
@@ -242,6 +259,7 @@ class _ColumnReader:
     Args:
         names: The names of the columns.
         arrow: Yields the columns.
+        events: The table that they are from.
         rows: The order of the rows.
         notes: Sentences about what was counted or left out; more are added.
         values: The arrays, by the names of the columns.
@@ -249,6 +267,7 @@ class _ColumnReader:
 
     names: list[str]
     arrow: Iterator[pa.ChunkedArray]
+    events: Events
     rows: _Rows
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
@@ -261,7 +280,8 @@ class _ColumnReader:
         categorical, numeric = [], []
         for name, column in zip(self.names, self.arrow, strict=True):
             if requested.inferred:
-                kind = fields.infer(name, column, self.rows.order, self.rows.heads)
+                with self.events.counting(name):
+                    kind = fields.infer(name, column, *self._inferred_from(name))
             else:
                 kind = "categorical" if name in requested.categorical else "numeric"
             if kind == "categorical":
@@ -276,8 +296,8 @@ class _ColumnReader:
     def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
 
-        The result has the name of the key in files from this table, the order of events at one time there, and
-        timestamps where the schema was fitted to dates and the table has timestamps.
+        The result has the name of the key in files from this table, the order of events at one time there, its list
+        columns, and timestamps where the schema was fitted to dates and the table has timestamps.
         """
         known = {category.name: category for category in schema.categorical}
         for name, column in zip(self.names, self.arrow, strict=True):
@@ -291,7 +311,7 @@ class _ColumnReader:
             self.notes.extend(fields.unknown_note(name, codes, "events"))
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
-        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties)
+        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
 
     def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
         codes = self._coded(name, column)
@@ -301,9 +321,31 @@ class _ColumnReader:
         return fitted
 
     def _coded(self, name: str, column: pa.ChunkedArray) -> Coded:
-        codes, values = fields.coded(name, column)
-        return Coded(codes if self.rows.order is None else codes[self.rows.order], values)
+        with self.events.counting(name):
+            codes, values = fields.coded(name, column)
+        order = self._order(name)
+        return Coded(codes if order is None else codes[order], values)
 
     def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
-        self.values[name] = pick(fields.numbers(name, column), self.rows.order)
+        with self.events.counting(name):
+            values = fields.numbers(name, column)
+        self.values[name] = pick(values, self._order(name))
         return self.values[name]
+
+    def _order(self, name: str) -> Array | None:
+        """Return `(events,)` the place of each event in a column; None if the column is already in this order."""
+        row_of, order = self.events.row_of, self.rows.order
+        if row_of is None or name in self.events.lists:
+            return order
+        return row_of if order is None else row_of[order]
+
+    def _inferred_from(self, name: str) -> tuple[Array | None, Array]:
+        """Return the places in a column that its kind is inferred from, and the first of each entity among them.
+
+        A row counts once, however many events it gives, so that an identifier of the rows is recognised as one.
+        """
+        order, heads = self._order(name), self.rows.heads
+        if order is None or self.events.row_of is None or name in self.events.lists:
+            return order, heads
+        first = np.sort(np.unique(order, return_index=True)[1])
+        return order[first], np.searchsorted(first, heads)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema
 from eventvec.tables.fields import unusable
+from eventvec.tables.lists import is_list
 from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
@@ -16,6 +17,8 @@ MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_v
 
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
 """The names of columns in an embeddings file."""
+
+EXPLODE = "for one event for each element, name it in explode= (--explode)"
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,12 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
+        if is_list(source.types[name]):
+            kind, accepted = "categorical", "text, booleans, numbers"
+            if name in request.numeric:
+                kind, accepted = "numeric", "numbers, booleans"
+            held = f"it holds {source.types[name]}; accepted: {accepted}"
+            raise DataError(f"column {shown(name)} cannot be {kind}: {held}; {EXPLODE}")
         if name in RESERVED:
             raise ConfigError(
                 f"column {shown(name)} has a reserved name; reserved are {', '.join(RESERVED)}; rename it in the table"
@@ -140,6 +149,8 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
         if name in (request.key, request.time, order):
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
+        if reason and is_list(kind) and name not in RESERVED:
+            reason = f"{reason}; {EXPLODE}"
         if reason:
             notes.append(f"column {shown(name)} is left out: {reason}")
         else:

@@ -18,6 +18,7 @@ from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.lists import exploded
 from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.updating.store import Facts
@@ -118,18 +119,20 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
         time_format: The format of times in the table.
         late: `(total,)` bool over the events of `data`.
     """
+    row_of: Array | None = None
     entities = len(np.unique(data.sequences.rows().numpy()[late]))
     if not isinstance(events, Dataset):
         schema = data.schema
-        source = open_source(events, [schema.time] if time_format else [], schema.key)
-        table = source.load([schema.key, schema.time])
-        rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(table.column(schema.key))}), schema.key)
-        parsed = times.parse_times(schema.time, table.column(schema.time), time_format)
-        late = (before.version[rows] >= 0) & (parsed.values < before.last_time[rows])
+        source = exploded(open_source(events, [schema.time] if time_format else [], schema.key), schema.explode)
+        key, time = source.stream([schema.key, schema.time])
+        rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(key)}), schema.key)
+        rows, values = source.of(schema.key, rows), times.parse_times(schema.time, time, time_format).values
+        late = (before.version[rows] >= 0) & (source.of(schema.time, values) < before.last_time[rows])
+        row_of = source.row_of
     return DataError(
-        f"the batch has {count_and_first(late, 'event')} of {entities:,} entities that are older than the last event "
-        "that the state of their entity has seen; leave them out with late='drop' (--late drop), or recompute these "
-        "entities with late='recompute' and history= (--late recompute --history EVENTS)"
+        f"the batch has {count_and_first(late, 'event', row_of)} of {entities:,} entities that are older than the last "
+        "event that the state of their entity has seen; leave them out with late='drop' (--late drop), or recompute "
+        "these entities with late='recompute' and history= (--late recompute --history EVENTS)"
     )
 
 
