@@ -121,7 +121,7 @@ class Dataset:
         """Hex digest of keys, windows, columns and static values: equal for equal data, whatever file or row order
         they came from."""
         x, digest = self.sequences.to("cpu"), hashlib.blake2b(digest_size=16)
-        vocabularies = {field.name: field.values for field in self.schema.categorical}
+        vocabularies = {field.name: field.buckets or field.values for field in self.schema.categorical}
         words = [field for field in self.schema.static if isinstance(field, Categorical) and field.name in x.static]
         digest.update(repr((len(self), vocabularies, *words)).encode())
         for part in (*_key_bytes(self.keys), *_content(x)):

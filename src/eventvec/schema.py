@@ -21,6 +21,9 @@ from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
 MISSING, UNKNOWN, FIRST = 0, 1, 2
 """Codes of a categorical column: a missing value, a value outside the vocabulary, the most frequent value."""
 
+MAX_BUCKETS = 2**24
+"""The largest number of buckets of a hashed column."""
+
 RESERVED = ("time", "gap", "segment")
 """Column names that have a fixed meaning in `Sequences`."""
 
@@ -32,25 +35,30 @@ Ties = Literal["file", "canonical"]
 class Categorical:
     """A column of codes: `MISSING`, `UNKNOWN`, then one code per value, most frequent first (ties by the value).
 
+    A hashed column has no vocabulary. Each of its codes stands for a bucket, into which a hash puts every value, also
+    one that was never seen before; `UNKNOWN` does not occur.
+
     Args:
         name: The column in the table.
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
         text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
             A CSV file has no types, so that its cells are read accordingly.
+        buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
 
     Example:
-        >>> Categorical("shop", ("grocer", "baker")).size
-        4
+        >>> Categorical("shop", ("grocer", "baker")).size, Categorical("merchant", (), buckets=100).size
+        (4, 102)
     """
 
     name: str
     values: tuple[str, ...]
     text: bool | None = dataclasses.field(default=None, compare=False)
+    buckets: int = 0
 
     @property
     def size(self) -> int:
         """Number of codes, including those for missing and unknown values."""
-        return len(self.values) + FIRST
+        return (self.buckets or len(self.values)) + FIRST
 
 
 @dataclass(frozen=True)
@@ -257,6 +265,8 @@ def _inconsistency(schema: Schema) -> str | None:
     for field in (*schema.fields, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):
             return f"column {field.name!r} has a value twice"
+        if isinstance(field, Categorical) and not 0 <= field.buckets <= (0 if field.values else MAX_BUCKETS):
+            return f"column {field.name!r} must have up to {MAX_BUCKETS:,} buckets and no values, or values alone"
         if isinstance(field, Numeric | Vector):
             means, stds = (numbers if isinstance(numbers, tuple) else (numbers,) for numbers in (field.mean, field.std))
             if (

@@ -284,7 +284,7 @@ def evaluate(
 
 @command
 @takes(
-    (Columns, ("key", "time", "categorical", "numeric")),
+    (Columns, ("key", "time", "categorical", "numeric", "hashed")),
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
 )

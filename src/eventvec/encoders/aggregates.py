@@ -34,7 +34,8 @@ class Aggregates(nn.Module):
       values that are not missing;
     - for each categorical column: the count of each value; for each numeric column, its mean and its sample standard
       deviation over the events with that value; and the number of distinct values, in which all unknown values count
-      as one and missing values do not count.
+      as one and missing values do not count. A hashed column has only this number, of its buckets, because a bucket
+      stands for unrelated values.
 
     A mean, minimum or maximum over no values and a standard deviation over fewer than two are 0. An empty row gives
     zeros.

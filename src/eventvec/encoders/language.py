@@ -88,6 +88,8 @@ class LanguageEncoder(nn.Module):
         texts = {column.name: column.values for column in schema.categorical}
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
+        if any(column.name == text and column.buckets for column in schema.categorical):
+            raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
         if not 0 < unit < math.inf or lora < 0:
             raise ConfigError(f"unit must be above 0 and finite and lora at least 0, got unit {unit}, lora {lora}")
         if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):

@@ -27,6 +27,9 @@ class Columns:
         categorical: The columns of categories; if this or `numeric` is given, even empty, only listed columns are used.
             Otherwise kinds are inferred, and `Dataset.notes` names the columns that are left out, with the reasons.
         numeric: The columns of numbers; if this or `categorical` is given, even empty, only listed columns are used.
+        hashed: The columns of categories with too many values for a vocabulary, such as merchants, whose values are
+            hashed into buckets; the others are used as without this option. If kinds are inferred, text is hashed
+            without being named here if more than half of its values are distinct, and less than nine tenths.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
@@ -40,6 +43,7 @@ class Columns:
     time: str | None = None
     categorical: Sequence[str] | None = None
     numeric: Sequence[str] | None = None
+    hashed: Sequence[str] | None = None
     meds: bool = False
     fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
 

@@ -41,7 +41,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
             pandas, pyarrow, DuckDB).
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
+            hashed, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
             cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns).
             `Dataset.origin` records them.
 
@@ -69,7 +69,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     explode = table.explode if table.explode is not None or schema is None else schema.explode
     events = exploded(open_source(source, text, key), explode or ())
     opened = events.table
-    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
+    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric", "hashed")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
         fitting = None if columns.fitting == Fitting() else columns.fitting
@@ -77,7 +77,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     elif columns.meds:
         requested = request.by_meds(opened, roles)
     else:
-        requested = request.by_name(opened, columns.key, columns.time, columns.categorical, columns.numeric)
+        requested = request.by_name(
+            opened, columns.key, columns.time, columns.categorical, columns.numeric, columns.hashed
+        )
     key_as = table.key_as or (schema.key_as if schema else None)
     order = table.order if table.order is not None or schema is None else schema.order
     ties = table.ties or (schema.ties if schema else "file")
@@ -279,17 +281,23 @@ class _ColumnReader:
         """Return a schema fitted to the columns, and fill in the values, coded by it."""
         categorical, numeric = [], []
         for name, column in zip(self.names, self.arrow, strict=True):
-            if requested.inferred:
+            if name in requested.hashed:
+                kind = "hashed"
+            elif requested.inferred:
                 with self.events.counting(name):
                     kind = fields.infer(name, column, *self._inferred_from(name))
             else:
                 kind = "categorical" if name in requested.categorical else "numeric"
-            if kind == "categorical":
-                categorical.append(self._categorical(name, column, fitting))
+            if kind in ("categorical", "hashed"):
+                categorical.append(self._categorical(name, column, fitting, kind == "hashed"))
+                if kind == "hashed" and name not in requested.hashed:
+                    self.notes.append(fields.hashed_note(categorical[-1]))
             elif kind == "numeric":
                 numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
             else:
                 self.notes.append(f"column {name!r} is left out: {kind}")
+                if "near-unique" in kind:
+                    self.notes[-1] += "; to use it all the same, name it in hashed= (--hashed)"
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
         return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
 
@@ -313,9 +321,10 @@ class _ColumnReader:
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
         return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
 
-    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
+    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting, hashed: bool) -> Categorical:
         codes = self._coded(name, column)
-        fitted = replace(fields.vocabulary(name, codes, fitting), text=fields.holds_text(column.type))
+        field = fields.hashed(name, codes, fitting) if hashed else fields.vocabulary(name, codes, fitting)
+        fitted = replace(field, text=fields.holds_text(column.type))
         self.values[name] = fields.encode(codes, fitted)
         self.notes.extend(fields.rare_note(fitted, fitting))
         return fitted

@@ -23,18 +23,19 @@ EXPLODE = "for one event for each element, name it in explode= (--explode)"
 
 @dataclass(frozen=True)
 class Request:
-    """The roles of columns; `inferred` means that none are listed and that their kinds are inferred."""
+    """The roles of columns; `inferred` means that the kinds of all but the hashed ones are inferred."""
 
     key: str
     time: str
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     inferred: bool = False
+    hashed: tuple[str, ...] = ()
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The categorical columns, then the numeric ones."""
-        return (*self.categorical, *self.numeric)
+        """The categorical columns, then the hashed and the numeric ones."""
+        return (*self.categorical, *self.hashed, *self.numeric)
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -51,7 +52,12 @@ def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
 
 
 def by_name(
-    source: Source, key: str | None, time: str | None, categorical: Sequence[str] | None, numeric: Sequence[str] | None
+    source: Source,
+    key: str | None,
+    time: str | None,
+    categorical: Sequence[str] | None,
+    numeric: Sequence[str] | None,
+    hashed: Sequence[str] | None = None,
 ) -> Request:
     """Return the columns that the caller names.
 
@@ -61,13 +67,13 @@ def by_name(
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
-    for option, value in (("categorical", categorical), ("numeric", numeric)):
+    for option, value in (("categorical", categorical), ("numeric", numeric), ("hashed", hashed)):
         if isinstance(value, str):
             raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
         if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
             raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
     inferred = categorical is None and numeric is None
-    return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred)
+    return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred, tuple(hashed or ()))
 
 
 def by_meds(source: Source, options: Mapping[str, object]) -> Request:
@@ -142,10 +148,14 @@ def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] 
 def candidates(source: Source, request: Request, order: str | None) -> tuple[list[str], list[str]]:
     """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
 
-    The key, the time and the column `order`, which orders events at one time, are no candidates.
+    The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed columns, which
+    the caller names, are always used.
     """
     names, notes = [], []
     for name, kind in source.types.items():
+        if name in request.hashed:
+            names.append(name)
+            continue
         if name in (request.key, request.time, order):
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)

@@ -8,14 +8,15 @@ from typing import Any
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.schema import MISSING, UNKNOWN, Categorical, Static, Vector
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Static, Vector
 from eventvec.sequences import Values
 
 
 def describe(data: Dataset) -> list[dict[str, Any]]:
     """Return one row for the key, the time and each field of a data set.
 
-    Each row has the `name` and the `kind` of the column. `values` is the size of a vocabulary or vector, `unknown` the
+    Each row has the `name` and the `kind` of the column. `values` is the size of a vocabulary or vector,
+    or the number of buckets, `unknown` the
     share of events outside the vocabulary, `mean` and `std` are those of the raw numbers, and `missing` is the share of
     events without a value. For static columns, shares are of entities. An entry that does not apply is None.
 
@@ -48,7 +49,8 @@ def _summarise(field: Static, values: Values) -> tuple[str, dict[str, float]]:
         return "text", {"missing": int((values.lengths == 0).sum()) / total}
     if isinstance(field, Categorical):
         unknown, missing = (int((values == code).sum()) / total for code in (UNKNOWN, MISSING))
-        return "categorical", {"values": len(field.values), "unknown": unknown, "missing": missing}
+        kind = "hashed" if field.buckets else "categorical"
+        return kind, {"values": field.size - FIRST, "unknown": unknown, "missing": missing}
     if isinstance(field, Vector):
         return "vector", {"values": field.size, "missing": int(values.isnan().any(1).sum()) / total}
     present = values[~values.isnan()].double()

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.tables.fields import Array
-from eventvec.tables.keys import key_hashes, mix
+from eventvec.tables.hashing import mix
+from eventvec.tables.keys import key_hashes
 
 MARK = "events:"
 """The beginning of an identity; the fingerprints by which earlier versions identified batches do not have it."""
