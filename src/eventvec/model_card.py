@@ -21,7 +21,7 @@ def render_card(
     """
     categorical = ", ".join(
         f"`{column.name}` ({column.size - FIRST} {'buckets' if column.buckets else 'values'})"
-        for column in schema.categorical
+        for column in (*schema.categorical, *schema.bags)
     )
     numeric = ", ".join(f"`{column.name}`" for column in schema.numeric)
     static = ", ".join(f"`{column.name}`" for column in schema.static)

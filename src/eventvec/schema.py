@@ -163,6 +163,7 @@ class Schema:
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
         explode: The list columns of the table whose elements are one event each.
+        bags: The list columns whose elements are codes that an event has several of, in no order.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -182,6 +183,7 @@ class Schema:
     order: str | None = None
     ties: Ties = "file"
     explode: tuple[str, ...] = ()
+    bags: tuple[Categorical, ...] = ()
 
     @property
     def clock(self) -> bool:
@@ -207,7 +209,9 @@ class Schema:
             ('time_kind', None)
         """
         parts = [
-            part for part in ("categorical", "numeric", "gap", "clock") if getattr(self, part) != getattr(other, part)
+            part
+            for part in ("categorical", "numeric", "gap", "clock", "bags")
+            if getattr(self, part) != getattr(other, part)
         ]
         if not self.clock and self.time_kind != other.time_kind:
             parts.append("time_kind")
@@ -257,12 +261,12 @@ def _inconsistency(schema: Schema) -> str | None:
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
-    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in schema.fields)]
+    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.bags))]
     static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
         if twice := next((name for name in names if names.count(name) > 1), None):
             return f"the column name {twice!r} is there twice, or has another meaning"
-    for field in (*schema.fields, schema.gap, *schema.static):
+    for field in (*schema.fields, *schema.bags, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):
             return f"column {field.name!r} has a value twice"
         if isinstance(field, Categorical) and not 0 <= field.buckets <= (0 if field.values else MAX_BUCKETS):

@@ -284,7 +284,7 @@ def evaluate(
 
 @command
 @takes(
-    (Columns, ("key", "time", "categorical", "numeric", "hashed")),
+    (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed")),
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
 )

@@ -24,7 +24,8 @@ class EventEncoder(nn.Module):
 
     Babaev et al. 2022, Section 3.5. The statistics of batch normalisation are those of the events without padding
     (those of the public code include padding in all scenarios but one). A missing number is replaced by 0 after
-    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero.
+    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero. A list column
+    gives the sum of the embeddings of its elements, zero for an empty list.
 
     Args:
         schema: The columns and their scales.
@@ -67,8 +68,11 @@ class EventEncoder(nn.Module):
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
         self.embeddings = nn.ModuleList(code_embedding(column, width) for column in schema.categorical)
+        self.bags = tuple(column.name for column in schema.bags)
+        self.elements = nn.ModuleList(code_embedding(column, width) for column in schema.bags)
         self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
-        widths = [int(table.weight.shape[1]) for table in self.embeddings if isinstance(table, nn.Embedding)]
+        tables = (*self.embeddings, *self.elements)
+        widths = [int(table.weight.shape[1]) for table in tables if isinstance(table, nn.Embedding)]
         self.dim = sum(widths) + 2 * len(self.numeric) + 2 * len(self.periods)
         if self.dim == 0:
             raise ConfigError(
@@ -81,6 +85,12 @@ class EventEncoder(nn.Module):
         parts = [
             table(_column(x, name, index).long()) for name, table in zip(self.categorical, self.embeddings, strict=True)
         ]
+        for name, table in zip(self.bags, self.elements, strict=True):
+            bags = x.columns[name][index]
+            assert isinstance(bags, Sequences)
+            assert isinstance(table, nn.Embedding)
+            first = bags.lengths.cumsum(0) - bags.lengths
+            parts.append(F.embedding_bag(bags.values("code").long(), table.weight, first, mode="sum"))
         if self.numeric:
             numbers = torch.stack([column.scale(_column(x, column.name, index)) for column in self.numeric], 1)
             missing = numbers.isnan()

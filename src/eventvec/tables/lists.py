@@ -56,12 +56,12 @@ class Events:
         return values if self.row_of is None or name in self.lists else values[self.row_of]
 
     @contextmanager
-    def counting(self, name: str) -> Iterator[None]:
-        """Say in errors about a column of elements that their rows are those after exploding."""
+    def counting(self, name: str, elements: bool = False) -> Iterator[None]:
+        """Say in errors about elements of lists that these are what is counted, and not rows of the table."""
         try:
             yield
         except DataError as error:
-            if name in self.lists and "row" in str(error):
+            if "(first at row" in str(error) and (elements or name in self.lists):
                 raise DataError(f"{error}; rows are counted after exploding, one for each element") from error
             raise
 
@@ -148,8 +148,13 @@ def _parts(kind: pa.DataType) -> dict[str, pa.DataType]:
     return {f".{part.name}": part.type for part in element} if pa.types.is_struct(element) else {"": element}
 
 
-def _lengths(part: pa.Array) -> Array:
-    """Return `(rows,)` the number of elements of each list; a null list has none."""
+def list_lengths(part: pa.Array) -> Array:
+    """Return `(rows,)` int64 the number of elements of each list; a null list has none.
+
+    Example:
+        >>> list_lengths(pa.array([["a", "b"], None, []])).tolist()
+        [2, 0, 0]
+    """
     lengths: Array = pc.list_value_length(part).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 
@@ -158,7 +163,7 @@ def _common_lengths(source: Source, names: Sequence[str]) -> Array:
     """Return `(rows,)` the number of elements of each row, after a check that all its lists have as many."""
     common: Array | None = None
     for name in names:
-        lengths = np.concatenate([np.zeros(0, np.int64), *map(_lengths, next(source.stream([name])).chunks)])
+        lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, next(source.stream([name])).chunks)])
         if common is not None and (different := common != lengths).any():
             raise DataError(
                 f"the lists of {shown(names[0])} and {shown(name)} have different lengths in "
@@ -173,7 +178,7 @@ def _elements(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """Return the columns of a list column's elements; a list without elements gives a missing value."""
     parts: dict[str, list[pa.Array]] = {suffix: [] for suffix in _parts(column.type)}
     for chunk in column.chunks:
-        lengths = _lengths(chunk)
+        lengths = list_lengths(chunk)
         n_events = np.maximum(lengths, 1)
         first = np.repeat(n_events.cumsum() - n_events, n_events)
         place = np.arange(len(first)) - first + np.repeat(lengths.cumsum() - lengths, n_events)

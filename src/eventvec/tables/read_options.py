@@ -30,6 +30,8 @@ class Columns:
         hashed: The columns of categories with too many values for a vocabulary, such as merchants, whose values are
             hashed into buckets; the others are used as without this option. If kinds are inferred, text is hashed
             without being named here if more than half of its values are distinct, and less than nine tenths.
+        summed: The list columns, such as the items of a basket, whose elements are summed: the vector of an event has
+            the sum of the embeddings of its elements, in whatever order they are. A null list is an empty one.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
@@ -44,6 +46,7 @@ class Columns:
     categorical: Sequence[str] | None = None
     numeric: Sequence[str] | None = None
     hashed: Sequence[str] | None = None
+    summed: Sequence[str] | None = None
     meds: bool = False
     fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
 

@@ -14,11 +14,12 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.errors import DataError
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, Values
 from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.lists import Events, exploded
+from eventvec.tables.nested import distinct_bags, elements
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular, open_source
@@ -41,9 +42,9 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
             pandas, pyarrow, DuckDB).
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            hashed, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts` (until, cutoffs,
-            cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns).
-            `Dataset.origin` records them.
+            hashed, summed, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
+            (until, cutoffs, cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static,
+            static_columns). `Dataset.origin` records them.
 
     Raises:
         ConfigError: If options contradict each other, or name a column that cannot have the role.
@@ -69,7 +70,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     explode = table.explode if table.explode is not None or schema is None else schema.explode
     events = exploded(open_source(source, text, key), explode or ())
     opened = events.table
-    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric", "hashed")}
+    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric", "hashed", "summed")}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
         fitting = None if columns.fitting == Fitting() else columns.fitting
@@ -78,7 +79,13 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
         requested = request.by_meds(opened, roles)
     else:
         requested = request.by_name(
-            opened, columns.key, columns.time, columns.categorical, columns.numeric, columns.hashed
+            opened,
+            columns.key,
+            columns.time,
+            columns.categorical,
+            columns.numeric,
+            columns.hashed,
+            columns.summed,
         )
     key_as = table.key_as or (schema.key_as if schema else None)
     order = table.order if table.order is not None or schema is None else schema.order
@@ -117,7 +124,8 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     if ties == "canonical":
         at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
         values = order_ties(values, at, rows.heads, [name for name in names if name in values])
-    tensors = {name: torch.from_numpy(column) for name, column in values.items()}
+    tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
+    tensors |= {name: bags[torch.from_numpy(values[name])] for name, bags in reader.bags.items()}
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
     data = Dataset(entities, x, fitted, tuple(notes), origin)
     static = chosen.static
@@ -264,7 +272,8 @@ class _ColumnReader:
         events: The table that they are from.
         rows: The order of the rows.
         notes: Sentences about what was counted or left out; more are added.
-        values: The arrays, by the names of the columns.
+        values: The arrays, by the names of the columns; for a summed one, the place of each event's bag.
+        bags: The distinct bags of each summed column.
     """
 
     names: list[str]
@@ -273,14 +282,24 @@ class _ColumnReader:
     rows: _Rows
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
+    bags: dict[str, Sequences] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values.update(time=self.rows.times, gap=self.rows.gaps)
 
     def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
         """Return a schema fitted to the columns, and fill in the values, coded by it."""
-        categorical, numeric = [], []
+        categorical, numeric, bags = [], [], []
         for name, column in zip(self.names, self.arrow, strict=True):
+            if name in requested.summed:
+                coded, lengths = self._elements(name, column)
+                fitted = replace(
+                    fields.vocabulary(name, coded, fitting), text=fields.holds_text(column.type.value_type)
+                )
+                bags.append(fitted)
+                self.notes.extend(fields.rare_note(fitted, fitting))
+                self._bag(name, fields.encode(coded, fitted), lengths)
+                continue
             if name in requested.hashed:
                 kind = "hashed"
             elif requested.inferred:
@@ -299,7 +318,7 @@ class _ColumnReader:
                 if "near-unique" in kind:
                     self.notes[-1] += "; to use it all the same, name it in hashed= (--hashed)"
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
-        return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
+        return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap, bags=tuple(bags))
 
     def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
@@ -308,7 +327,14 @@ class _ColumnReader:
         columns, and timestamps where the schema was fitted to dates and the table has timestamps.
         """
         known = {category.name: category for category in schema.categorical}
+        bags = {bag.name: bag for bag in schema.bags}
         for name, column in zip(self.names, self.arrow, strict=True):
+            if name in bags:
+                coded, lengths = self._elements(name, column)
+                codes = fields.encode(coded, bags[name])
+                self._bag(name, codes, lengths)
+                self.notes.extend(fields.unknown_note(name, codes, "elements"))
+                continue
             if name not in known:
                 self._numbers(name, column)
                 continue
@@ -334,6 +360,13 @@ class _ColumnReader:
             codes, values = fields.coded(name, column)
         order = self._order(name)
         return Coded(codes if order is None else codes[order], values)
+
+    def _elements(self, name: str, column: pa.ChunkedArray) -> tuple[Coded, Array]:
+        with self.events.counting(name, elements=True):
+            return elements(name, column, self._order(name))
+
+    def _bag(self, name: str, codes: Array, lengths: Array) -> None:
+        self.bags[name], self.values[name] = distinct_bags(codes, lengths)
 
     def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
         with self.events.counting(name):

@@ -18,12 +18,12 @@ MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_v
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
 """The names of columns in an embeddings file."""
 
-EXPLODE = "for one event for each element, name it in explode= (--explode)"
+EXPLODE = "for one event for each element, name it in explode= (--explode), or in summed= (--summed) for their sum"
 
 
 @dataclass(frozen=True)
 class Request:
-    """The roles of columns; `inferred` means that the kinds of all but the hashed ones are inferred."""
+    """The roles of columns; `inferred` means that the kinds of all but the hashed and the summed ones are inferred."""
 
     key: str
     time: str
@@ -31,11 +31,12 @@ class Request:
     numeric: tuple[str, ...] = ()
     inferred: bool = False
     hashed: tuple[str, ...] = ()
+    summed: tuple[str, ...] = ()
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The categorical columns, then the hashed and the numeric ones."""
-        return (*self.categorical, *self.hashed, *self.numeric)
+        """The categorical columns, then the hashed, the summed and the numeric ones."""
+        return (*self.categorical, *self.hashed, *self.summed, *self.numeric)
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -48,7 +49,8 @@ def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
         if value is not None and value != getattr(schema, name, None):
             raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
     categorical, numeric = (tuple(field.name for field in fields) for fields in (schema.categorical, schema.numeric))
-    return Request(schema.key, schema.time, categorical, numeric)
+    summed = tuple(field.name for field in schema.bags)
+    return Request(schema.key, schema.time, categorical, numeric, summed=summed)
 
 
 def by_name(
@@ -58,6 +60,7 @@ def by_name(
     categorical: Sequence[str] | None,
     numeric: Sequence[str] | None,
     hashed: Sequence[str] | None = None,
+    summed: Sequence[str] | None = None,
 ) -> Request:
     """Return the columns that the caller names.
 
@@ -67,13 +70,15 @@ def by_name(
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
-    for option, value in (("categorical", categorical), ("numeric", numeric), ("hashed", hashed)):
+    for option, value in (("categorical", categorical), ("numeric", numeric), ("hashed", hashed), ("summed", summed)):
         if isinstance(value, str):
             raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
         if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
             raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
     inferred = categorical is None and numeric is None
-    return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred, tuple(hashed or ()))
+    return Request(
+        key, time, tuple(categorical or ()), tuple(numeric or ()), inferred, tuple(hashed or ()), tuple(summed or ())
+    )
 
 
 def by_meds(source: Source, options: Mapping[str, object]) -> Request:
@@ -108,13 +113,18 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
     source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
-    for place, name in enumerate(listed):
-        if name in listed[:place]:
+    for name in listed:
+        if listed.count(name) > 1:
             raise ConfigError(f"column {shown(name)} is listed twice; list it once, as categorical or as numeric")
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
-        if is_list(source.types[name]):
+        if name in request.summed and not is_list(source.types[name]):
+            raise DataError(
+                f"column {shown(name)} cannot be summed: it holds {source.types[name]}; accepted: lists of text, "
+                "numbers or booleans, in a table whose lists are not exploded"
+            )
+        if is_list(source.types[name]) and name not in request.summed:
             kind, accepted = "categorical", "text, booleans, numbers"
             if name in request.numeric:
                 kind, accepted = "numeric", "numbers, booleans"
@@ -148,12 +158,12 @@ def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] 
 def candidates(source: Source, request: Request, order: str | None) -> tuple[list[str], list[str]]:
     """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
 
-    The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed columns, which
-    the caller names, are always used.
+    The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed and
+    summed columns, which the caller names, are always used.
     """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in request.hashed:
+        if name in (*request.hashed, *request.summed):
             names.append(name)
             continue
         if name in (request.key, request.time, order):

@@ -124,6 +124,11 @@ class RecentEvents:
     """The latest events as packed records, behind their embedding."""
 
     def __init__(self, encoder: Encoder, schema: Schema, count: int) -> None:
+        if schema.bags:
+            raise ConfigError(
+                f"column {schema.bags[0].name!r} is summed, and recent= (--recent) stores events with one value in "
+                "each column only; use an encoder that continues exactly, gru or lstm"
+            )
         self.encoder, self.count, self.kind = encoder, count, f"latest {count} events"
         self.dim = int(encoder.dim)
         self.prefix, self.device = 4 * self.dim, torch.device("cpu")  # bytes; `encode` moves each window
