@@ -109,7 +109,7 @@ class Dataset:
         return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)], moments=moments)
 
     def __repr__(self) -> str:
-        n_fields = len(self.schema.fields) + len(self.schema.bags)
+        n_fields = len(self.schema.fields) + len(self.schema.nested)
         return f"Dataset({len(self):,} entities, {self.sequences.total:,} events, {n_fields} fields)"
 
     def to(self, device: torch.device | str) -> Dataset:

@@ -125,7 +125,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Text:
-    """A static column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
+    """A column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
 
     Args:
         name: The column in the table.
@@ -163,6 +163,7 @@ class Schema:
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
         explode: The list columns of the table whose elements are one event each.
+        texts: The columns of free text of the events, which an event encoder reads by a frozen text encoder.
         bags: The list columns whose elements are codes that an event has several of, in no order.
 
     Example:
@@ -184,6 +185,7 @@ class Schema:
     ties: Ties = "file"
     explode: tuple[str, ...] = ()
     bags: tuple[Categorical, ...] = ()
+    texts: tuple[Text, ...] = ()
 
     @property
     def clock(self) -> bool:
@@ -200,6 +202,11 @@ class Schema:
         """The columns of the events: those of codes, then those of numbers."""
         return (*self.categorical, *self.numeric)
 
+    @property
+    def nested(self) -> tuple[Categorical | Text, ...]:
+        """The columns that have several values per event: those of lists, then those of texts, which hold bytes."""
+        return (*self.bags, *self.texts)
+
     def difference(self, other: Schema) -> str | None:
         """Return the first part by which events are coded in another way than by another schema; None if there is none.
 
@@ -210,7 +217,7 @@ class Schema:
         """
         parts = [
             part
-            for part in ("categorical", "numeric", "gap", "clock", "bags")
+            for part in ("categorical", "numeric", "gap", "clock", "bags", "texts")
             if getattr(self, part) != getattr(other, part)
         ]
         if not self.clock and self.time_kind != other.time_kind:
@@ -261,7 +268,7 @@ def _inconsistency(schema: Schema) -> str | None:
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
-    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.bags))]
+    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.nested))]
     static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
         if twice := next((name for name in names if names.count(name) > 1), None):

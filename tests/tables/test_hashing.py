@@ -116,7 +116,7 @@ def test_repeating_values_are_hashed_by_themselves_and_identifiers_of_rows_are_l
     assert [(field.name, field.buckets > 0) for field in data.schema.categorical] == [("merchant", True)]
     assert any(note.startswith("column 'merchant' is hashed into ") for note in data.notes)
     left_out = next(note for note in data.notes if "'receipt' is left out: it is near-unique (400 distinct" in note)
-    assert left_out.endswith("to use it all the same, name it in hashed= (--hashed)")
+    assert left_out.endswith("to use it all the same, name it in hashed= (--hashed), or texts= (--texts)")
     named = read(merchants(), key="card", time="day", hashed=["receipt"])
     assert {field.name for field in named.schema.fields} == {"merchant", "receipt", "paid"}
     emails = pl.DataFrame({"card": [*range(200)] * 2, "day": 1, "email": [f"e{i}" for i in range(200)] * 2})[:390]

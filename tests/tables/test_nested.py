@@ -206,7 +206,9 @@ def test_latest_events_cannot_hold_baskets(tmp_path: Path):
     data = read(visits(), **SUMMED)
     encoder = Transformer(EventEncoder(data.schema), dim=8, layers=1, heads=2)
     run = ev.fit(ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=2)), data, epochs=1)
-    with pytest.raises(ConfigError, match=r"'items' is summed, and recent= \(--recent\) stores events with one value"):
+    with pytest.raises(
+        ConfigError, match=r"'items' has lists or texts, and recent= \(--recent\) stores events with one"
+    ):
         ev.update(run, visits(), tmp_path / "state", recent=5)
 
 

@@ -284,7 +284,7 @@ def evaluate(
 
 @command
 @takes(
-    (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed")),
+    (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts")),
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
 )

@@ -32,6 +32,8 @@ class Columns:
             without being named here if more than half of its values are distinct, and less than nine tenths.
         summed: The list columns, such as the items of a basket, whose elements are summed: the vector of an event has
             the sum of the embeddings of its elements, in whatever order they are. A null list is an empty one.
+        texts: The columns of free text, such as descriptions, which a frozen text encoder reads. The event encoder
+            names it: encoder.events.texts. Texts never enter a run folder.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
@@ -47,6 +49,7 @@ class Columns:
     numeric: Sequence[str] | None = None
     hashed: Sequence[str] | None = None
     summed: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
     meds: bool = False
     fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
 

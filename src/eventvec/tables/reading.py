@@ -13,17 +13,20 @@ import torch
 from eventvec.dataset import Dataset, Origin
 from eventvec.errors import DataError
 from eventvec.options import accepts
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences, Values
 from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
 from eventvec.tables.lists import Events, exploded
-from eventvec.tables.nested import distinct_bags, elements
+from eventvec.tables.nested import distinct_bags, distinct_texts, elements
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.tables.statics import attach, attach_known
+
+KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
+"""The options that name columns by their kinds."""
 
 
 @accepts(*GROUPS)
@@ -42,7 +45,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
             pandas, pyarrow, DuckDB).
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            hashed, summed, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
+            hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
             (until, cutoffs, cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static,
             static_columns). `Dataset.origin` records them.
 
@@ -66,11 +69,15 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if fields.was_text(column)]
+        text += [column.name for column in schema.texts]
+    elif isinstance(columns.texts, list | tuple):
+        text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     explode = table.explode if table.explode is not None or schema is None else schema.explode
     events = exploded(open_source(source, text, key), explode or ())
     opened = events.table
-    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric", "hashed", "summed")}
+    kinds = {name: getattr(columns, name) for name in KINDS}
+    roles = {"key": columns.key, "time": columns.time, **kinds}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
         fitting = None if columns.fitting == Fitting() else columns.fitting
@@ -78,15 +85,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
     elif columns.meds:
         requested = request.by_meds(opened, roles)
     else:
-        requested = request.by_name(
-            opened,
-            columns.key,
-            columns.time,
-            columns.categorical,
-            columns.numeric,
-            columns.hashed,
-            columns.summed,
-        )
+        requested = request.by_name(opened, columns.key, columns.time, kinds)
     key_as = table.key_as or (schema.key_as if schema else None)
     order = table.order if table.order is not None or schema is None else schema.order
     ties = table.ties or (schema.ties if schema else "file")
@@ -125,7 +124,7 @@ def read(source: Tabular, *, schema: Schema | None = None, **options: Any) -> Da
         at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
         values = order_ties(values, at, rows.heads, [name for name in names if name in values])
     tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
-    tensors |= {name: bags[torch.from_numpy(values[name])] for name, bags in reader.bags.items()}
+    tensors |= {name: rows_[torch.from_numpy(values[name])] for name, rows_ in reader.nested.items()}
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
     data = Dataset(entities, x, fitted, tuple(notes), origin)
     static = chosen.static
@@ -272,8 +271,8 @@ class _ColumnReader:
         events: The table that they are from.
         rows: The order of the rows.
         notes: Sentences about what was counted or left out; more are added.
-        values: The arrays, by the names of the columns; for a summed one, the place of each event's bag.
-        bags: The distinct bags of each summed column.
+        values: The arrays, by the names of the columns; for a nested one, places in its distinct values.
+        nested: The distinct bags of each summed column, and the distinct texts of each column of texts.
     """
 
     names: list[str]
@@ -282,7 +281,7 @@ class _ColumnReader:
     rows: _Rows
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
-    bags: dict[str, Sequences] = field(default_factory=dict)
+    nested: dict[str, Sequences] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values.update(time=self.rows.times, gap=self.rows.gaps)
@@ -300,6 +299,9 @@ class _ColumnReader:
                 self.notes.extend(fields.rare_note(fitted, fitting))
                 self._bag(name, fields.encode(coded, fitted), lengths)
                 continue
+            if name in requested.texts:
+                self._text(name, column)
+                continue
             if name in requested.hashed:
                 kind = "hashed"
             elif requested.inferred:
@@ -316,9 +318,16 @@ class _ColumnReader:
             else:
                 self.notes.append(f"column {name!r} is left out: {kind}")
                 if "near-unique" in kind:
-                    self.notes[-1] += "; to use it all the same, name it in hashed= (--hashed)"
+                    self.notes[-1] += "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
-        return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap, bags=tuple(bags))
+        return replace(
+            frame,
+            categorical=tuple(categorical),
+            numeric=tuple(numeric),
+            gap=gap,
+            bags=tuple(bags),
+            texts=tuple(map(Text, requested.texts)),
+        )
 
     def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
@@ -327,13 +336,16 @@ class _ColumnReader:
         columns, and timestamps where the schema was fitted to dates and the table has timestamps.
         """
         known = {category.name: category for category in schema.categorical}
-        bags = {bag.name: bag for bag in schema.bags}
+        bags, texts = {bag.name: bag for bag in schema.bags}, {text.name for text in schema.texts}
         for name, column in zip(self.names, self.arrow, strict=True):
             if name in bags:
                 coded, lengths = self._elements(name, column)
                 codes = fields.encode(coded, bags[name])
                 self._bag(name, codes, lengths)
                 self.notes.extend(fields.unknown_note(name, codes, "elements"))
+                continue
+            if name in texts:
+                self._text(name, column)
                 continue
             if name not in known:
                 self._numbers(name, column)
@@ -366,7 +378,10 @@ class _ColumnReader:
             return elements(name, column, self._order(name))
 
     def _bag(self, name: str, codes: Array, lengths: Array) -> None:
-        self.bags[name], self.values[name] = distinct_bags(codes, lengths)
+        self.nested[name], self.values[name] = distinct_bags(codes, lengths)
+
+    def _text(self, name: str, column: pa.ChunkedArray) -> None:
+        self.nested[name], self.values[name] = distinct_texts(self._coded(name, column))
 
     def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
         with self.events.counting(name):

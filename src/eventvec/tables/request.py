@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema
-from eventvec.tables.fields import unusable
+from eventvec.tables.fields import kind_of, unusable
 from eventvec.tables.lists import is_list
 from eventvec.tables.sources import Source
 
@@ -23,7 +23,7 @@ EXPLODE = "for one event for each element, name it in explode= (--explode), or i
 
 @dataclass(frozen=True)
 class Request:
-    """The roles of columns; `inferred` means that the kinds of all but the hashed and the summed ones are inferred."""
+    """The roles of columns; `inferred` means that the kinds of all but the last three are inferred."""
 
     key: str
     time: str
@@ -32,11 +32,12 @@ class Request:
     inferred: bool = False
     hashed: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The categorical columns, then the hashed, the summed and the numeric ones."""
-        return (*self.categorical, *self.hashed, *self.summed, *self.numeric)
+        """The categorical columns, then the hashed and summed ones, the texts and the numeric ones."""
+        return (*self.categorical, *self.hashed, *self.summed, *self.texts, *self.numeric)
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -50,19 +51,18 @@ def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
             raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
     categorical, numeric = (tuple(field.name for field in fields) for fields in (schema.categorical, schema.numeric))
     summed = tuple(field.name for field in schema.bags)
-    return Request(schema.key, schema.time, categorical, numeric, summed=summed)
+    texts = tuple(field.name for field in schema.texts)
+    return Request(schema.key, schema.time, categorical, numeric, summed=summed, texts=texts)
 
 
-def by_name(
-    source: Source,
-    key: str | None,
-    time: str | None,
-    categorical: Sequence[str] | None,
-    numeric: Sequence[str] | None,
-    hashed: Sequence[str] | None = None,
-    summed: Sequence[str] | None = None,
-) -> Request:
+def by_name(source: Source, key: str | None, time: str | None, options: Mapping[str, Sequence[str] | None]) -> Request:
     """Return the columns that the caller names.
+
+    Args:
+        source: The table.
+        key: The key.
+        time: The time.
+        options: The columns of each kind; kinds are inferred if neither `categorical` nor `numeric` is set.
 
     Raises:
         ConfigError: If the key or the time is not named, or a list of columns is a single text.
@@ -70,15 +70,13 @@ def by_name(
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
-    for option, value in (("categorical", categorical), ("numeric", numeric), ("hashed", hashed), ("summed", summed)):
+    for option, value in options.items():
         if isinstance(value, str):
             raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
         if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
             raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
-    inferred = categorical is None and numeric is None
-    return Request(
-        key, time, tuple(categorical or ()), tuple(numeric or ()), inferred, tuple(hashed or ()), tuple(summed or ())
-    )
+    inferred = options["categorical"] is None and options["numeric"] is None
+    return Request(key, time, inferred=inferred, **{option: tuple(value or ()) for option, value in options.items()})
 
 
 def by_meds(source: Source, options: Mapping[str, object]) -> Request:
@@ -124,6 +122,8 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
                 f"column {shown(name)} cannot be summed: it holds {source.types[name]}; accepted: lists of text, "
                 "numbers or booleans, in a table whose lists are not exploded"
             )
+        if name in request.texts and kind_of(source.types[name]) not in ("text", "empty"):
+            raise DataError(f"column {shown(name)} cannot be text: it holds {source.types[name]}; accepted: text")
         if is_list(source.types[name]) and name not in request.summed:
             kind, accepted = "categorical", "text, booleans, numbers"
             if name in request.numeric:
@@ -159,11 +159,11 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
     """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
 
     The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed and
-    summed columns, which the caller names, are always used.
+    summed columns and texts, which the caller names, are always used.
     """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in (*request.hashed, *request.summed):
+        if name in (*request.hashed, *request.summed, *request.texts):
             names.append(name)
             continue
         if name in (request.key, request.time, order):

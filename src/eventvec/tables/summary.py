@@ -32,6 +32,7 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
     rows += [_row(field.name, *_summarise(field, x.values(field.name))) for field in schema.fields]
     rows += [_row(field.name, "summed", _bag(field, x)) for field in schema.bags]
+    rows += [_row(field.name, *_summarise(field, x.columns[field.name][x.flat()])) for field in schema.texts]
     for field in schema.static:
         if field.name in x.static:
             kind, entries = _summarise(field, x.static[field.name])

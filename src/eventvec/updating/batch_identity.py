@@ -39,7 +39,7 @@ def batch_identity(data: Dataset) -> str:
     """
     x = data.sequences.to("cpu")
     index, rows = x.flat(), x.rows().numpy()
-    names = ["time", *sorted(field.name for field in (*data.schema.fields, *data.schema.bags))]
+    names = ["time", *sorted(field.name for field in (*data.schema.fields, *data.schema.nested))]
     hashes = [mix(key_hashes(data.keys) ^ np.uint64(seed))[rows] for seed in SEEDS]
     for place, name in enumerate(names, 1):
         column = x.columns[name]

@@ -124,10 +124,10 @@ class RecentEvents:
     """The latest events as packed records, behind their embedding."""
 
     def __init__(self, encoder: Encoder, schema: Schema, count: int) -> None:
-        if schema.bags:
+        if schema.nested:
             raise ConfigError(
-                f"column {schema.bags[0].name!r} is summed, and recent= (--recent) stores events with one value in "
-                "each column only; use an encoder that continues exactly, gru or lstm"
+                f"column {schema.nested[0].name!r} has lists or texts, and recent= (--recent) stores events with one "
+                "number in each column; use an encoder that continues exactly, gru or lstm"
             )
         self.encoder, self.count, self.kind = encoder, count, f"latest {count} events"
         self.dim = int(encoder.dim)

@@ -19,7 +19,7 @@ from eventvec.sequences import Sequences, Values, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.fields import Array, count_and_first
 from eventvec.tables.lists import exploded
-from eventvec.tables.nested import distinct_bags
+from eventvec.tables.nested import distinct_rows
 from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.updating.store import Facts
@@ -179,14 +179,14 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
     x = replace(x, columns={**x.columns, "gap": gap})
     if schema.ties == "file" or schema.order is not None:  # the ranks in a column are not known here any more
         return x
-    names = [field.name for field in (*schema.fields, *schema.bags)]
-    columns, bags = dict[str, Array](), dict[str, Sequences]()
+    names = [field.name for field in (*schema.fields, *schema.nested)]
+    columns, nested = dict[str, Array](), dict[str, Sequences]()
     for name, values in x.columns.items():
         if isinstance(values, Tensor):
             columns[name] = values.numpy()
         else:
-            bags[name], columns[name] = distinct_bags(values.values("code").numpy(), values.lengths.numpy())
+            nested[name], columns[name] = distinct_rows(values)
     ordered = order_ties(columns, [time[order]], heads, names)
     tensors: dict[str, Values] = {name: torch.from_numpy(values) for name, values in ordered.items()}
-    tensors |= {name: rows[torch.from_numpy(ordered[name])] for name, rows in bags.items()}
+    tensors |= {name: rows[torch.from_numpy(ordered[name])] for name, rows in nested.items()}
     return replace(x, columns=tensors)
