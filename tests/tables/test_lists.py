@@ -110,7 +110,9 @@ def test_lists_of_polars_files_and_pandas_are_exploded_alike(tmp_path: Path):
     for data in (read(source, categorical=["shop"], numeric=["paid"], **options) for source in sources):
         events = [(1, 2, None, None), (2, 1, "a", 1.0), (2, 1, "b", 2.0)]
         assert events_of(data, ("time", "shop", "paid")) == events
-        assert "2 rows give 3 events, one for each element of 'shop', 'paid'; 1 rows without elements" in data.notes[0]
+        assert (
+            "2 rows give 3 events, one for each element of 'shop', 'paid'; 1 of the rows have no elem" in data.notes[0]
+        )
     arrays = frame[:1].with_columns(pl.col("shop").cast(pl.Array(pl.String, 2)))
     data = read(arrays, categorical=["shop"], key="card", time="day", explode=["shop"], fitting=EVERY)
     assert events_of(data, ("shop",)) == [(2, "a"), (2, "b")]
@@ -193,6 +195,17 @@ def test_a_member_with_the_name_of_a_column_is_refused():
     table = pa.table({"card": [1], "day": [1], "items.price": [1.0], "items": [[{"price": 2.0}]]})
     with pytest.raises(DataError, match=r"exploded, the table has more than one column 'items\.price'; rename one"):
         read(table, key="card", time="day", explode=["items"])
+
+
+def test_members_of_one_name_are_refused_and_elements_of_any_layout_are_read():
+    twice = pa.array([None], pa.list_(pa.struct([("a", pa.int64()), ("a", pa.int64())])))
+    with pytest.raises(DataError, match=r"more than one column 'items\.a'; rename one"):
+        read(pa.table({"card": [1], "day": [1], "items": twice}), key="card", time="day", explode=["items"])
+    views = pa.array([["a", "b"], None], pa.list_(pa.string_view()))
+    words = pa.chunked_array([views, views, pa.array([], views.type)])
+    table = pa.table({"card": [1] * 4, "day": [1, 2, 3, 4], "shop": words})
+    data = read(table, key="card", time="day", categorical=["shop"], explode=["shop"], fitting=EVERY)
+    assert [shop for _, shop in events_of(data, ("shop",))] == ["a", "b", None] * 2
 
 
 def test_rows_in_messages_are_those_of_the_table():

@@ -70,9 +70,10 @@ class Events:
         if self.row_of is None or self.lengths is None:
             return []
         names = ", ".join(shown(name) for name in dict.fromkeys(self.lists.values()))
-        note = f"{len(self.lengths):,} rows give {len(self.row_of):,} events, one for each element of {names}"
-        empty = int((self.lengths == 0).sum())
-        return [f"{note}; {empty:,} rows without elements give one event with missing values" if empty else note]
+        n_rows, empty = len(self.lengths), int((self.lengths == 0).sum())
+        note = f"{n_rows:,} rows give {len(self.row_of):,} events, one for each element of {names}"
+        missing = f"; {empty:,} of the rows have no elements and give one event each, with missing values"
+        return [note + missing if empty else note]
 
 
 def exploded(source: Source, names: Sequence[str]) -> Events:
@@ -102,9 +103,9 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
             )
     types, lists = [], {}
     for name, kind in source.types.items():
-        parts = _parts(kind) if name in names else {"": kind}
-        types += [(name + suffix, plain_type(part)) for suffix, part in parts.items()]
-        lists.update({name + suffix: name for suffix in parts} if name in names else {})
+        parts = _parts(kind) if name in names else [("", kind)]
+        types += [(name + suffix, plain_type(part)) for suffix, part in parts]
+        lists.update({name + suffix: name for suffix, _ in parts} if name in names else {})
     repeated = sorted(name for name, count in Counter(name for name, _ in types).items() if count > 1)
     if repeated:
         raise DataError(f"exploded, the table has more than one column {listed(map(repr, repeated))}; rename one")
@@ -142,10 +143,10 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or any(views))
 
 
-def _parts(kind: pa.DataType) -> dict[str, pa.DataType]:
+def _parts(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
     """Return the types of a list's elements, by what follows the column's name in the names of their columns."""
     element = kind.value_type
-    return {f".{part.name}": part.type for part in element} if pa.types.is_struct(element) else {"": element}
+    return [(f".{part.name}", part.type) for part in element] if pa.types.is_struct(element) else [("", element)]
 
 
 def list_lengths(part: pa.Array) -> Array:
@@ -176,16 +177,24 @@ def _common_lengths(source: Source, names: Sequence[str]) -> Array:
 
 def _elements(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """Return the columns of a list column's elements; a list without elements gives a missing value."""
-    parts: dict[str, list[pa.Array]] = {suffix: [] for suffix in _parts(column.type)}
+    types = dict(_parts(column.type))
+    parts: dict[str, list[pa.Array]] = {suffix: [] for suffix in types}
+    places = [np.zeros(0, np.int64)]
+    total = 0
     for chunk in column.chunks:
         lengths = list_lengths(chunk)
         n_events = np.maximum(lengths, 1)
         first = np.repeat(n_events.cumsum() - n_events, n_events)
         place = np.arange(len(first)) - first + np.repeat(lengths.cumsum() - lengths, n_events)
-        elements = pc.list_flatten(chunk).take(pa.array(place, mask=np.repeat(lengths == 0, n_events)))
+        places.append(np.where(np.repeat(lengths == 0, n_events), -1, place + total))
+        total += int(lengths.sum())
+        elements = pc.list_flatten(chunk)
         members = elements.flatten() if pa.types.is_struct(elements.type) else [elements]  # with the nulls of structs
         for suffix, member in zip(parts, members, strict=True):
             parts[suffix].append(member)
-    types = _parts(column.type)
-    table = pa.table({suffix: pa.chunked_array(parts[suffix], types[suffix]) for suffix in parts})
-    return dict(zip(parts, plain(table, "the lists").columns, strict=True))
+    table = plain(
+        pa.table({suffix: pa.chunked_array(parts[suffix], kind) for suffix, kind in types.items()}), "the lists"
+    )
+    place = np.concatenate(places)
+    index = pa.array(place, mask=place < 0)
+    return {suffix: values.take(index) for suffix, values in zip(types, table.columns, strict=True)}
