@@ -242,11 +242,19 @@ def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
     encoder = build_encoder(tables["encoder"], schema)
     method: Method = build(tables["method"], METHOD_NAMES, "method", encoder=encoder, schema=schema)
     tables = complete(tables)
-    for option, value in tables["encoder"].items():  # an encoder keeps the whole path of a folder that it reads
-        if isinstance(value, str) and isinstance(resolved := getattr(encoder, option, None), str):
-            tables["encoder"][option] = resolved
+    _resolve(tables["encoder"], encoder)
     vars(method)["_tables"] = tables
     return method
+
+
+def _resolve(table: Table, part: Any) -> None:
+    """Put whole paths into the table of an encoder, and into that of its event encoder, which keep those they read."""
+    for option, value in table.items():
+        resolved = getattr(part, option, None)
+        if isinstance(value, str) and isinstance(resolved, str):
+            table[option] = resolved
+        elif option == "events" and isinstance(value, dict):
+            _resolve(value, resolved)
 
 
 def describe(method: Method) -> Table:

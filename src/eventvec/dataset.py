@@ -109,7 +109,7 @@ class Dataset:
         return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)], moments=moments)
 
     def __repr__(self) -> str:
-        n_fields = len(self.schema.fields)
+        n_fields = len(self.schema.fields) + len(self.schema.nested)
         return f"Dataset({len(self):,} entities, {self.sequences.total:,} events, {n_fields} fields)"
 
     def to(self, device: torch.device | str) -> Dataset:
@@ -121,9 +121,9 @@ class Dataset:
         """Hex digest of keys, windows, columns and static values: equal for equal data, whatever file or row order
         they came from."""
         x, digest = self.sequences.to("cpu"), hashlib.blake2b(digest_size=16)
-        vocabularies = {field.name: field.values for field in self.schema.categorical}
+        vocabularies = {field.name: field.buckets or field.values for field in self.schema.categorical}
         words = [field for field in self.schema.static if isinstance(field, Categorical) and field.name in x.static]
-        digest.update(repr((len(self), vocabularies, *words)).encode())
+        digest.update(repr((len(self), vocabularies, *words, *self.schema.bags)).encode())
         for part in (*_key_bytes(self.keys), *_content(x)):
             digest.update(part)
         return digest.hexdigest()

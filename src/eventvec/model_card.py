@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from eventvec.schema import Schema
+from eventvec.schema import FIRST, Schema
 
 
 def render_card(
@@ -19,7 +19,10 @@ def render_card(
         info: Its finished `run.json`.
         remark: A paragraph about the method's embedding.
     """
-    categorical = ", ".join(f"`{column.name}` ({len(column.values)} values)" for column in schema.categorical)
+    categorical = ", ".join(
+        f"`{column.name}` ({column.size - FIRST} {'buckets' if column.buckets else 'values'})"
+        for column in (*schema.categorical, *schema.bags)
+    )
     numeric = ", ".join(f"`{column.name}`" for column in schema.numeric)
     static = ", ".join(f"`{column.name}`" for column in schema.static)
     libraries = ", ".join(f"{name} {number}" for name, number in info["versions"].items())

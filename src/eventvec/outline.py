@@ -40,7 +40,7 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
         >>> outline(tables, Schema("id", "t", "integer"))["encoder.start"].shape
         torch.Size([8])
     """
-    if "backbone" in config.get("encoder", {}):
+    if "backbone" in config.get("encoder", {}) or schema.texts:
         return None
     try:
         with torch.device("meta"):

@@ -21,6 +21,9 @@ from eventvec.errors import CheckpointError, ConfigError, misfit, nearest
 MISSING, UNKNOWN, FIRST = 0, 1, 2
 """Codes of a categorical column: a missing value, a value outside the vocabulary, the most frequent value."""
 
+MAX_BUCKETS = 2**24
+"""The largest number of buckets of a hashed column."""
+
 RESERVED = ("time", "gap", "segment")
 """Column names that have a fixed meaning in `Sequences`."""
 
@@ -32,25 +35,30 @@ Ties = Literal["file", "canonical"]
 class Categorical:
     """A column of codes: `MISSING`, `UNKNOWN`, then one code per value, most frequent first (ties by the value).
 
+    A hashed column has no vocabulary. Each of its codes stands for a bucket, into which a hash puts every value, also
+    one that was never seen before; `UNKNOWN` does not occur.
+
     Args:
         name: The column in the table.
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
         text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
             A CSV file has no types, so that its cells are read accordingly.
+        buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
 
     Example:
-        >>> Categorical("shop", ("grocer", "baker")).size
-        4
+        >>> Categorical("shop", ("grocer", "baker")).size, Categorical("merchant", (), buckets=100).size
+        (4, 102)
     """
 
     name: str
     values: tuple[str, ...]
     text: bool | None = dataclasses.field(default=None, compare=False)
+    buckets: int = 0
 
     @property
     def size(self) -> int:
         """Number of codes, including those for missing and unknown values."""
-        return len(self.values) + FIRST
+        return (self.buckets or len(self.values)) + FIRST
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Text:
-    """A static column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
+    """A column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
 
     Args:
         name: The column in the table.
@@ -154,6 +162,9 @@ class Schema:
         order: The column that orders an entity's events at one time, if there is one.
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
+        explode: The list columns of the table whose elements are one event each.
+        texts: The columns of free text of the events, which an event encoder reads by a frozen text encoder.
+        bags: The list columns whose elements are codes that an event has several of, in no order.
 
     Example:
         >>> schema = Schema("card", "day", "integer", categorical=(Categorical("shop", ("baker",)),))
@@ -172,6 +183,9 @@ class Schema:
     static: tuple[Static, ...] = ()
     order: str | None = None
     ties: Ties = "file"
+    explode: tuple[str, ...] = ()
+    bags: tuple[Categorical, ...] = ()
+    texts: tuple[Text, ...] = ()
 
     @property
     def clock(self) -> bool:
@@ -188,6 +202,11 @@ class Schema:
         """The columns of the events: those of codes, then those of numbers."""
         return (*self.categorical, *self.numeric)
 
+    @property
+    def nested(self) -> tuple[Categorical | Text, ...]:
+        """The columns that have several values per event: those of lists, then those of texts, which hold bytes."""
+        return (*self.bags, *self.texts)
+
     def difference(self, other: Schema) -> str | None:
         """Return the first part by which events are coded in another way than by another schema; None if there is none.
 
@@ -197,7 +216,9 @@ class Schema:
             ('time_kind', None)
         """
         parts = [
-            part for part in ("categorical", "numeric", "gap", "clock") if getattr(self, part) != getattr(other, part)
+            part
+            for part in ("categorical", "numeric", "gap", "clock", "bags", "texts")
+            if getattr(self, part) != getattr(other, part)
         ]
         if not self.clock and self.time_kind != other.time_kind:
             parts.append("time_kind")
@@ -247,14 +268,16 @@ def _inconsistency(schema: Schema) -> str | None:
         return f"there is no time zone {schema.time_zone!r}"
     if schema.gap.name != "gap":
         return f"gap is called {schema.gap.name!r}, not gap"
-    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in schema.fields)]
+    events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.nested))]
     static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
         if twice := next((name for name in names if names.count(name) > 1), None):
             return f"the column name {twice!r} is there twice, or has another meaning"
-    for field in (*schema.fields, schema.gap, *schema.static):
+    for field in (*schema.fields, *schema.bags, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):
             return f"column {field.name!r} has a value twice"
+        if isinstance(field, Categorical) and not 0 <= field.buckets <= (0 if field.values else MAX_BUCKETS):
+            return f"column {field.name!r} must have up to {MAX_BUCKETS:,} buckets and no values, or values alone"
         if isinstance(field, Numeric | Vector):
             means, stds = (numbers if isinstance(numbers, tuple) else (numbers,) for numbers in (field.mean, field.std))
             if (

@@ -87,15 +87,17 @@ def wide_table(n: int = 600) -> pl.DataFrame:
 
 def test_kinds_are_inferred_and_notes_give_the_reasons_for_the_rest():
     data = read(wide_table(), key="id", time="at")
-    assert [field.name for field in data.schema.categorical] == ["word", "flag", "level", "almost"]
+    assert [field.name for field in data.schema.categorical] == ["word", "flag", "level", "name", "almost"]
+    assert [field.name for field in data.schema.categorical if field.buckets] == ["name"]
     assert [field.name for field in data.schema.numeric] == ["amount", "price", "rate"]
     assert data.notes[-1] == (
         "kinds of columns of whole numbers are inferred: 'level' as category (up to 100 values), 'amount' as number "
         "(quantities by name); to change this, set categorical= and numeric= (--categorical, --numeric)"
     )
     reasons = {note.split("'")[1]: note for note in data.notes[:-1]}
+    assert reasons.pop("name").startswith("column 'name' is hashed into 350 buckets: more than half of its values are")
     expected = {
-        "name": "near-unique (350 distinct values in 600 rows)", "serial": "near-unique (600 distinct",
+        "serial": "near-unique (600 distinct values in 600 rows)",
         "constant": "constant", "mono": "constant", "void": "no value", "nothing": "no value",
         "day": "holds times but is not the time", "written": "dates as text", "parts": "it holds", "raw": "it holds",
         "segment": "rename", "gap": "rename",
@@ -109,12 +111,16 @@ def test_kinds_are_inferred_and_notes_give_the_reasons_for_the_rest():
 def test_the_edges_of_near_unique():
     def kinds(name: str, values: list[Any]) -> list[str]:
         data = read(pl.DataFrame({"id": 1, "at": range(len(values)), name: values}), key="id", time="at")
-        return ["categorical"] * len(data.schema.categorical) + ["numeric"] * len(data.schema.numeric)
+        kinds = ["hashed" if field.buckets else "categorical" for field in data.schema.categorical]
+        return kinds + ["numeric"] * len(data.schema.numeric)
 
     words = [f"w{i}" for i in range(120)]
     assert kinds("word", words[:50]) == ["categorical"]
     assert kinds("word", words[:51]) == []
     assert kinds("word", words[:60] * 2) == ["categorical"]
+    assert kinds("word", [*words[:60], *words[:59]]) == ["hashed"]
+    assert kinds("word", [*words[:90], *words[:10]]) == ["hashed"]
+    assert kinds("word", [*words[:90], *words[:9]]) == []
     assert kinds("whole", [*range(100)] * 2) == ["categorical"]
     assert kinds("whole", [*range(101)] * 2) == ["numeric"]
     assert kinds("whole", [*range(90), *[0] * 10]) == ["categorical"]

@@ -295,8 +295,8 @@ def evaluate(
 
 @command
 @takes(
-    (Columns, ("key", "time", "categorical", "numeric")),
-    (TableFormat, ("time_format", "order", "ties")),
+    (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts")),
+    (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
 )
 def diagnose(

@@ -68,13 +68,16 @@ def clock(x: Sequences, values: Tensor) -> str:
 def ranks(field: Categorical) -> Tensor:
     """Return `(size,)` the number that each code of a category stands for, or else the rank of its text.
 
-    This shows whether a counter, a year or a date that was read as a category is a clock. Reserved codes give NaN.
+    This shows whether a counter, a year or a date that was read as a category is a clock. Reserved codes and
+    buckets give NaN.
 
     Example:
         >>> from eventvec.schema import Categorical
         >>> ranks(Categorical("year", ("2013", "2011"))).tolist(), ranks(Categorical("kind", ("b", "a"))).tolist()
         ([nan, nan, 2013.0, 2011.0], [nan, nan, 1.0, 0.0])
     """
+    if field.buckets:
+        return torch.full((field.size,), float("nan"), dtype=torch.float64)
     texts = np.array(field.values, dtype=str)
     try:
         numbers = texts.astype(np.float64)

@@ -254,7 +254,7 @@ def _features(data: Dataset, views: Sequences) -> Iterator[tuple[str, Tensor]]:
             counts = torch.bincount(row * (size + 1) + code, minlength=len(views) * (size + 1)).view(len(views), -1)
             yield field.name, _change(counts[:, :size] / width)
     for name, column in views.columns.items():
-        if isinstance(column, Sequences):
+        if isinstance(column, Sequences) and "bytes" in column.columns:
             words = _words(strings(column[views.flat()]))
             yield name, _change(words.new_zeros(len(views), WORDS).index_add(0, row, words) / width)
 

@@ -34,7 +34,9 @@ class Aggregates(nn.Module):
       values that are not missing;
     - for each categorical column: the count of each value; for each numeric column, its mean and its sample standard
       deviation over the events with that value; and the number of distinct values, in which all unknown values count
-      as one and missing values do not count.
+      as one and missing values do not count. A hashed column has only this number, of its buckets, because a bucket
+      stands for unrelated values;
+    - for each list column: the count of each value among the elements of all events, and the number of distinct values.
 
     A mean, minimum or maximum over no values and a standard deviation over fewer than two are 0. An empty row gives
     zeros.
@@ -84,10 +86,10 @@ class Aggregates(nn.Module):
             raise ConfigError(f"values must be at least 0, got {values}")
         self.values = values
         self.numeric = tuple(column.name for column in schema.numeric)
-        self.categorical = schema.categorical
+        self.categorical, self.bags = schema.categorical, schema.bags
         self.names = tuple(self._names())
         self.dim = len(self.names)
-        self._width = max([self.dim, *(column.size for column in schema.categorical)])
+        self._width = max([self.dim, *(column.size for column in (*schema.categorical, *schema.bags))])
 
     def forward(self, x: Sequences) -> Tensor:
         """Return the aggregates of each row, `(n, dim)` float32.
@@ -112,6 +114,13 @@ class Aggregates(nn.Module):
             for number in numbers:
                 parts += [part.view(n, size) for part in _moments(number, group, n * size)[1:]]
             parts.append((counts[:, UNKNOWN:] > 0).sum(1, keepdim=True))
+        for column in self.bags:
+            bags = x.columns[column.name][x.flat()]
+            assert isinstance(bags, Sequences)
+            code, size = bags.values("code").long(), self._n_values(column)
+            counts = torch.bincount(rows[bags.rows()] * column.size + code, minlength=n * column.size)
+            counts = counts.view(n, column.size)
+            parts += [counts[:, FIRST : FIRST + size], (counts[:, UNKNOWN:] > 0).sum(1, keepdim=True)]
         return torch.cat([part.float() for part in parts], dim=1)
 
     def _n_values(self, column: Categorical) -> int:
@@ -128,6 +137,9 @@ class Aggregates(nn.Module):
             for name in self.numeric:
                 for statistic in ("mean", "std"):
                     yield from (f"{name} where {condition}: {statistic}" for condition in conditions)
+            yield f"{column.name}: distinct"
+        for column in self.bags:
+            yield from (f"{column.name}={value}: count" for value in column.values[: self._n_values(column)])
             yield f"{column.name}: distinct"
 
 

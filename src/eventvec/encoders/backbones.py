@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eventvec.errors import ConfigError, need
 from eventvec.sequences import Sequences
@@ -91,6 +92,27 @@ def blocks(tokens: Sequences) -> Iterator[Tensor]:
     """
     order = tokens.lengths.argsort(descending=True, stable=True)
     yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
+
+
+def freeze(model: nn.Module) -> str:
+    """Turn the weights that are not trained into buffers that are not saved, and return a hash of them.
+
+    The optimiser then ignores them, and a run contains only trained weights.
+
+    Example:
+        >>> layer = nn.Linear(2, 1).requires_grad_(False)
+        >>> digest, weights = freeze(layer), list(layer.parameters())
+        >>> len(digest), weights
+        (32, [])
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for module in model.modules():
+        for name, values in list(module.named_parameters(recurse=False)):
+            if not values.requires_grad:
+                delattr(module, name)
+                module.register_buffer(name, values.detach(), persistent=False)
+                digest.update(values.detach().flatten().numpy().data)
+    return digest.hexdigest()
 
 
 @contextmanager

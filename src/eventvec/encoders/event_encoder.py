@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec.encoders.frozen_text import FrozenText
 from eventvec.errors import ConfigError, nearest
 from eventvec.schema import FIRST, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
@@ -24,7 +25,8 @@ class EventEncoder(nn.Module):
 
     Babaev et al. 2022, Section 3.5. The statistics of batch normalisation are those of the events without padding
     (those of the public code include padding in all scenarios but one). A missing number is replaced by 0 after
-    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero.
+    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero. A list column
+    gives the sum of the embeddings of its elements, zero for an empty list.
 
     Args:
         schema: The columns and their scales.
@@ -32,11 +34,15 @@ class EventEncoder(nn.Module):
             (sine and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
         width: Maximum size of a categorical column's embedding; a column of c codes gets
             ``min(width, ⌈1.6·c^0.56⌉)``.
+        texts: The backbone that reads the schema's columns of texts, as `encoders.frozen_text.FrozenText` takes it: a
+            folder, a name in the folder that EVENTVEC_MODELS names, or an installed package. Its weights are neither
+            trained nor saved; a linear layer gives `width` numbers for each column.
         batch_norm: Whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
             statistics in evaluation mode.
 
     Raises:
-        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, or `width` is below 1.
+        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, `width` is below 1, or
+            `texts` is not given for a schema with columns of texts, or given for another.
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric, Schema
@@ -49,7 +55,12 @@ class EventEncoder(nn.Module):
     """
 
     def __init__(
-        self, schema: Schema, time: Sequence[str] = ("gap",), width: int = WIDTH, batch_norm: bool = True
+        self,
+        schema: Schema,
+        time: Sequence[str] = ("gap",),
+        width: int = WIDTH,
+        batch_norm: bool = True,
+        texts: str | None = None,
     ) -> None:
         super().__init__()
         check_schema(schema)
@@ -67,9 +78,16 @@ class EventEncoder(nn.Module):
         self.numeric = (*((schema.gap,) if "gap" in time else ()), *schema.numeric)
         self.periods = tuple(PERIODS[part] for part in time if part != "gap")
         self.embeddings = nn.ModuleList(code_embedding(column, width) for column in schema.categorical)
+        self.bags = tuple(column.name for column in schema.bags)
+        self.elements = nn.ModuleList(code_embedding(column, width) for column in schema.bags)
+        self.frozen = _frozen(schema, texts)
+        self.texts = None if self.frozen is None else self.frozen.backbone
+        size = 0 if self.frozen is None else self.frozen.dim
+        self.readers = nn.ModuleList(nn.Linear(size, width) for _ in schema.texts)
         self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
-        widths = [int(table.weight.shape[1]) for table in self.embeddings if isinstance(table, nn.Embedding)]
-        self.dim = sum(widths) + 2 * len(self.numeric) + 2 * len(self.periods)
+        tables = (*self.embeddings, *self.elements)
+        widths = [int(table.weight.shape[1]) for table in tables if isinstance(table, nn.Embedding)]
+        self.dim = sum(widths) + width * len(schema.texts) + 2 * len(self.numeric) + 2 * len(self.periods)
         if self.dim == 0:
             raise ConfigError(
                 "events have no features; name a categorical or numeric column, or a time feature in `time`"
@@ -81,6 +99,16 @@ class EventEncoder(nn.Module):
         parts = [
             table(_column(x, name, index).long()) for name, table in zip(self.categorical, self.embeddings, strict=True)
         ]
+        for name, table in zip(self.bags, self.elements, strict=True):
+            bags = x.columns[name][index]
+            assert isinstance(bags, Sequences)
+            assert isinstance(table, nn.Embedding)
+            first = bags.lengths.cumsum(0) - bags.lengths
+            parts.append(F.embedding_bag(bags.values("code").long(), table.weight, first, mode="sum"))
+        for column, reader in zip(self.schema.texts, self.readers, strict=True):
+            texts = x.columns[column.name][index]
+            assert self.frozen is not None
+            parts.append(reader(self.frozen(texts)))
         if self.numeric:
             numbers = torch.stack([column.scale(_column(x, column.name, index)) for column in self.numeric], 1)
             missing = numbers.isnan()
@@ -98,6 +126,20 @@ class EventEncoder(nn.Module):
         return F.batch_norm(
             numbers, norm.running_mean, norm.running_var, norm.weight, norm.bias, batch, norm.momentum or 0.1, norm.eps
         )
+
+
+def _frozen(schema: Schema, backbone: str | None) -> FrozenText | None:
+    """Return the text encoder, or None for a schema without columns of texts."""
+    if schema.texts and backbone is None:
+        raise ConfigError(
+            f"column {schema.texts[0].name!r} of the events holds texts; name the frozen text encoder that reads them: "
+            "texts = in [encoder.events] (--set encoder.events.texts=NAME)"
+        )
+    if backbone is not None and not schema.texts:
+        raise ConfigError(
+            f"texts is {backbone!r}, but the events have no columns of texts; read some with texts= (--texts)"
+        )
+    return None if backbone is None else FrozenText(backbone)
 
 
 def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:

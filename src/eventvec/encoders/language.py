@@ -5,7 +5,6 @@ Weights are loaded from a local folder or an installed package, never from the n
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import backbone_folder, blocks, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import backbone_folder, blocks, freeze, pretrained, stored_tokenizer
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -88,6 +87,8 @@ class LanguageEncoder(nn.Module):
         texts = {column.name: column.values for column in schema.categorical}
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
+        if any(column.name == text and column.buckets for column in schema.categorical):
+            raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
         if not 0 < unit < math.inf or lora < 0:
             raise ConfigError(f"unit must be above 0 and finite and lora at least 0, got unit {unit}, lora {lora}")
         if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):
@@ -106,7 +107,7 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")
         self.limit = longest or positions
         _select_trained(self.model, lora)
-        self.origin = _freeze(self.model)
+        self.origin = freeze(self.model)
         self.texts = ("missing", "unknown", *texts[text])
         self._tokenize(tokenizer)
 
@@ -307,18 +308,3 @@ def _select_trained(model: Any, lora: int) -> None:
             ) from error
     else:
         model.get_input_embeddings().requires_grad_(False)
-
-
-def _freeze(model: nn.Module) -> str:
-    """Turn the weights that are not trained into buffers that are not saved, and return a hash of them.
-
-    The optimiser then ignores them, and a run contains only trained weights.
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for module in model.modules():
-        for name, values in list(module.named_parameters(recurse=False)):
-            if not values.requires_grad:
-                delattr(module, name)
-                module.register_buffer(name, values.detach(), persistent=False)
-                digest.update(values.detach().flatten().numpy().data)
-    return digest.hexdigest()

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import torch
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric
+from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical, Numeric
+from eventvec.tables.hashing import buckets_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
@@ -31,9 +32,10 @@ class Fitting:
         max_values: Maximum size of a vocabulary, which takes the most frequent values.
         log: Whether numbers pass through ``sign(x)·log(1 + |x|)`` before they are standardised.
         standardise: Whether numbers are scaled to mean 0 and standard deviation 1.
+        buckets: Maximum number of buckets of a hashed column; it has fewer if it has fewer distinct values.
 
     Raises:
-        ConfigError: If `min_count` or `max_values` is below 1.
+        ConfigError: If `min_count`, `max_values` or `buckets` is below 1, or there are too many buckets.
 
     Example:
         >>> Fitting(min_count=1).max_values
@@ -44,12 +46,15 @@ class Fitting:
     max_values: int = 10_000
     log: bool = True
     standardise: bool = True
+    buckets: int = 1000
 
     def __post_init__(self) -> None:
         if self.min_count < 1 or self.max_values < 1:
             raise ConfigError(
                 f"min_count and max_values must be at least 1, got {self.min_count} and {self.max_values}"
             )
+        if not 1 <= self.buckets <= MAX_BUCKETS:
+            raise ConfigError(f"buckets must be from 1 to {MAX_BUCKETS:,}, got {self.buckets}")
 
 
 class Coded(NamedTuple):
@@ -85,15 +90,21 @@ def filled(column: pa.ChunkedArray, fill: float) -> Array:
     return values
 
 
-def count_and_first(mask: Array, what: str) -> str:
+def count_and_first(mask: Array, what: str, row_of: Array | None = None) -> str:
     """Return the number of rows that a mask marks and the first of them, for a message.
+
+    Args:
+        mask: The marks.
+        what: What they mark.
+        row_of: The row of each mark, if it is not its place.
 
     Example:
         >>> count_and_first(np.array([False, True, True]), "missing value")
         '2 missing values (first at row 1)'
     """
     count = int(mask.sum())
-    return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {int(mask.argmax()):,})"
+    first = int(mask.argmax() if row_of is None else row_of[mask.argmax()])
+    return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {first:,})"
 
 
 def kind_of(kind: pa.DataType) -> Kind:
@@ -243,8 +254,16 @@ def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
     return Categorical(name, tuple(column.values.take(pa.array(order)).to_pylist()))
 
 
+def hashed(name: str, column: Coded, fitting: Fitting) -> Categorical:
+    """Return the hashed field of a column, with as many buckets as distinct values up to a maximum."""
+    return Categorical(name, (), buckets=max(1, min(fitting.buckets, int((column.counts() > 0).sum()))))
+
+
 def encode(column: Coded, field: Categorical) -> Array:
     """Return `(rows,)` int32 codes by a field of a schema: `MISSING`, `UNKNOWN`, or `FIRST` and above for a value."""
+    if field.buckets:
+        codes = FIRST + buckets_of(pl.Series(column.values, dtype=pl.String), field.buckets)
+        return np.append(codes, MISSING).astype(np.int32)[column.codes]
     places = pc.index_in(column.values, value_set=pa.array(field.values, pa.large_string()))
     known = pc.add(places.cast(pa.int32()), FIRST).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
     return np.append(known, MISSING).astype(np.int32)[column.codes]  # -1, missing, is the last
@@ -271,7 +290,20 @@ def rare_note(field: Categorical, fitting: Fitting) -> tuple[str, ...]:
         ("column 'shop': no value occurs 3 times (min_count), so all are unknown",)
     """
     note = f"column {shown(field.name)}: no value occurs {fitting.min_count} times (min_count), so all are unknown"
-    return () if field.values else (note,)
+    return () if field.values or field.buckets else (note,)
+
+
+def hashed_note(field: Categorical) -> str:
+    """Return a note about a column that is hashed because of its values.
+
+    Example:
+        >>> hashed_note(Categorical("merchant", (), buckets=50))
+        "column 'merchant' is hashed into 50 buckets: more than half of its values are distinct; list columns to ..."
+    """
+    return (
+        f"column {shown(field.name)} is hashed into {field.buckets:,} buckets: more than half of its values are "
+        "distinct; list columns to use others only"
+    )
 
 
 def scaled(name: str, values: Array, fitting: Fitting) -> Numeric:

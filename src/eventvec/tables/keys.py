@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.tables.fields import Array, count_and_first, factorize, is_text, nulls
+from eventvec.tables.hashing import fnv, mix
 
 UUID_BYTES = 16
-FNV_OFFSET, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 def key_type(name: str, kind: pa.DataType) -> pa.DataType:
@@ -165,19 +165,6 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
     return held_out
 
 
-def mix(values: Array) -> Array:
-    """Return `(n,)` uint64 numbers in which every bit depends on all bits of the given ones (splitmix64's finaliser).
-
-    Example:
-        >>> int(mix(np.array([1], np.uint64))[0])
-        6238072747940578789
-    """
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
-    mixed: Array = values ^ (values >> np.uint64(31))
-    return mixed
-
-
 def key_hashes(keys: pa.Array) -> Array:
     """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree.
 
@@ -185,7 +172,7 @@ def key_hashes(keys: pa.Array) -> Array:
         >>> bool(key_hashes(pa.array([7])) == key_hashes(pa.array(["7"])))
         True
     """
-    return _fnv(texts(keys))
+    return fnv(texts(keys))
 
 
 def texts(keys: pa.Array) -> pl.Series:
@@ -196,18 +183,6 @@ def texts(keys: pa.Array) -> pl.Series:
         ['7', '42']
     """
     return _texts_of(_plain("key", key_series(keys)))
-
-
-def _fnv(text: pl.Series) -> Array:
-    """Return `(n,)` uint64, the FNV-1a hash of each text."""
-    lengths = text.str.len_bytes().to_numpy()
-    ends = np.cumsum(lengths, dtype=np.int64)
-    data = np.frombuffer("".join(text.to_list()).encode(), np.uint8)
-    digest = np.full(len(text), FNV_OFFSET)
-    for place in range(int(lengths.max(initial=0))):  # this byte of every key that has one
-        rows = np.flatnonzero(lengths > place)
-        digest[rows] = (digest[rows] ^ data[(ends - lengths)[rows] + place]) * FNV_PRIME
-    return digest
 
 
 def _plain(name: str, keys: pl.Series) -> pl.Series:

@@ -15,6 +15,7 @@ from eventvec.tables.fields import Array, Coded, coded, factorize, kind_of, numb
 from eventvec.tables.times import epoch_unit
 
 FEW = 50  # distinct values: up to so many a column is never near-unique
+UNIQUE = 0.9  # the share of distinct values among the values above which they identify rows
 LEVELS = 12  # distinct values: up to so many, as there are months, categories can express any function of a number
 MANY = 100  # distinct values: over so many, whole numbers of which nothing else is known are numbers
 SMOOTH = 0.4  # of `roughness`: 0.01 to 0.31 for ages, heights and a sensor; 0.46 and above for codes that are classes
@@ -63,7 +64,7 @@ class Guess(NamedTuple):
     Only the kinds of whole numbers are guesses: text and booleans are categories, numbers with fractions are numbers.
     """
 
-    kind: Literal["categorical", "numeric", "text", "vector"] | None
+    kind: Literal["categorical", "numeric", "hashed", "text", "vector"] | None
     reason: str
     whole: bool = False
 
@@ -104,11 +105,14 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
     codes, texts = coded(name, column)
     codes = pick(codes, order)
     counts = Coded(codes, texts).counts()
-    reason = _no_value(counts, codes) or _identifies(counts, codes, heads, 0.5) or _nested(counts, codes, heads)
+    reason = _no_value(counts, codes) or _identifies(counts, codes, heads) or _nested(counts, codes, heads)
     if reason is None and kind == "text":
         is_date = pc.match_substring_regex(texts.filter(pa.array(counts > 0)), DATE_TEXT)
         reason = "it holds dates as text" if pc.all(is_date).as_py() else None
-    return Guess(None, reason) if reason else Guess("categorical", kind)
+    if reason:
+        return Guess(None, reason)
+    distinct, present = int((counts > 0).sum()), int(counts.sum())
+    return Guess("hashed" if distinct > max(FEW, 0.5 * present) else "categorical", kind)
 
 
 def vote(name: str) -> Literal["categorical", "numeric"] | None:
@@ -224,7 +228,7 @@ def _infer_whole(name: str, column: pa.ChunkedArray, order: Array | None, heads:
     epoch = None if is_code else _epoch(float(values[used[0]]), float(values[used[-1]]))
     if epoch:
         return epoch
-    reason = _identifies(counts, codes, heads, 0.9)
+    reason = _identifies(counts, codes, heads)
     if reason and real and not is_code:
         return Guess("numeric", f"over {FEW} values", True)
     if reason:
@@ -270,17 +274,16 @@ def _no_value(counts: Array, codes: Array) -> str | None:
     return "it is constant" if distinct == 1 and present == len(codes) else None
 
 
-def _identifies(counts: Array, codes: Array, heads: Array | None, share: float) -> str | None:
+def _identifies(counts: Array, codes: Array, heads: Array | None) -> str | None:
     """Return the reason to leave out a column whose values are near-unique or of one entity each, None if neither.
 
     Args:
         counts: `(values,)` the number of rows with each value.
         codes: `(rows,)` the value of each row, -1 where missing.
         heads: Places at which entities begin, None where each row is one entity.
-        share: The share of distinct values among the values above which they are near-unique.
     """
     distinct, present = int((counts > 0).sum()), int(counts.sum())
-    if distinct > FEW and distinct > share * present:
+    if distinct > FEW and distinct > UNIQUE * present:
         return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"
     if heads is not None and distinct > max(FEW, 0.9 * len(heads)) and _constant_within(codes, heads):
         return f"it has one value per entity ({distinct:,} distinct values), like another key"

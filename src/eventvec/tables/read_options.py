@@ -11,6 +11,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.options import as_table, check_seed, gather
 from eventvec.schema import Ties
 from eventvec.tables.fields import Fitting
+from eventvec.tables.lists import check_names
 from eventvec.tables.sources import Tabular, name_of
 from eventvec.tables.statics import StaticKind
 from eventvec.tables.times import Instant
@@ -27,6 +28,13 @@ class Columns:
             Otherwise kinds are inferred, and `Dataset.notes` names the columns that are left out, and the kinds that
             whole numbers were given, with the reasons.
         numeric: The columns of numbers; if this or `categorical` is given, even empty, only listed columns are used.
+        hashed: The columns of categories with too many values for a vocabulary, such as merchants, whose values are
+            hashed into buckets; the others are used as without this option. If kinds are inferred, text is hashed
+            without being named here if more than half of its values are distinct, and less than nine tenths.
+        summed: The list columns, such as the items of a basket, whose elements are summed: the vector of an event has
+            the sum of the embeddings of its elements, in whatever order they are. A null list is an empty one.
+        texts: The columns of free text, such as descriptions, which a frozen text encoder reads. The event encoder
+            names it: encoder.events.texts. Texts never enter a run folder.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
@@ -40,6 +48,9 @@ class Columns:
     time: str | None = None
     categorical: Sequence[str] | None = None
     numeric: Sequence[str] | None = None
+    hashed: Sequence[str] | None = None
+    summed: Sequence[str] | None = None
+    texts: Sequence[str] | None = None
     meds: bool = False
     fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
 
@@ -89,10 +100,13 @@ class TableFormat:
         ties: The order of events of an entity at one time, where no column decides: that of the table (file), or that
             of their values (canonical), after which nothing depends on the order of rows. By default the schema's, or
             else file.
+        explode: The list columns, such as the items of a basket, whose elements become one event each. Lists of one row
+            are exploded together and need equal lengths; a null or empty list gives one event with missing values. The
+            members of structures become columns, such as items.price. By default the schema's, or else none.
         key_as: The name of the key in files that eventvec writes.
 
     Raises:
-        ConfigError: If there is no such rule for ties.
+        ConfigError: If there is no such rule for ties, or `explode` is no list of different names.
 
     Example:
         >>> TableFormat(key_as="customer").time_format is None
@@ -102,9 +116,12 @@ class TableFormat:
     time_format: str | None = None
     order: str | None = None
     ties: Ties | None = None
+    explode: Sequence[str] | None = None
     key_as: str | None = None
 
     def __post_init__(self) -> None:
+        if self.explode is not None:
+            check_names("explode", self.explode)
         if self.ties is not None and self.ties not in get_args(Ties):
             raise ConfigError(f"ties {self.ties!r} is not known; {nearest(str(self.ties), get_args(Ties))}")
 

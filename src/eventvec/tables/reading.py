@@ -13,16 +13,21 @@ import torch
 from eventvec.dataset import Dataset, Origin
 from eventvec.errors import DataError, shown
 from eventvec.options import accepts
-from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Sequences
+from eventvec.schema import Categorical, Schema, Text
+from eventvec.sequences import Sequences, Values
 from eventvec.tables import fields, keys, kinds, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
+from eventvec.tables.lists import Events, exploded
+from eventvec.tables.nested import distinct_bags, distinct_texts, elements
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known
+
+KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
+"""The options that name columns by their kinds."""
 
 
 @accepts(*GROUPS)
@@ -42,9 +47,9 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
             events are read together, columns of one name as one column, and `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
-            meds, fitting), `TableFormat` (time_format, order, ties, key_as), `Cuts` (until, cutoffs, cutoff_column),
-            `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static, static_columns). `Dataset.origin` records
-            them.
+            hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
+            (until, cutoffs, cutoff_column), `HoldOut` (holdout, holdout_seed) and `StaticColumns` (static,
+            static_columns). `Dataset.origin` records them.
 
     Raises:
         ConfigError: If options contradict each other, or name a column that cannot have the role.
@@ -66,9 +71,15 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if fields.was_text(column)]
+        text += [column.name for column in schema.texts]
+    elif isinstance(columns.texts, list | tuple):
+        text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    opened = open_events(source, text, key)
-    roles = {name: getattr(columns, name) for name in ("key", "time", "categorical", "numeric")}
+    explode = table.explode if table.explode is not None or schema is None else schema.explode
+    events = exploded(open_events(source, text, key), explode or ())
+    opened = events.table
+    named = {name: getattr(columns, name) for name in KINDS}
+    roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
     if schema is not None:
         fitting = None if columns.fitting == Fitting() else columns.fitting
@@ -76,16 +87,17 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     elif columns.meds:
         requested = request.by_meds(opened, roles)
     else:
-        requested = request.by_name(opened, columns.key, columns.time, columns.categorical, columns.numeric)
+        requested = request.by_name(opened, columns.key, columns.time, named)
     key_as = table.key_as or (schema.key_as if schema else None)
     order = table.order if table.order is not None or schema is None else schema.order
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    tie_ranks = None if order is None else ranks_of(order, next(opened.stream([order])))
-    stream = opened.stream([requested.key, requested.time, *names])  # loads one column after the other
-    frame, rows, distinct = _rows(stream, tie_ranks, requested, schema, chosen, notes)
-    frame = replace(frame, key_as=key_as, order=order, ties=ties)
+    notes[:0] = events.notes()
+    tie_ranks = None if order is None else _tie_ranks(events, order)
+    stream = events.stream([requested.key, requested.time, *names])  # loads one column after the other
+    frame, rows, distinct = _rows(events, stream, tie_ranks, requested, schema, chosen, notes)
+    frame = replace(frame, key_as=key_as, order=order, ties=ties, explode=tuple(explode or ()))
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
     if chosen.holdout.holdout is not None:
         mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
@@ -103,7 +115,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
             )
     if cuts.until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
-    reader = _ColumnReader(names, stream, rows, notes)
+    reader = _ColumnReader(names, stream, events, rows, notes)
     fitted = (
         reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame, opened.typed)
     )
@@ -113,7 +125,8 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     if ties == "canonical":
         at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
         values = order_ties(values, at, rows.heads, [name for name in names if name in values])
-    tensors = {name: torch.from_numpy(column) for name, column in values.items()}
+    tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
+    tensors |= {name: rows_[torch.from_numpy(values[name])] for name, rows_ in reader.nested.items()}
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
     data = Dataset(entities, x, fitted, tuple(notes), origin)
     static = chosen.static
@@ -129,7 +142,7 @@ class _Rows:
     """The table's rows in order of key and time.
 
     Args:
-        order: `(events,)` the row of each event in the table; None if the table is already in this order.
+        order: `(events,)` the place of each event in the exploded table; None if that is already in this order.
         times: `(events,)` the time of each event.
         gaps: `(events,)` float32, the time since the previous event of the entity.
         ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
@@ -163,7 +176,14 @@ class _Rows:
         return _Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
+def _tie_ranks(events: Events, order: str) -> Array:
+    """Return `(events,)` the rank of each event by the column that orders those at one time."""
+    with events.counting(order):
+        return events.of(order, ranks_of(order, next(events.stream([order]))))
+
+
 def _rows(
+    events: Events,
     columns: Iterator[pa.ChunkedArray],
     tie_ranks: Array | None,
     requested: request.Request,
@@ -174,8 +194,9 @@ def _rows(
     """Return a schema without columns, the order of the rows, and the distinct keys.
 
     Args:
+        events: The table, of which each row is one or several events.
         columns: Yields the column of the key, then that of the time.
-        tie_ranks: `(rows,)` the rank of each row in the order of events at one time; None for the order of the table.
+        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
         requested: The names of the columns.
         schema: A fitted schema, whose kind of time the times must have.
         options: The options of `read`.
@@ -184,12 +205,17 @@ def _rows(
     key = next(columns)
     if not len(key):
         raise DataError("the table has no rows; at least one event is needed")
-    ranks, distinct = keys.rank_keys(requested.key, key)
+    with events.counting(requested.key):
+        ranks, distinct = keys.rank_keys(requested.key, key)
     del key
-    parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
-    if parsed.missing.any() and not options.columns.meds:
-        missing = count_and_first(parsed.missing, "missing value")
-        raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+    ranks = events.of(requested.key, ranks)
+    with events.counting(requested.time):
+        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
+        if parsed.missing.any() and not options.columns.meds:
+            missing = count_and_first(parsed.missing, "missing value")
+            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
+    parsed = parsed._replace(values=values, missing=no_time)
     if schema is not None:
         parsed = times.same_kind(requested.time, parsed, schema)
     else:
@@ -246,47 +272,94 @@ class _ColumnReader:
     Args:
         names: The names of the columns.
         arrow: Yields the columns.
+        events: The table that they are from.
         rows: The order of the rows.
         notes: Sentences about what was counted or left out; more are added.
-        values: The arrays, by the names of the columns.
+        values: The arrays, by the names of the columns; for a nested one, places in its distinct values.
+        nested: The distinct bags of each summed column, and the distinct texts of each column of texts.
     """
 
     names: list[str]
     arrow: Iterator[pa.ChunkedArray]
+    events: Events
     rows: _Rows
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
+    nested: dict[str, Sequences] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values.update(time=self.rows.times, gap=self.rows.gaps)
 
     def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
         """Return a schema fitted to the columns, and fill in the values, coded by it."""
-        categorical, numeric, guesses = [], [], {}
+        categorical, numeric, bags, guesses = [], [], [], {}
         for name, column in zip(self.names, self.arrow, strict=True):
+            if name in requested.summed:
+                bags.append(self._summed(name, column, fitting))
+                continue
+            if name in requested.texts:
+                self._text(name, column)
+                continue
+            guess = self._guess(name, column, requested)
             if requested.inferred:
-                guess = guesses[name] = kinds.infer(name, column, self.rows.order, self.rows.heads)
-            else:
-                guess = kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
-            if guess.kind == "categorical":
-                categorical.append(self._categorical(name, column, fitting))
+                guesses[name] = guess
+            if guess.kind in ("categorical", "hashed"):
+                categorical.append(self._categorical(name, column, fitting, guess.kind == "hashed"))
+                if guess.kind == "hashed" and name not in requested.hashed:
+                    self.notes.append(fields.hashed_note(categorical[-1]))
             elif guess.kind == "numeric":
                 numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
             else:
-                self.notes.append(f"column {shown(name)} is left out: {guess.reason}")
+                remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
+                near_unique = "near-unique" in guess.reason
+                self.notes.append(f"column {shown(name)} is left out: {guess.reason}{remedy if near_unique else ''}")
         options = "categorical= and numeric= (--categorical, --numeric)"
         self.notes.extend(kinds.guess_note(guesses.items(), "columns", options))
         gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
-        return replace(frame, categorical=tuple(categorical), numeric=tuple(numeric), gap=gap)
+        return replace(
+            frame,
+            categorical=tuple(categorical),
+            numeric=tuple(numeric),
+            gap=gap,
+            bags=tuple(bags),
+            texts=tuple(map(Text, requested.texts)),
+        )
+
+    def _guess(self, name: str, column: pa.ChunkedArray, requested: request.Request) -> kinds.Guess:
+        """Return the kind of a column: as it is listed, or inferred."""
+        if name in requested.hashed:
+            return kinds.Guess("hashed", "listed")
+        if not requested.inferred:
+            return kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
+        with self.events.counting(name):
+            return kinds.infer(name, column, *self._inferred_from(name))
+
+    def _summed(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
+        coded, lengths = self._elements(name, column)
+        vocabulary = fields.vocabulary(name, coded, fitting)
+        fitted = replace(vocabulary, text=fields.holds_text(column.type.value_type))
+        self.notes.extend(fields.rare_note(fitted, fitting))
+        self._bag(name, fields.encode(coded, fitted), lengths)
+        return fitted
 
     def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
         """Return the schema as it describes this table, and fill in the values, coded by it.
 
-        The result has the name of the key in files from this table, the order of events at one time there, and
-        timestamps where the schema was fitted to dates and the table has timestamps.
+        The result has the name of the key in files from this table, the order of events at one time there, its list
+        columns, and timestamps where the schema was fitted to dates and the table has timestamps.
         """
         known = {category.name: category for category in schema.categorical}
+        bags, texts = {bag.name: bag for bag in schema.bags}, {text.name for text in schema.texts}
         for name, column in zip(self.names, self.arrow, strict=True):
+            if name in bags:
+                coded, lengths = self._elements(name, column)
+                codes = fields.encode(coded, bags[name])
+                self._bag(name, codes, lengths)
+                self.notes.extend(fields.unknown_note(name, codes, "elements"))
+                continue
+            if name in texts:
+                self._text(name, column)
+                continue
             if name not in known:
                 self._numbers(name, column)
                 continue
@@ -297,19 +370,52 @@ class _ColumnReader:
             self.notes.extend(fields.unknown_note(name, codes, "events"))
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
-        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties)
+        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
 
-    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
+    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting, hashed: bool) -> Categorical:
         codes = self._coded(name, column)
-        fitted = replace(fields.vocabulary(name, codes, fitting), text=fields.holds_text(column.type))
+        field = fields.hashed(name, codes, fitting) if hashed else fields.vocabulary(name, codes, fitting)
+        fitted = replace(field, text=fields.holds_text(column.type))
         self.values[name] = fields.encode(codes, fitted)
         self.notes.extend(fields.rare_note(fitted, fitting))
         return fitted
 
     def _coded(self, name: str, column: pa.ChunkedArray) -> Coded:
-        codes, values = fields.coded(name, column)
-        return Coded(codes if self.rows.order is None else codes[self.rows.order], values)
+        with self.events.counting(name):
+            codes, values = fields.coded(name, column)
+        order = self._order(name)
+        return Coded(codes if order is None else codes[order], values)
+
+    def _elements(self, name: str, column: pa.ChunkedArray) -> tuple[Coded, Array]:
+        with self.events.counting(name, elements=True):
+            return elements(name, column, self._order(name))
+
+    def _bag(self, name: str, codes: Array, lengths: Array) -> None:
+        self.nested[name], self.values[name] = distinct_bags(codes, lengths)
+
+    def _text(self, name: str, column: pa.ChunkedArray) -> None:
+        self.nested[name], self.values[name] = distinct_texts(self._coded(name, column))
 
     def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
-        self.values[name] = pick(fields.numbers(name, column), self.rows.order)
+        with self.events.counting(name):
+            values = fields.numbers(name, column)
+        self.values[name] = pick(values, self._order(name))
         return self.values[name]
+
+    def _order(self, name: str) -> Array | None:
+        """Return `(events,)` the place of each event in a column; None if the column is already in this order."""
+        row_of, order = self.events.row_of, self.rows.order
+        if row_of is None or name in self.events.lists:
+            return order
+        return row_of if order is None else row_of[order]
+
+    def _inferred_from(self, name: str) -> tuple[Array | None, Array]:
+        """Return the places in a column that its kind is inferred from, and the first of each entity among them.
+
+        A row counts once, however many events it gives, so that an identifier of the rows is recognised as one.
+        """
+        order, heads = self._order(name), self.rows.heads
+        if order is None or self.events.row_of is None or name in self.events.lists:
+            return order, heads
+        first = np.sort(np.unique(order, return_index=True)[1])
+        return order[first], np.searchsorted(first, heads)

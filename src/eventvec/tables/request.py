@@ -6,9 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema
+from eventvec.tables.fields import kind_of
 from eventvec.tables.kinds import unusable
+from eventvec.tables.lists import is_list
 from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
@@ -17,21 +19,26 @@ MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_v
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
 """The names of columns in an embeddings file."""
 
+EXPLODE = "for one event for each element, name it in explode= (--explode), or in summed= (--summed) for their sum"
+
 
 @dataclass(frozen=True)
 class Request:
-    """The roles of columns; `inferred` means that none are listed and that their kinds are inferred."""
+    """The roles of columns; `inferred` means that the kinds of all but the last three are inferred."""
 
     key: str
     time: str
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     inferred: bool = False
+    hashed: tuple[str, ...] = ()
+    summed: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """The categorical columns, then the numeric ones."""
-        return (*self.categorical, *self.numeric)
+        """The categorical columns, then the hashed and summed ones, the texts and the numeric ones."""
+        return (*self.categorical, *self.hashed, *self.summed, *self.texts, *self.numeric)
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -44,13 +51,19 @@ def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
         if value is not None and value != getattr(schema, name, None):
             raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
     categorical, numeric = (tuple(field.name for field in fields) for fields in (schema.categorical, schema.numeric))
-    return Request(schema.key, schema.time, categorical, numeric)
+    summed = tuple(field.name for field in schema.bags)
+    texts = tuple(field.name for field in schema.texts)
+    return Request(schema.key, schema.time, categorical, numeric, summed=summed, texts=texts)
 
 
-def by_name(
-    source: Source, key: str | None, time: str | None, categorical: Sequence[str] | None, numeric: Sequence[str] | None
-) -> Request:
+def by_name(source: Source, key: str | None, time: str | None, options: Mapping[str, Sequence[str] | None]) -> Request:
     """Return the columns that the caller names.
+
+    Args:
+        source: The table.
+        key: The key.
+        time: The time.
+        options: The columns of each kind; kinds are inferred if neither `categorical` nor `numeric` is set.
 
     Raises:
         ConfigError: If the key or the time is not named, or a list of columns is a single text.
@@ -58,13 +71,13 @@ def by_name(
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
-    for option, value in (("categorical", categorical), ("numeric", numeric)):
+    for option, value in options.items():
         if isinstance(value, str):
             raise ConfigError(f"{option} must be a list of column names, got the text {shown(value)}")
         if value is not None and not (isinstance(value, Collection) and all(isinstance(name, str) for name in value)):
             raise ConfigError(f"{option} must be a list of column names, which are text, got {shown(value)}")
-    inferred = categorical is None and numeric is None
-    return Request(key, time, tuple(categorical or ()), tuple(numeric or ()), inferred)
+    inferred = options["categorical"] is None and options["numeric"] is None
+    return Request(key, time, inferred=inferred, **{option: tuple(value or ()) for option, value in options.items()})
 
 
 def by_meds(source: Source, options: Mapping[str, object]) -> Request:
@@ -99,12 +112,25 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
     source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
-    for place, name in enumerate(listed):
-        if name in listed[:place]:
+    for name in listed:
+        if listed.count(name) > 1:
             raise ConfigError(f"column {shown(name)} is listed twice; list it once, as categorical or as numeric")
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
+        if name in request.summed and not is_list(source.types[name]):
+            raise DataError(
+                f"column {shown(name)} cannot be summed: it holds {source.types[name]}; accepted: lists of text, "
+                "numbers or booleans, in a table whose lists are not exploded"
+            )
+        if name in request.texts and kind_of(source.types[name]) not in ("text", "empty"):
+            raise DataError(f"column {shown(name)} cannot be text: it holds {source.types[name]}; accepted: text")
+        if is_list(source.types[name]) and name not in request.summed:
+            kind, accepted = "categorical", "text, booleans, numbers"
+            if name in request.numeric:
+                kind, accepted = "numeric", "numbers, booleans"
+            held = f"it holds {source.types[name]}; accepted: {accepted}"
+            raise DataError(f"column {shown(name)} cannot be {kind}: {held}; {EXPLODE}")
         if name in RESERVED:
             raise ConfigError(
                 f"column {shown(name)} has a reserved name; reserved are {', '.join(RESERVED)}; rename it in the table"
@@ -133,13 +159,19 @@ def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] 
 def candidates(source: Source, request: Request, order: str | None) -> tuple[list[str], list[str]]:
     """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
 
-    The key, the time and the column `order`, which orders events at one time, are no candidates.
+    The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed and
+    summed columns and texts, which the caller names, are always used.
     """
     names, notes = [], []
     for name, kind in source.types.items():
+        if name in (*request.hashed, *request.summed, *request.texts):
+            names.append(name)
+            continue
         if name in (request.key, request.time, order):
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
+        if reason and is_list(kind) and name not in RESERVED:
+            reason = f"{reason}; {EXPLODE}"
         if reason:
             notes.append(f"column {shown(name)} is left out: {reason}")
         else:

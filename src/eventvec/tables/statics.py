@@ -93,6 +93,7 @@ def attach(
             values, column_notes = matched.apply(column, known[name])
         else:
             kind = columns[name] if columns is not None else guesses[name].kind
+            assert kind != "hashed"  # such text is a column of texts here
             if kind is None:
                 notes.append(f"static column {shown(name)} is left out: {guesses[name].reason}")
                 continue

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.tables.fields import Array
-from eventvec.tables.keys import key_hashes, mix
+from eventvec.tables.hashing import mix
+from eventvec.tables.keys import key_hashes
+from eventvec.tables.nested import row_hashes
 
 MARK = "events:"
 """The beginning of an identity; the fingerprints by which earlier versions identified batches do not have it."""
@@ -37,12 +39,13 @@ def batch_identity(data: Dataset) -> str:
     """
     x = data.sequences.to("cpu")
     index, rows = x.flat(), x.rows().numpy()
-    names = ["time", *sorted(field.name for field in data.schema.fields)]
+    names = ["time", *sorted(field.name for field in (*data.schema.fields, *data.schema.nested))]
     hashes = [mix(key_hashes(data.keys) ^ np.uint64(seed))[rows] for seed in SEEDS]
     for place, name in enumerate(names, 1):
         column = x.columns[name]
-        assert isinstance(column, Tensor)
-        bits = _bits(column[index].numpy()) + np.uint64(place)
+        values = column[index]
+        bits = _bits(values.numpy()) if isinstance(values, Tensor) else row_hashes(values)
+        bits = bits + np.uint64(place)
         hashes = [mix(each ^ mix(bits ^ np.uint64(seed))) for each, seed in zip(hashes, SEEDS, strict=True)]
     events = np.stack(hashes, 1)
     events = events[np.lexsort((events[:, 1], events[:, 0]))]

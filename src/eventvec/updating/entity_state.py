@@ -124,6 +124,11 @@ class RecentEvents:
     """The latest events as packed records, behind their embedding."""
 
     def __init__(self, encoder: Encoder, schema: Schema, count: int) -> None:
+        if schema.nested:
+            raise ConfigError(
+                f"column {schema.nested[0].name!r} has lists or texts, and recent= (--recent) stores events with one "
+                "number in each column; use an encoder that continues exactly, gru or lstm"
+            )
         self.encoder, self.count, self.kind = encoder, count, f"latest {count} events"
         self.dim = int(encoder.dim)
         self.prefix, self.device = 4 * self.dim, torch.device("cpu")  # bytes; `encode` moves each window

@@ -15,10 +15,12 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences, join, stack
+from eventvec.sequences import Sequences, Values, join, stack
 from eventvec.tables import keys, times
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.lists import exploded
+from eventvec.tables.nested import distinct_rows
 from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular
 from eventvec.updating.store import Facts
@@ -119,18 +121,21 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
         time_format: The format of times in the table.
         late: `(total,)` bool over the events of `data`.
     """
+    row_of: Array | None = None
     entities = len(np.unique(data.sequences.rows().numpy()[late]))
     if not isinstance(events, Dataset):
         schema = data.schema
-        source = open_events(events, [schema.time] if time_format else [], schema.key)
-        table = source.load([schema.key, schema.time])
-        rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(table.column(schema.key))}), schema.key)
-        parsed = times.parse_times(schema.time, table.column(schema.time), time_format)
-        late = (before.version[rows] >= 0) & (parsed.values < before.last_time[rows])
+        text = [schema.time] if time_format else []
+        source = exploded(open_events(events, text, schema.key), schema.explode)
+        key, time = source.stream([schema.key, schema.time])
+        rows = keys.align(data.keys, pl.DataFrame({schema.key: keys.key_series(key)}), schema.key)
+        rows, values = source.of(schema.key, rows), times.parse_times(schema.time, time, time_format).values
+        late = (before.version[rows] >= 0) & (source.of(schema.time, values) < before.last_time[rows])
+        row_of = source.row_of
     return DataError(
-        f"the batch has {count_and_first(late, 'event')} of {entities:,} entities that are older than the last event "
-        "that the state of their entity has seen; leave them out with late='drop' (--late drop), or recompute these "
-        "entities with late='recompute' and history= (--late recompute --history EVENTS)"
+        f"the batch has {count_and_first(late, 'event', row_of)} of {entities:,} entities that are older than the last "
+        "event that the state of their entity has seen; leave them out with late='drop' (--late drop), or recompute "
+        "these entities with late='recompute' and history= (--late recompute --history EVENTS)"
     )
 
 
@@ -176,7 +181,14 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
     x = replace(x, columns={**x.columns, "gap": gap})
     if schema.ties == "file" or schema.order is not None:  # the ranks in a column are not known here any more
         return x
-    names = [field.name for field in schema.fields]
-    columns = {name: x.values(name).numpy() for name in x.columns}
+    names = [field.name for field in (*schema.fields, *schema.nested)]
+    columns, nested = dict[str, Array](), dict[str, Sequences]()
+    for name, values in x.columns.items():
+        if isinstance(values, Tensor):
+            columns[name] = values.numpy()
+        else:
+            nested[name], columns[name] = distinct_rows(values)
     ordered = order_ties(columns, [time[order]], heads, names)
-    return replace(x, columns={name: torch.from_numpy(values) for name, values in ordered.items()})
+    tensors: dict[str, Values] = {name: torch.from_numpy(values) for name, values in ordered.items()}
+    tensors |= {name: rows[torch.from_numpy(ordered[name])] for name, rows in nested.items()}
+    return replace(x, columns=tensors)

@@ -1,0 +1,58 @@
+"""Hashes of texts that no version of any library changes: hold-out sets, identities of batches and hashed columns."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import polars as pl
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+FNV_OFFSET, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+
+
+def buckets_of(text: pl.Series, buckets: int) -> Array:
+    """Return `(n,)` int64 the bucket of each text, from 0 to `buckets - 1`: FNV-1a, then splitmix64's finaliser.
+
+    A saved model depends on this function, so it never changes.
+
+    Example:
+        >>> buckets_of(pl.Series(["5411", "5812", "5411"]), 1000).tolist()
+        [688, 879, 688]
+    """
+    return (mix(fnv(text)) % np.uint64(buckets)).astype(np.int64)
+
+
+def mix(values: Array) -> Array:
+    """Return `(n,)` uint64 numbers in which every bit depends on all bits of the given ones (splitmix64's finaliser).
+
+    Example:
+        >>> int(mix(np.array([1], np.uint64))[0])
+        6238072747940578789
+    """
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
+    mixed: Array = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+def fnv(text: pl.Series) -> Array:
+    """Return `(n,)` uint64, the FNV-1a hash of each text's UTF-8 bytes (Fowler, Noll and Vo).
+
+    Example:
+        >>> [hex(value) for value in fnv(pl.Series(["", "a"])).tolist()]
+        ['0xcbf29ce484222325', '0xaf63dc4c8601ec8c']
+    """
+    lengths = text.str.len_bytes().to_numpy().astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    data = np.frombuffer("".join(text.to_list()).encode(), np.uint8)
+    order = np.argsort(-lengths, kind="stable")  # the texts that have a byte at some place come first
+    starts, counts = starts[order], np.bincount(lengths, minlength=1)[::-1].cumsum()[::-1]
+    digest = np.full(len(text), FNV_OFFSET)
+    for place in range(int(lengths.max(initial=0))):  # this byte of every text that has one
+        n = int(counts[place + 1])
+        digest[:n] = (digest[:n] ^ data[starts[:n] + place]) * FNV_PRIME
+    hashes = np.empty_like(digest)
+    hashes[order] = digest
+    return hashes

@@ -1,0 +1,200 @@
+"""List columns, such as the items of a basket: one event for each element of a row's lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventvec.errors import ConfigError, DataError, listed, shown
+from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.layouts import plain, plain_type
+from eventvec.tables.sources import Source
+
+
+@dataclass(frozen=True)
+class Events:
+    """A table in which each row is one event, or one event for each element of its lists.
+
+    Args:
+        table: The table; its types are those of single events.
+        lists: The list column that each column of elements comes from. A column of structures gives one column for each
+            member, called `items.price`.
+        row_of: `(events,)` the row of each event, in ascending order; None if each row is one event.
+        lengths: `(rows,)` the number of elements of each row; None if each row is one event.
+
+    Example:
+        >>> table = pa.table({"card": [7, 8], "items": [["tea", "milk"], []]})
+        >>> events = exploded(Source({f.name: f.type for f in table.schema}, table.select), ["items"])
+        >>> [column.to_pylist() for column in events.stream(["card", "items"])], events.row_of.tolist()
+        ([[7, 8], ['tea', 'milk', None]], [0, 0, 1])
+    """
+
+    table: Source
+    lists: dict[str, str]
+    row_of: Array | None = None
+    lengths: Array | None = None
+
+    def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
+        """Yield the named columns: those of elements with one value per event, the others with one per row."""
+        for name, group in groupby(names, lambda name: self.lists.get(name)):
+            if name is None:
+                yield from self.table.stream(list(group))
+            else:
+                elements = _elements(next(self.table.stream([name])))
+                for part in group:
+                    yield elements[part.removeprefix(name)]
+
+    def of(self, name: str, values: Array) -> Array:
+        """Return `(events,)` values of a column, as `stream` yields it: those of a row are repeated."""
+        return values if self.row_of is None or name in self.lists else values[self.row_of]
+
+    @contextmanager
+    def counting(self, name: str, elements: bool = False) -> Iterator[None]:
+        """Say in errors about elements of lists that these are what is counted, and not rows of the table."""
+        try:
+            yield
+        except DataError as error:
+            if "(first at row" in str(error) and (elements or name in self.lists):
+                raise DataError(f"{error}; rows are counted after exploding, one for each element") from error
+            raise
+
+    def notes(self) -> list[str]:
+        """Return a note about the number of events, if rows have lists."""
+        if self.row_of is None or self.lengths is None:
+            return []
+        names = ", ".join(shown(name) for name in dict.fromkeys(self.lists.values()))
+        n_rows, empty = len(self.lengths), int((self.lengths == 0).sum())
+        note = f"{n_rows:,} rows give {len(self.row_of):,} events, one for each element of {names}"
+        missing = f"; {empty:,} of the rows have no elements and give one event each, with missing values"
+        return [note + missing if empty else note]
+
+
+def exploded(source: Source, names: Sequence[str]) -> Events:
+    """Return the events of a table, one for each element of the named list columns.
+
+    A row's lists must have equal lengths. The elements of a list keep their order. A null or empty list gives one event
+    with missing values. If the elements are structures, each member becomes a column, such as `items.price`.
+
+    Raises:
+        DataError: If a column is absent or holds no lists, a row's lists differ in length, or a member has the name of
+            another column.
+
+    Example:
+        >>> table = pa.table({"items": [[{"price": 2.5}, {"price": 1.0}]]})
+        >>> source = Source({"items": table.schema.field("items").type}, table.select)
+        >>> list(exploded(source, ["items"]).table.types)
+        ['items.price']
+    """
+    if not names:
+        return Events(source, {})
+    source.need(names)
+    for name in names:
+        if not is_list(source.types[name]):
+            raise DataError(
+                f"column {shown(name)} cannot be exploded: it holds {source.types[name]}; accepted: lists; if each "
+                "element has a row of its own already, give explode=[]"
+            )
+    types, lists = [], {}
+    for name, kind in source.types.items():
+        parts = _parts(kind) if name in names else [("", kind)]
+        types += [(name + suffix, plain_type(part)) for suffix, part in parts]
+        lists.update({name + suffix: name for suffix, _ in parts} if name in names else {})
+    repeated = sorted(name for name, count in Counter(name for name, _ in types).items() if count > 1)
+    if repeated:
+        raise DataError(f"exploded, the table has more than one column {listed(map(repr, repeated))}; rename one")
+    lengths = _common_lengths(source, names)
+    row_of = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
+    return Events(replace(source, types=dict(types)), lists, row_of, lengths)
+
+
+def check_names(option: str, names: object) -> None:
+    """Refuse the value of an option that is no list of different column names.
+
+    Raises:
+        ConfigError: If it is a single text, holds something else than texts, or a name twice.
+
+    Example:
+        >>> check_names("explode", "items")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: explode must be a list of column names, got 'items'
+    """
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f"{option} must be a list of column names, got {shown(names)}")
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ConfigError(f"{option} names column {shown(repeated[0])} twice; name it once")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a type is a list of any Arrow layout, other than a map.
+
+    Example:
+        >>> is_list(pa.list_(pa.string())), is_list(pa.string())
+        (True, False)
+    """
+    types = pa.types
+    views = (types.is_list_view(kind), types.is_large_list_view(kind))
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or any(views))
+
+
+def _parts(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Return the types of a list's elements, by what follows the column's name in the names of their columns."""
+    element = kind.value_type
+    return [(f".{part.name}", part.type) for part in element] if pa.types.is_struct(element) else [("", element)]
+
+
+def list_lengths(part: pa.Array) -> Array:
+    """Return `(rows,)` int64 the number of elements of each list; a null list has none.
+
+    Example:
+        >>> list_lengths(pa.array([["a", "b"], None, []])).tolist()
+        [2, 0, 0]
+    """
+    lengths: Array = pc.list_value_length(part).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lengths
+
+
+def _common_lengths(source: Source, names: Sequence[str]) -> Array:
+    """Return `(rows,)` the number of elements of each row, after a check that all its lists have as many."""
+    common: Array | None = None
+    for name in names:
+        lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, next(source.stream([name])).chunks)])
+        if common is not None and (different := common != lengths).any():
+            raise DataError(
+                f"the lists of {shown(names[0])} and {shown(name)} have different lengths in "
+                f"{count_and_first(different, 'row')}; lists that are exploded together need equal lengths"
+            )
+        common = lengths
+    assert common is not None
+    return common
+
+
+def _elements(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a list column's elements; a list without elements gives a missing value."""
+    types = dict(_parts(column.type))
+    parts: dict[str, list[pa.Array]] = {suffix: [] for suffix in types}
+    places = [np.zeros(0, np.int64)]
+    total = 0
+    for chunk in column.chunks:
+        lengths = list_lengths(chunk)
+        n_events = np.maximum(lengths, 1)
+        first = np.repeat(n_events.cumsum() - n_events, n_events)
+        place = np.arange(len(first)) - first + np.repeat(lengths.cumsum() - lengths, n_events)
+        places.append(np.where(np.repeat(lengths == 0, n_events), -1, place + total))
+        total += int(lengths.sum())
+        elements = pc.list_flatten(chunk)
+        members = elements.flatten() if pa.types.is_struct(elements.type) else [elements]  # with the nulls of structs
+        for suffix, member in zip(parts, members, strict=True):
+            parts[suffix].append(member)
+    table = plain(
+        pa.table({suffix: pa.chunked_array(parts[suffix], kind) for suffix, kind in types.items()}), "the lists"
+    )
+    place = np.concatenate(places)
+    index = pa.array(place, mask=place < 0)
+    return {suffix: values.take(index) for suffix, values in zip(types, table.columns, strict=True)}

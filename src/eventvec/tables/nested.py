@@ -1,0 +1,114 @@
+"""Columns with several values per event, held as nested `Sequences`: bags of codes from lists, and bytes of texts.
+
+Events with equal bags or texts share one copy of them, as rows of `Sequences` may share their columns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from eventvec.sequences import Sequences
+from eventvec.tables import fields
+from eventvec.tables.fields import Array, Coded
+from eventvec.tables.hashing import fnv, mix
+from eventvec.tables.layouts import plain
+from eventvec.tables.lists import list_lengths
+from eventvec.texts import strings, text_column
+
+
+def elements(name: str, column: pa.ChunkedArray, order: Array | None) -> tuple[Coded, Array]:
+    """Return the elements of the lists of some rows, row after row, and `(rows,)` the number of elements of each.
+
+    Args:
+        name: The column, for messages.
+        column: Lists; a null list has no elements.
+        order: The rows, which may repeat; None for all rows in their order.
+
+    Raises:
+        DataError: If elements cannot be categorical.
+
+    Example:
+        >>> coded, lengths = elements("items", pa.chunked_array([[["a", "b"], None, ["b"]]]), np.array([2, 0]))
+        >>> coded.codes.tolist(), coded.values.to_pylist(), lengths.tolist()
+        ([1, 0, 1], ['a', 'b'], [1, 2])
+    """
+    lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, column.chunks)])
+    flat = pa.chunked_array([pc.list_flatten(chunk) for chunk in column.chunks], column.type.value_type)
+    codes, values = fields.coded(name, plain(pa.table({name: flat}), "the lists").column(0))
+    starts = lengths.cumsum() - lengths
+    if order is not None:
+        starts, lengths = starts[order], lengths[order]
+    places = np.repeat(starts - (lengths.cumsum() - lengths), lengths) + np.arange(lengths.sum())
+    return Coded(codes[places], values), lengths
+
+
+def distinct_bags(codes: Array, lengths: Array) -> tuple[Sequences, Array]:
+    """Return the distinct bags of codes, and `(rows,)` the place of each row's bag among them.
+
+    The result depends neither on the order of rows nor on that of the elements of a bag.
+
+    Args:
+        codes: The codes of all rows, row after row.
+        lengths: `(rows,)` the number of codes of each row.
+
+    Example:
+        >>> bags, places = distinct_bags(np.array([3, 2, 2, 3], np.int32), np.array([2, 0, 2]))
+        >>> bool(places[0] == places[2] != places[1]), bags[places].values("code").tolist()
+        (True, [2, 3, 2, 3])
+    """
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    ordered, ends = torch.from_numpy(codes[np.lexsort((codes, rows))]), torch.from_numpy(lengths.cumsum())
+    return distinct_rows(Sequences({"code": ordered}, ends - torch.from_numpy(lengths), torch.from_numpy(lengths)))
+
+
+def distinct_texts(column: Coded) -> tuple[Sequences, Array]:
+    """Return the distinct texts of a column, and `(rows,)` the place of each row's text; missing ones are empty.
+
+    Example:
+        >>> texts, places = distinct_texts(Coded(np.array([0, -1, 0]), pa.array(["tea", "unused"], pa.large_string())))
+        >>> texts[places].lengths.tolist(), len(texts)
+        ([3, 0, 3], 2)
+    """
+    used, codes = np.unique(column.codes, return_inverse=True)
+    values = pa.chunked_array([column.values, pa.array([""], column.values.type)]).combine_chunks()
+    texts, places = distinct_rows(text_column(values.take(pa.array(used % len(values)))))
+    return texts, places[codes.reshape(-1)]
+
+
+def distinct_rows(rows: Sequences) -> tuple[Sequences, Array]:
+    """Return the distinct rows by their hashes, in the order of these, and `(rows,)` the place of each among them.
+
+    Example:
+        >>> x = Sequences({"code": torch.tensor([2, 3])}, torch.tensor([0, 1, 0]), torch.tensor([1, 1, 1]))
+        >>> distinct, places = distinct_rows(x)
+        >>> len(distinct), distinct[places].values("code").tolist()
+        (2, [2, 3, 2])
+    """
+    _, first, places = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
+    distinct = rows[torch.from_numpy(first)]
+    return distinct.take(distinct.flat(), distinct.lengths), places.reshape(-1)
+
+
+def row_hashes(rows: Sequences) -> Array:
+    """Return `(rows,)` uint64, equal for rows with equal bags of codes, in whatever order, or with equal texts.
+
+    Example:
+        >>> x = Sequences({"code": torch.tensor([2, 3, 3, 2])}, torch.tensor([0, 2, 0]), torch.tensor([2, 2, 1]))
+        >>> first, second, third = row_hashes(x).tolist()
+        >>> first == second != third
+        True
+    """
+    if "bytes" in rows.columns:
+        shared, place = torch.stack([rows.starts, rows.lengths], 1).unique(dim=0, return_inverse=True)
+        texts = strings(Sequences(rows.columns, shared[:, 0], shared[:, 1]))
+        hashes: Array = mix(fnv(pl.Series(texts, dtype=pl.String)))[place.cpu().numpy()]
+        return hashes
+    bags = rows.to("cpu")
+    hashed = mix(mix(bags.values("code").numpy().astype(np.uint64) + np.uint64(1)))
+    sums, ends = np.append(np.uint64(0), hashed.cumsum(dtype=np.uint64)), bags.lengths.cumsum(0).numpy()
+    totals: Array = sums[ends] - sums[ends - bags.lengths.numpy()]  # modulo 2^64, so exact
+    return mix(totals ^ mix(bags.lengths.numpy().astype(np.uint64)))
