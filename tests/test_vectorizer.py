@@ -122,6 +122,13 @@ def test_one_customer_from_a_list_of_dictionaries(vectorizer: ev.EventVectorizer
     assert np.allclose(one.drop("card").to_numpy(), all_of_them.drop("card").to_numpy(), atol=1e-6)
 
 
+def test_options_of_reading_are_passed_on() -> None:
+    baskets = events().group_by("card", "when").agg("goods")
+    vectorizer = fitted(baskets, reading={"explode": ["goods"], "hashed": ["goods"]})
+    assert vectorizer.run_.schema.explode == ("goods",)
+    assert vectorizer.transform(baskets).shape == (N, DIM + 1)
+
+
 def test_the_nearest_are_those_of_the_largest_cosine(vectorizer: ev.EventVectorizer) -> None:
     z = vectorizer.run_.embed(events())
     cosines = {}

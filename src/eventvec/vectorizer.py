@@ -51,6 +51,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         time: The column of the event's time; not needed for a `Dataset`.
         categorical: Columns of categories; inferred, with a note, if neither these nor `numeric` are given.
         numeric: Columns of numbers.
+        reading: Further options of `ev.read`, such as ``{"explode": ["items"], "hashed": ["shop"], "order": "line"}``.
         method: The name of a method, or the tables `method`, `encoder` and `fit` of a configuration. Sizes that are not
             given follow from the data.
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
@@ -81,6 +82,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         *,
         categorical: Sequence[str] | None = None,
         numeric: Sequence[str] | None = None,
+        reading: Mapping[str, Any] | None = None,
         method: str | Mapping[str, Any] = "coles",
         epochs: int | None = None,
         time_budget: float | None = None,
@@ -89,6 +91,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
+        self.reading = reading
         self.method, self.epochs, self.time_budget = method, epochs, time_budget
         self.holdout, self.random_state, self.progress = holdout, random_state, progress
 
@@ -313,7 +316,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         if self.holdout is None:
             del options["holdout"], options["holdout_seed"]
         with bar("reading", self.progress):
-            return read(events, key=self.key, time=self.time, **options)
+            return read(events, **{"key": self.key, "time": self.time, **options, **(self.reading or {})})
 
     def _embed(self, events: Events) -> Embeddings:
         with bar("embedding", self.progress) as tick:
