@@ -66,7 +66,7 @@ def show(title: str, rows: list[Row], about: Row, as_json: bool, text: Callable[
         text: Returns the text of a value.
     """
     if as_json:
-        print(json.dumps({"rows": rows, "about": about}))
+        print(json.dumps({"rows": rows, "about": about}, default=str))
         return
     table = Table(*rows[0], title=title)
     for row in rows:
