@@ -33,7 +33,9 @@ def main() -> None:
     parser = options(__doc__, "one_entity")
     parsed = parser.parse_args()
     events, _ = ev.datasets.flights_frames()
-    some = events.filter(pl.col("tailnum").is_in(events["tailnum"].unique().sort()[: 40 if parsed.small else 400]))
+    some = events.filter(
+        pl.col("tailnum").is_in(events["tailnum"].unique().sort()[: 40 if parsed.small else 400].to_list())
+    )
     vectorizer = ev.EventVectorizer("tailnum", "time", epochs=1, progress=False).fit(some)
     rows = []
     for longest in (10, 100) if parsed.small else (10, 100, 400):
