@@ -136,6 +136,8 @@ def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
         column = pc.dictionary_encode(column)
     if any(chunk.dictionary.null_count for chunk in column.chunks):  # Arrow unifies only those without nulls
         column = pc.dictionary_encode(column.cast(column.type.value_type))
+    if not len(column):  # pyarrow 21 builds no empty dictionary of large text
+        return np.zeros(0, np.int32), pa.array([], column.type.value_type)
     array = column.unify_dictionaries().combine_chunks()
     codes = array.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
     return _distinct(codes, array.dictionary)
