@@ -129,6 +129,25 @@ def test_options_of_reading_are_passed_on() -> None:
     assert vectorizer.transform(baskets).shape == (N, DIM + 1)
 
 
+def test_a_format_applies_to_later_tables_and_a_cut_to_those_of_fit_alone(tmp_path: Path) -> None:
+    frame = events().with_columns(pl.col("when").dt.truncate("1s"))
+    texts = frame.with_columns(pl.col("when").dt.strftime("%d/%m/%Y %H:%M:%S"))
+    cut = "1970-01-01T00:10:00"
+    reading = {"time_format": "%d/%m/%Y %H:%M:%S", "until": cut}
+    vectorizer = fitted(texts, reading=reading)
+    assert np.allclose(
+        vectorizer.transform(texts).drop("card").to_numpy(), vectorizer.run_.embed(frame).values, atol=1e-5
+    )
+    model = vectorizer.fine_tune(labels(), "churn", epochs=1)
+    assert model.predict(texts).shape == (N, 2)
+    cut_near = vectorizer.similar("c03", 3)
+    expected = vectorizer.similar("c03", 3, events=ev.until(vectorizer.run_.read(frame), cut))
+    assert cut_near.equals(expected)
+    assert not cut_near.equals(vectorizer.similar("c03", 3, events=texts))
+    vectorizer.save(tmp_path / "run")
+    assert ev.EventVectorizer.load(tmp_path / "run").transform(texts).equals(vectorizer.transform(texts))
+
+
 def test_the_nearest_are_those_of_the_largest_cosine(vectorizer: ev.EventVectorizer) -> None:
     z = vectorizer.run_.embed(events())
     cosines = {}

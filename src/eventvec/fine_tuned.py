@@ -24,6 +24,7 @@ class FineTuned:
 
     Args:
         run: A run that learned a label.
+        reading: The options of `tables.read_options.TableFormat` with which tables are read, such as `time_format`.
 
     Attributes:
         run_: The run.
@@ -39,11 +40,11 @@ class FineTuned:
         ['card', 'no', 'yes']
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, reading: Mapping[str, Any] | None = None) -> None:
         target = getattr(run.method, "target", None)
         if target is None:
             raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
-        self.run_ = run
+        self.run_, self.reading = run, dict(reading or {})
         self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
 
     def predict(self, events: Events, static: Tabular | None = None) -> Any:
@@ -88,7 +89,10 @@ class FineTuned:
         return self.run_.save(os.fspath(path))
 
     def _predictions(self, events: Events, static: Tabular | None) -> Any:
-        return predict(self.run_, events, static=None if static is None else with_key(static)).combine_chunks()
+        options = {} if isinstance(events, Dataset) else self.reading
+        return predict(
+            self.run_, events, static=None if static is None else with_key(static), **options
+        ).combine_chunks()
 
     def _frame(self, events: Events, table: Any, names: Sequence[str], values: Any) -> Any:
         key = self.run_.schema.key_out

@@ -23,11 +23,12 @@ from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.fine_tuned import Events, FineTuned
 from eventvec.frames import Library, frame_of, library_of, with_key
-from eventvec.options import accepts
+from eventvec.options import accepts, fields
 from eventvec.progress_bars import bar, of_training
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
 from eventvec.tables.keys import align
+from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
 
@@ -51,7 +52,9 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         time: The column of the event's time; not needed for a `Dataset`.
         categorical: Columns of categories; inferred, with a note, if neither these nor `numeric` are given.
         numeric: Columns of numbers.
-        reading: Further options of `ev.read`, such as ``{"explode": ["items"], "hashed": ["shop"], "order": "line"}``.
+        reading: Further options of `ev.read`, such as ``{"explode": ["items"], "until": "2024-07-01"}``. Those of
+            `tables.read_options.TableFormat`, such as `time_format`, apply to later tables too; the others, such as
+            `until`, to the events of `fit` alone.
         method: The name of a method, or the tables `method`, `encoder` and `fit` of a configuration. Sizes that are not
             given follow from the data.
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
@@ -131,7 +134,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: If the events cannot be used.
         """
         check_is_fitted(self, "run_")
-        z = self._embed(events)
+        z = self._embed(events if isinstance(events, Dataset) else self._table(events))
         config = getattr(self, "_sklearn_output_config", {}).get("transform", sklearn.get_config()["transform_output"])
         if config == "default" and isinstance(events, Dataset):
             return z.values
@@ -189,7 +192,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: As for `ev.evaluate`.
         """
         check_is_fitted(self, "run_")
-        data = self.run_.read(self._fitted(events))
+        data = self._data(events)
         with bar("embedding", self.progress) as tick:
             z = self.run_.embed(data, progress=tick)
         tables = {name: with_key(table) for name, table in (features or {}).items()}
@@ -227,14 +230,14 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         with bar("training", self.progress) as tick:
             run = fine_tune(
                 self.run_,
-                self._fitted(events),
+                self._data(events),
                 with_key(labels),
                 label,
                 static_inputs=static_inputs,
                 progress=of_training(tick),
                 **options,
             )
-        return FineTuned(run)
+        return FineTuned(run, self._of_reading(TableFormat))
 
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
         """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
@@ -254,8 +257,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         check_is_fitted(self, "run_")
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
-        searched = self._fitted(events)
-        z = self._embed(searched)
+        z = self._embed(self._data(events))
         row = int(align(z.keys, pl.DataFrame({"key": [key]}), "key")[0])
         if row < 0:
             raise DataError(f"the key is not among the {len(z):,} entities that are searched; give one of theirs")
@@ -263,7 +265,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         similarity = unit @ unit[row]
         nearest_rows = np.argsort(-similarity, kind="stable")
         nearest_rows = nearest_rows[nearest_rows != row][:count]
-        library = "polars" if isinstance(searched, Dataset) else library_of(searched)
+        library = library_of(self._events if events is None else events)
         chosen = z[nearest_rows]
         return frame_of(library, z.schema.key_out, chosen.keys, ["similarity"], similarity[nearest_rows, None])
 
@@ -289,7 +291,15 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         data = run.config.get("data", {})
         options = {name: data.get(name) for name in ("categorical", "numeric", "holdout")}
         tables: dict[str, Any] = {name: run.config[name] for name in ("method", "encoder", "fit") if name in run.config}
-        vectorizer = cls(run.schema.key, run.schema.time, method=tables, random_state=int(run.info["seed"]), **options)
+        reading = {name: data[name] for name in fields(TableFormat) if name in data}
+        vectorizer = cls(
+            run.schema.key,
+            run.schema.time,
+            method=tables,
+            reading=reading or None,
+            random_state=int(run.info["seed"]),
+            **options,
+        )
         vectorizer._set(run, ())
         return vectorizer
 
@@ -318,17 +328,29 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         with bar("reading", self.progress):
             return read(events, **{"key": self.key, "time": self.time, **options, **(self.reading or {})})
 
-    def _embed(self, events: Events) -> Embeddings:
-        with bar("embedding", self.progress) as tick:
-            return self.run_.embed(events, progress=tick)
+    def _of_reading(self, *kinds: type[Any]) -> dict[str, Any]:
+        """Return those options of `reading` that are fields of some dataclasses."""
+        names = {name for kind in kinds for name in fields(kind)}
+        return {name: value for name, value in (self.reading or {}).items() if name in names}
 
-    def _fitted(self, events: Any) -> Any:
-        """Return the events that are given, or else those that the vectorizer was fitted to."""
+    def _table(self, events: Any) -> Dataset:
+        with bar("reading", self.progress):
+            return self.run_.read(events, **self._of_reading(TableFormat))
+
+    def _embed(self, data: Dataset) -> Embeddings:
+        with bar("embedding", self.progress) as tick:
+            return self.run_.embed(data, progress=tick)
+
+    def _data(self, events: Any) -> Dataset:
+        """Return the events that are given, or else those that the vectorizer was fitted to, cut as they were then."""
         if events is not None:
-            return events
+            return events if isinstance(events, Dataset) else self._table(events)
         if not hasattr(self, "_events"):
             raise ConfigError("the vectorizer was loaded from a folder, which holds no events; give them: events=...")
-        return self._events
+        if isinstance(self._events, Dataset):
+            return self._events
+        with bar("reading", self.progress):
+            return self.run_.read(self._events, **self._of_reading(TableFormat, Cuts))
 
 
 def _interactive() -> bool:
