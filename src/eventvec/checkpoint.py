@@ -50,7 +50,7 @@ class Run:
         config: The tables `encoder`, `method`, `data` and `fit`, from which the run can be repeated; empty for a run in
             memory whose method has no name in configurations.
         info: The content of `run.json`: `id`, `seed`, data `fingerprint`, library `versions`, counts, the results of
-            training, and whether it has `finished`. `kept` is the epoch of the weights, if it was chosen, and
+            training, and whether it has `finished`. `kept_epoch` is the epoch of the weights, if it was chosen, and
             `temperatures` has the number by which `predict` divides the logits of a label. For this run and all before
             it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
         path: The run folder; None for a run in memory.
@@ -103,9 +103,9 @@ class Run:
         return tuple(self.info["history"])
 
     @property
-    def kept(self) -> int | None:
+    def kept_epoch(self) -> int | None:
         """The number of the epoch whose weights were kept as the best by their validation loss; None for the last."""
-        return self.info.get("kept")
+        return self.info.get("kept_epoch")
 
     @property
     def steps(self) -> int:

@@ -76,7 +76,7 @@ class _Finished(_Info):
     seconds: float = Field(ge=0, allow_inf_nan=False)
     stopped: str
     usable: NonNegativeInt
-    kept: PositiveInt = 1
+    kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
 
 

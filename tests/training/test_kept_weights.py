@@ -65,10 +65,10 @@ def test_training_far_too_long_leaves_predictions_as_good_as_those_of_the_best_e
     run = ev.fit(supervised(data), data, **TOO_LONG)
     losses = [float(record["validation"] or 0) for record in run.history]
     best = int(np.argmin(losses))
-    assert (len(losses), run.kept, run.stopped) == (40, best + 1, "epochs")
+    assert (len(losses), run.kept_epoch, run.stopped) == (40, best + 1, "epochs")
     assert losses[-1] > 2 * losses[best]
     last = ev.fit(supervised(data), data, **TOO_LONG, keep="last")
-    assert last.kept is None
+    assert last.kept_epoch is None
     assert [record["validation"] for record in last.history] == losses  # only the weights at the end differ
     short = ev.fit(supervised(data), data, **{**TOO_LONG, "epochs": best + 1})
     assert same(weights(short.method), weights(run.method))
@@ -79,22 +79,22 @@ def test_training_far_too_long_leaves_predictions_as_good_as_those_of_the_best_e
 
 def test_a_time_budget_is_not_spent_after_the_loss_has_stopped_falling(data: ev.Dataset) -> None:
     run = ev.fit(supervised(data), data, time_budget=600, **{**TOO_LONG, "epochs": None})
-    assert (run.stopped, len(run.history)) == ("early stopping", (run.kept or 0) + 5)
+    assert (run.stopped, len(run.history)) == ("early stopping", (run.kept_epoch or 0) + 5)
     assert run.seconds < 600
 
 
 def test_a_killed_run_that_is_resumed_has_the_same_weights(data: ev.Dataset, tmp_path: Path) -> None:
     options = {**TOO_LONG, "epochs": 10, "checkpoint_every": 3}
     whole = ev.fit(supervised(data), data, **options)
-    assert whole.kept is not None
-    assert whole.kept < 9
-    cut = 13 * whole.kept + 15  # after the best epoch, whose weights are in the checkpoint
+    assert whole.kept_epoch is not None
+    assert whole.kept_epoch < 9
+    cut = 13 * whole.kept_epoch + 15  # after the best epoch, whose weights are in the checkpoint
     with pytest.raises(Interrupted):
         ev.fit(supervised(data), data, out=tmp_path / "run", progress=interrupt_after(cut), **options)
     resumed = ev.fit(supervised(data), data, out=tmp_path / "run", resume=True, **options)
     assert same(weights(resumed.method), weights(whole.method))
     loaded = ev.load(tmp_path / "run")
-    assert loaded.kept == whole.kept
+    assert loaded.kept_epoch == whole.kept_epoch
     assert same(weights(loaded.method), weights(whole.method))
 
 
@@ -102,12 +102,12 @@ def test_a_quarter_to_a_seventh_of_labelled_entities_by_class_measure_the_traini
     run = ev.fit(supervised(data), data, epochs=1)
     assert (run.config["fit"]["validation"], run.config["fit"]["keep"]) == (pytest.approx(50 / ENTITIES, 1e-4), "best")
     off = ev.fit(supervised(data), data, epochs=1, validation=0)
-    assert (off.history[0]["validation"], off.kept) == (None, None)
+    assert (off.history[0]["validation"], off.kept_epoch) == (None, None)
     assert any(note.startswith("the 260 usable entities are not split for a validation") for note in off.notes)
     tiny = ev.fit(supervised(data), data[:30], epochs=1)
     assert tiny.history[0]["validation"] is None
     other = ev.fit(coles(dataset()), dataset(), epochs=2, validation=0.2)  # learns no label
-    assert (other.kept, "keep" in other.config["fit"], other.config["fit"]["validation"]) == (None, False, 0.2)
+    assert (other.kept_epoch, "keep" in other.config["fit"], other.config["fit"]["validation"]) == (None, False, 0.2)
 
 
 def test_the_best_epoch_and_its_sentence() -> None:
@@ -132,12 +132,14 @@ def test_predictions_of_a_run_far_from_its_best_epoch_come_with_a_warning(data: 
     answer(*fit, "--out", tmp_path / "last", "--set", "fit.keep=last")
     predict = ("predict", tmp_path / "best", tmp_path / "events.parquet", "-o", tmp_path / "p.parquet")
     best, last = ev.load(tmp_path / "best"), ev.load(tmp_path / "last")
-    assert summary["epoch"] == best.kept
-    assert summary["validation"] == best.history[(best.kept or 0) - 1]["validation"] < last.history[-1]["validation"]
+    assert summary["epoch"] == best.kept_epoch
+    assert (
+        summary["validation"] == best.history[(best.kept_epoch or 0) - 1]["validation"] < last.history[-1]["validation"]
+    )
     assert "weights of its last epoch" not in invoke(*predict).output
     output = " ".join(invoke("predict", tmp_path / "last", *predict[2:]).output.split())
     assert f"run {last.id} has the weights of its last epoch, 12, with a validation loss of" in output
-    assert f"while epoch {best.kept} had" in output
+    assert f"while epoch {best.kept_epoch} had" in output
     config = {name: {k: v for k, v in table.items() if k != "keep"} for name, table in last.config.items()}
     assert far_from_best(replace(last, config=config)) is not None  # as written by an earlier version
     config["fit"]["patience"] = 5

@@ -145,7 +145,7 @@ def fit(
         run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=of_training(tick))
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already
-    epoch = run.history[(run.kept or 0) - 1] if run.history else empty  # the best, or else the last
+    epoch = run.history[(run.kept_epoch or 0) - 1] if run.history else empty  # the best, or else the last
     summary = {
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
         "stopped": run.stopped, "epoch": epoch["epoch"], "loss": epoch["loss"], "validation": epoch["validation"],

@@ -49,7 +49,7 @@ def far_from_best(run: Run) -> str | None:
     """
     validated, best = _validated(run.history), best_epoch(run.history)
     fit = run.config.get("fit", {})
-    if best is None or "kept" in run.info or fit.get("keep", "best" if "patience" in fit else "last") == "best":
+    if best is None or "kept_epoch" in run.info or fit.get("keep", "best" if "patience" in fit else "last") == "best":
         return None
     lowest, last = (float(record["validation"] or 0) for record in (run.history[best - 1], validated[-1]))
     if last <= lowest + (FAR - 1) * abs(lowest):

@@ -190,9 +190,9 @@ def _train(
             if state.steps:  # an interrupted training has changed the weights too
                 attach_lineage(method.encoder, run.lineage)
     results: dict[str, Any] = {}
-    if state.best_weights and (kept := best_epoch(state.history)):
+    if state.best_weights and (epoch := best_epoch(state.history)):
         method.load_state_dict(state.best_weights)
-        run, results = replace(run, notes=(*run.notes, kept_note(state.history, kept))), {"kept": kept}
+        run, results = replace(run, notes=(*run.notes, kept_note(state.history, epoch))), {"kept_epoch": epoch}
     calibrated, sentences = temperatures(method, x, held_out)
     run = replace(run, notes=(*run.notes, *sentences))
     results |= {"temperatures": calibrated} if calibrated else {}
