@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,16 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, Origin
-from eventvec.errors import DataError, shown
+from eventvec.errors import DataError
 from eventvec.options import accepts
-from eventvec.schema import Categorical, Schema, Text
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables import fields, keys, kinds, request, times
+from eventvec.tables import fields, keys, request, times
+from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.fields import Array, Coded, Fitting, count_and_first, pick
+from eventvec.tables.fields import Array, Fitting, count_and_first, pick
 from eventvec.tables.lists import Events, exploded
-from eventvec.tables.nested import distinct_bags, distinct_texts, elements
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 from eventvec.tables.sources import Tabular
@@ -115,7 +115,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
             )
     if cuts.until is not None:
         rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
-    reader = _ColumnReader(names, stream, events, rows, notes)
+    reader = ColumnReader(names, stream, events, rows.order, rows.heads, rows.times, rows.gaps, notes)
     fitted = (
         reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame, opened.typed)
     )
@@ -263,159 +263,3 @@ def _without_held_out(rows: _Rows, entities: pa.Array, held_out: Array, notes: l
         raise DataError(f"all {len(held_out):,} entities are held out; give a smaller fraction or more entities")
     notes.append(f"{int(held_out.sum()):,} of {len(held_out):,} entities are held out")
     return rows.keep(rest), entities.take(pa.array(rest))
-
-
-@dataclass(frozen=True)
-class _ColumnReader:
-    """Converts the columns of a table, one after the other, to arrays in the order of the rows.
-
-    Args:
-        names: The names of the columns.
-        arrow: Yields the columns.
-        events: The table that they are from.
-        rows: The order of the rows.
-        notes: Sentences about what was counted or left out; more are added.
-        values: The arrays, by the names of the columns; for a nested one, places in its distinct values.
-        nested: The distinct bags of each summed column, and the distinct texts of each column of texts.
-    """
-
-    names: list[str]
-    arrow: Iterator[pa.ChunkedArray]
-    events: Events
-    rows: _Rows
-    notes: list[str]
-    values: dict[str, Array] = field(default_factory=dict)
-    nested: dict[str, Sequences] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.values.update(time=self.rows.times, gap=self.rows.gaps)
-
-    def fit(self, frame: Schema, requested: request.Request, fitting: Fitting) -> Schema:
-        """Return a schema fitted to the columns, and fill in the values, coded by it."""
-        categorical, numeric, bags, guesses = [], [], [], {}
-        for name, column in zip(self.names, self.arrow, strict=True):
-            if name in requested.summed:
-                bags.append(self._summed(name, column, fitting))
-                continue
-            if name in requested.texts:
-                self._text(name, column)
-                continue
-            guess = self._guess(name, column, requested)
-            if requested.inferred:
-                guesses[name] = guess
-            if guess.kind in ("categorical", "hashed"):
-                categorical.append(self._categorical(name, column, fitting, guess.kind == "hashed"))
-                if guess.kind == "hashed" and name not in requested.hashed:
-                    self.notes.append(fields.hashed_note(categorical[-1]))
-            elif guess.kind == "numeric":
-                numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
-            else:
-                remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
-                near_unique = "near-unique" in guess.reason
-                self.notes.append(f"column {shown(name)} is left out: {guess.reason}{remedy if near_unique else ''}")
-        options = "categorical= and numeric= (--categorical, --numeric)"
-        self.notes.extend(kinds.guess_note(guesses.items(), "columns", options))
-        gap = fields.scaled("gap", self.rows.gaps, replace(fitting, log=True))
-        return replace(
-            frame,
-            categorical=tuple(categorical),
-            numeric=tuple(numeric),
-            gap=gap,
-            bags=tuple(bags),
-            texts=tuple(map(Text, requested.texts)),
-        )
-
-    def _guess(self, name: str, column: pa.ChunkedArray, requested: request.Request) -> kinds.Guess:
-        """Return the kind of a column: as it is listed, or inferred."""
-        if name in requested.hashed:
-            return kinds.Guess("hashed", "listed")
-        if not requested.inferred:
-            return kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
-        with self.events.counting(name):
-            return kinds.infer(name, column, *self._inferred_from(name))
-
-    def _summed(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
-        coded, lengths = self._elements(name, column)
-        vocabulary = fields.vocabulary(name, coded, fitting)
-        fitted = replace(vocabulary, text=fields.holds_text(column.type.value_type))
-        self.notes.extend(fields.rare_note(fitted, fitting))
-        self._bag(name, fields.encode(coded, fitted), lengths)
-        return fitted
-
-    def apply(self, schema: Schema, frame: Schema, typed: bool) -> Schema:
-        """Return the schema as it describes this table, and fill in the values, coded by it.
-
-        The result has the name of the key in files from this table, the order of events at one time there, its list
-        columns, and timestamps where the schema was fitted to dates and the table has timestamps.
-        """
-        known = {category.name: category for category in schema.categorical}
-        bags, texts = {bag.name: bag for bag in schema.bags}, {text.name for text in schema.texts}
-        for name, column in zip(self.names, self.arrow, strict=True):
-            if name in bags:
-                coded, lengths = self._elements(name, column)
-                codes = fields.encode(coded, bags[name])
-                self._bag(name, codes, lengths)
-                self.notes.extend(fields.unknown_note(name, codes, "elements"))
-                continue
-            if name in texts:
-                self._text(name, column)
-                continue
-            if name not in known:
-                self._numbers(name, column)
-                continue
-            coded = self._coded(name, column)
-            if not typed and fields.is_text(column.type) and not fields.was_text(known[name]):
-                coded = fields.as_numbers(coded)
-            codes = self.values[name] = fields.encode(coded, known[name])
-            self.notes.extend(fields.unknown_note(name, codes, "events"))
-        if schema.time_kind == "date" and frame.time_kind == "timestamp":
-            schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
-        return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
-
-    def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting, hashed: bool) -> Categorical:
-        codes = self._coded(name, column)
-        field = fields.hashed(name, codes, fitting) if hashed else fields.vocabulary(name, codes, fitting)
-        fitted = replace(field, text=fields.holds_text(column.type))
-        self.values[name] = fields.encode(codes, fitted)
-        self.notes.extend(fields.rare_note(fitted, fitting))
-        return fitted
-
-    def _coded(self, name: str, column: pa.ChunkedArray) -> Coded:
-        with self.events.counting(name):
-            codes, values = fields.coded(name, column)
-        order = self._order(name)
-        return Coded(codes if order is None else codes[order], values)
-
-    def _elements(self, name: str, column: pa.ChunkedArray) -> tuple[Coded, Array]:
-        with self.events.counting(name, elements=True):
-            return elements(name, column, self._order(name))
-
-    def _bag(self, name: str, codes: Array, lengths: Array) -> None:
-        self.nested[name], self.values[name] = distinct_bags(codes, lengths)
-
-    def _text(self, name: str, column: pa.ChunkedArray) -> None:
-        self.nested[name], self.values[name] = distinct_texts(self._coded(name, column))
-
-    def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
-        with self.events.counting(name):
-            values = fields.numbers(name, column)
-        self.values[name] = pick(values, self._order(name))
-        return self.values[name]
-
-    def _order(self, name: str) -> Array | None:
-        """Return `(events,)` the place of each event in a column; None if the column is already in this order."""
-        row_of, order = self.events.row_of, self.rows.order
-        if row_of is None or name in self.events.lists:
-            return order
-        return row_of if order is None else row_of[order]
-
-    def _inferred_from(self, name: str) -> tuple[Array | None, Array]:
-        """Return the places in a column that its kind is inferred from, and the first of each entity among them.
-
-        A row counts once, however many events it gives, so that an identifier of the rows is recognised as one.
-        """
-        order, heads = self._order(name), self.rows.heads
-        if order is None or self.events.row_of is None or name in self.events.lists:
-            return order, heads
-        first = np.sort(np.unique(order, return_index=True)[1])
-        return order[first], np.searchsorted(first, heads)
