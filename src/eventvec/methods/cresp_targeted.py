@@ -88,11 +88,8 @@ class TargetedCReSP(nn.Module):
 
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss over the targets of rows from `hold_out`."""
-        query, key = (
-            self.project(self.predictor(context)),
-            self.project(observed(self.encoder, context)),
-        )  # ĉ, g_obs(y*)
-        return losses.info_nce(query.float(), key.float(), temperature=self.temperature)
+        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
+        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
 
     forward = loss
 
