@@ -7,7 +7,7 @@ notes go to standard error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
 
@@ -27,18 +27,16 @@ from eventvec import (
 )
 from eventvec.cli import terminal
 from eventvec.cli.doctor import examine
+from eventvec.cli.event_inputs import counts, to_learn, to_score
 from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
-from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
-from eventvec.errors import ConfigError, nearest
+from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.options import fields
 from eventvec.progress_bars import bar, of_training
-from eventvec.schema import Schema
-from eventvec.tables import Fitting
-from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, TableFormat, today
+from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
 from eventvec.training.setup import parent_run, settings
@@ -135,7 +133,7 @@ def fit(
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
     with bar("reading"):
-        data = _read(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
+        data = to_learn(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
         terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)
@@ -171,11 +169,11 @@ def embed(
 
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
     """
-    trained, data = _score(run, events, output, overwrite, device, options)
+    trained, data = to_score(run, events, output, overwrite, device, options)
     with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
-    terminal.show({"output": str(output), **_counts(data), "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": str(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -244,13 +242,13 @@ def predict(
     columns of the covariates: `eventvec predict run events.parquet --at places.parquet -o predictions.parquet`
     """
     options |= {} if static is None else {"static": static}
-    trained, data = _score(run, events, output, overwrite, device, options, [at, static])
+    trained, data = to_score(run, events, output, overwrite, device, options, [at, static])
     if warning := far_from_best(trained):
         terminal.notes([warning])
     with bar("predicting") as tick:
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
-    described = {**_counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
+    described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": str(output), **described}, json_)
 
 
@@ -346,67 +344,3 @@ def main() -> None:
     except OSError as error:  # the help could not be printed
         terminal.say_wrong(f"{type(error).__name__}: {error}")
         raise SystemExit(1) from error
-
-
-def _read(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset:
-    """Return the events of a `[data]` table, whose options are checked against their types.
-
-    Args:
-        table: The table.
-        seed: The seed of the hold-out set if the table has none.
-        schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
-    """
-    table = today(table)
-    known = {"path", *(name for group in GROUPS for name in fields(group))}
-    for name in table:
-        if name not in known:
-            raise ConfigError(f"data has no option {name!r}; {nearest(name, known)}")
-    path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
-    options: dict[str, Any] = {"holdout_seed": seed}
-    for group in GROUPS:
-        group_table = {name: value for name, value in table.items() if name in fields(group)}
-        options |= config.options(group_table, group, {}, "data")
-    if schema is None:
-        return tables.read(path, **options)
-    static = StaticColumns(**{name: options.pop(name, None) for name in fields(StaticColumns)})
-    fitting = options.pop("fitting", Fitting())
-    data = tables.read(path, schema=schema, **options)
-    if static.static is None:
-        return data
-    return tables.attach(data, static.static, static.static_columns, fitting=fitting)
-
-
-def _counts(data: Dataset) -> dict[str, int]:
-    """Return the number of entities, and of rows if entities have several, cut at several times."""
-    entities = len(data) - (0 if data.moments is None else repeated(data.keys))
-    return {"entities": entities} if entities == len(data) else {"entities": entities, "rows": len(data)}
-
-
-def _score(
-    run: Path,
-    events: str,
-    output: Path,
-    overwrite: bool,
-    device: str,
-    options: Mapping[str, Any],
-    further: Sequence[str | None] = (),
-) -> tuple[checkpoint.Run, Dataset]:
-    """Return a run on a device, and the events to score.
-
-    Args:
-        run: The run folder.
-        events: The path of the events, or the paths of several tables by their names.
-        output: The file to write, see `tables.check_output`.
-        overwrite: Whether a file that eventvec did not write may be replaced.
-        device: The name of the device.
-        options: The options of `Run.read`.
-        further: The paths of other inputs.
-    """
-    tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
-    place = choose_device(device)
-    trained = checkpoint.load(run)
-    with bar("reading"):
-        data = trained.read(events, **options)
-    terminal.notes(data.notes)
-    trained.method.to(place)
-    return trained, data

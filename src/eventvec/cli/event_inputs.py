@@ -1,0 +1,82 @@
+"""The events that the commands read: those of a `[data]` table, and those that a run is to score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eventvec import checkpoint, config, tables
+from eventvec.cli import terminal
+from eventvec.dataset import Dataset, repeated
+from eventvec.embedding import choose_device
+from eventvec.errors import ConfigError, nearest
+from eventvec.options import fields
+from eventvec.progress_bars import bar
+from eventvec.schema import Schema
+from eventvec.tables import Fitting
+from eventvec.tables.read_options import GROUPS, StaticColumns, today
+
+
+def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset:
+    """Return the events of a `[data]` table, whose options are checked against their types.
+
+    Args:
+        table: The table.
+        seed: The seed of the hold-out set if the table has none.
+        schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
+    """
+    table = today(table)
+    known = {"path", *(name for group in GROUPS for name in fields(group))}
+    for name in table:
+        if name not in known:
+            raise ConfigError(f"data has no option {name!r}; {nearest(name, known)}")
+    path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
+    options: dict[str, Any] = {"holdout_seed": seed}
+    for group in GROUPS:
+        group_table = {name: value for name, value in table.items() if name in fields(group)}
+        options |= config.options(group_table, group, {}, "data")
+    if schema is None:
+        return tables.read(path, **options)
+    static = StaticColumns(**{name: options.pop(name, None) for name in fields(StaticColumns)})
+    fitting = options.pop("fitting", Fitting())
+    data = tables.read(path, schema=schema, **options)
+    if static.static is None:
+        return data
+    return tables.attach(data, static.static, static.static_columns, fitting=fitting)
+
+
+def counts(data: Dataset) -> dict[str, int]:
+    """Return the number of entities, and of rows if entities have several, cut at several times."""
+    entities = len(data) - (0 if data.moments is None else repeated(data.keys))
+    return {"entities": entities} if entities == len(data) else {"entities": entities, "rows": len(data)}
+
+
+def to_score(
+    run: Path,
+    events: str,
+    output: Path,
+    overwrite: bool,
+    device: str,
+    options: Mapping[str, Any],
+    further: Sequence[str | None] = (),
+) -> tuple[checkpoint.Run, Dataset]:
+    """Return a run on a device, and the events to score.
+
+    Args:
+        run: The run folder.
+        events: The path of the events, or the paths of several tables by their names.
+        output: The file to write, see `tables.check_output`.
+        overwrite: Whether a file that eventvec did not write may be replaced.
+        device: The name of the device.
+        options: The options of `Run.read`.
+        further: The paths of other inputs.
+    """
+    tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
+    place = choose_device(device)
+    trained = checkpoint.load(run)
+    with bar("reading"):
+        data = trained.read(events, **options)
+    terminal.notes(data.notes)
+    trained.method.to(place)
+    return trained, data
