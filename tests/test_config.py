@@ -248,12 +248,15 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("dim=0", ": dim and layers must be at least 1, got dim 0, layers 1"),
         ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers"),
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
-        ("events.tim=[]", ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, texts, time, width"),
-        ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, texts, time, width"),
+        (
+            "events.tim=[]",
+            ".events has no option 'tim'; did you mean 'time'? accepted: batch_norm, bins, mixing, texts, time, width",
+        ),
+        ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width"),
         ("events.time=gap", ".events.time is 'gap': 'str' instances are not allowed as a Sequence value"),
         ("events.time=[1]", ".events.time is [1]: input should be a valid string"),
         ("events.batch_norm=1", ".events.batch_norm is 1: input should be a valid boolean"),
-        ("events.width=0", ".events: width must be at least 1, got 0"),
+        ("events.width=0", ".events: width must be at least 1 and mixing at least 0, got width 0, mixing 0"),
         ("events.time=['hours']", ".events: time feature 'hours' is not known; did you mean 'hour'? TIMES"),
     ],
 )
@@ -302,7 +305,7 @@ def test_defaults_are_completed_by_the_type_of_an_option_and_not_by_its_name():
     tables = {"method": {"name": "order", "pairs": {"length": 3}}, "encoder": {**SMALL, "events": {"time": []}}}
     completed = complete(tables)
     assert completed["method"] == {"name": "order", "pairs": {"length": 3}}  # `pairs` is also the name of an encoder
-    assert completed["encoder"]["events"] == {"time": [], "width": 32, "batch_norm": True}
+    assert completed["encoder"]["events"] == {"time": [], "width": 32, "batch_norm": True, "bins": False, "mixing": 0}
     with pytest.raises(ConfigError, match=r"method.pairs is {'length': 3}; add name = one of: biased_order_pairs, "):
         build_method(tables, make.schema())
 
@@ -319,7 +322,7 @@ def test_a_method_put_together_in_python_is_described():
         },
         "encoder": {
             "name": "transformer", "dim": 16, "layers": 1, "heads": 4, "dropout": 0.0, "longest": 20,
-            "events": {"time": ["gap", "hour"], "width": 32, "batch_norm": False},
+            "events": {"time": ["gap", "hour"], "width": 32, "batch_norm": False, "bins": False, "mixing": 0},
         },
     }  # fmt: skip
 

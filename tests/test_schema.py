@@ -48,6 +48,25 @@ def test_unscaling_undoes_scaling(log: bool):
     torch.testing.assert_close(field.unscale(field.scale(values)), values)
 
 
+def test_a_bin_is_the_number_of_edges_up_to_a_value():
+    edges, values = (-1.0, 0.5, 2.0), [float("nan"), -9.0, -1.0, 0.0, 0.5, 1.0, 2.0, 9.0]
+    slow = [0 if math.isnan(value) else 1 + sum(edge <= value for edge in edges) for value in values]
+    assert Numeric("v", edges=edges).bins(torch.tensor(values)).tolist() == slow
+
+
+@pytest.mark.parametrize("edges", [[1.0, 1.0], [2.0, 1.0]])
+def test_edges_that_are_not_ascending_are_refused(edges: list[float]):
+    text = json.dumps({**json.loads(dataset().schema.to_json()), "numeric": [{"name": "v", "edges": edges}]})
+    with pytest.raises(CheckpointError, match="the edges of column 'v' must be finite and ascending"):
+        Schema.from_json(text)
+
+
+def test_schemas_with_other_edges_code_events_alike():
+    """An earlier version wrote none."""
+    schema = Schema("id", "t", "integer", numeric=(Numeric("v", edges=(1.0,)),))
+    assert schema.difference(replace(schema, numeric=(Numeric("v"),))) is None
+
+
 def test_a_vector_is_scaled_component_by_component():
     field = Vector("profile", (1.0, -1.0), (2.0, 0.5))
     assert field.size == 2

@@ -286,7 +286,7 @@ def complete(config: Table) -> Table:
         >>> complete({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}) == {
         ...     "method": {"name": "ocp", "length": 1, "skip": 0, "count": 1},
         ...     "encoder": {"name": "gru", "dim": 8, "layers": 1,
-        ...                 "events": {"time": ["gap"], "width": 32, "batch_norm": True}}}
+        ...                 "events": {"time": ["gap"], "width": 32, "batch_norm": True, "bins": False, "mixing": 0}}}
         True
     """
     names = {"method": METHOD_NAMES, "encoder": ENCODER_NAMES}

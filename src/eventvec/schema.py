@@ -7,6 +7,7 @@ event encoder scales numbers with the means and standard deviations from here.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -70,6 +71,8 @@ class Numeric:
         log: Whether to apply ``sign(x)·log(1 + |x|)`` first (Babaev et al. 2022, public code).
         mean: Mean, which is subtracted next.
         std: Standard deviation, by which the result is divided; 1 leaves the scale as it is.
+        edges: The raw numbers, ascending, that separate bins of about as many events each; empty in schemas of earlier
+            versions.
 
     Example:
         >>> Numeric("amount", log=False, mean=10.0, std=2.0).scale(torch.tensor([14.0, float("nan")])).tolist()
@@ -80,6 +83,7 @@ class Numeric:
     log: bool = True
     mean: float = 0.0
     std: float = 1.0
+    edges: tuple[float, ...] = dataclasses.field(default=(), compare=False)
 
     def scale(self, values: Tensor) -> Tensor:
         """Return scaled values, float32, NaN where missing."""
@@ -92,6 +96,17 @@ class Numeric:
         """Return raw values from scaled ones, the inverse of `scale`."""
         values = values * self.std + self.mean
         return values.sign() * values.abs().expm1() if self.log else values
+
+    def bins(self, values: Tensor) -> Tensor:
+        """Return the bin of each raw value, int64: 0 where missing, then 1 to ``len(edges) + 1``.
+
+        Example:
+            >>> Numeric("amount", edges=(1.0, 5.0)).bins(torch.tensor([0.0, 1.0, 9.0, float("nan")])).tolist()
+            [1, 2, 3, 0]
+        """
+        edges = torch.tensor(self.edges, dtype=torch.float32, device=values.device)
+        places = torch.bucketize(values.float(), edges, right=True) + 1
+        return places.masked_fill(values.isnan(), 0)
 
 
 @dataclass(frozen=True)
@@ -286,6 +301,10 @@ def _inconsistency(schema: Schema) -> str | None:
                 or not all(0 < std < math.inf for std in stds)
             ):
                 return f"column {field.name!r} must have finite means, and as many standard deviations above 0"
+        if isinstance(field, Numeric) and not (
+            all(map(math.isfinite, field.edges)) and all(a < b for a, b in itertools.pairwise(field.edges))
+        ):
+            return f"the edges of column {field.name!r} must be finite and ascending"
     return None
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import make
 from eventvec.encoders import ENCODERS, GRU, EventEncoder, Recurrent, Transformer
+from eventvec.encoders.event_encoder import Mixing
 from eventvec.errors import ConfigError
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Numeric
 from eventvec.sequences import Sequences, stack
@@ -89,6 +90,36 @@ def test_without_batch_norm_a_number_is_scaled_by_the_schema_alone():
     encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=(number,)), time=(), batch_norm=False)
     x = Sequences({"amount": torch.tensor([math.e - 1, 1 - math.e**3, 0.0, float("nan")])}, *one_row(4))
     torch.testing.assert_close(encoder(x), torch.tensor([[0.0, 0.0], [-2.0, 0.0], [-0.5, 0.0], [0.0, 1.0]]))
+
+
+def test_the_bin_of_a_number_has_an_embedding():
+    number = Numeric("amount", log=False, edges=(0.0, 10.0))
+    encoder = EventEncoder(replace(make.schema(), categorical=(), numeric=(number,)), time=(), bins=True)
+    x = Sequences({"amount": torch.tensor([-1.0, 0.0, 9.0, 10.0, float("nan")])}, *one_row(5))
+    assert torch.equal(encoder(x)[:, 2:], encoder.binned[0].weight[[1, 2, 2, 3, 0]])
+
+
+@pytest.mark.parametrize("bins", [False, True])
+def test_mixed_columns_depend_on_their_event_only(bins: bool):
+    encoder = EventEncoder(make.schema(), make.ALL_TIMES, bins=bins, mixing=5).eval()
+    x = make.sequences([3, 4])
+    before = encoder(x)
+    assert (encoder.dim, before.shape) == (5, (7, 5))
+    changed = {**x.columns, "amount": x.columns["amount"].clone()}
+    place = int(x.flat()[2])
+    changed["amount"][place] = x.columns["amount"].nan_to_num()[place] + 1
+    after = encoder(replace(x, columns=changed))
+    assert [index for index in range(7) if not torch.equal(before[index], after[index])] == [2]
+
+
+def test_a_mixing_network_is_residual():
+    network = Mixing(3, 2).double()
+    h = network.first(values := torch.randn(4, 3, dtype=torch.float64))
+    norm, wide, _, narrow = network.block
+    centred = (h - h.mean(1, keepdim=True)) / (h.var(1, correction=0, keepdim=True) + norm.eps).sqrt()
+    torch.testing.assert_close(network(values), h + narrow(wide(centred).clamp(min=0)))
+    with pytest.raises(ConfigError, match="mixing at least 0, got width 32, mixing -1"):
+        EventEncoder(make.schema(), mixing=-1)
 
 
 def test_unknown_and_missing_codes_have_vectors_that_start_at_zero():

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from eventvec.tables import Fitting, read
-from eventvec.tables.fields import scaled
+from eventvec.tables.fields import BINS, edges, scaled
 
 EVERY = Fitting(min_count=1)
 
@@ -172,6 +172,24 @@ def test_scales_are_those_of_the_present_values(log: bool):
     assert schema.gap.log
     raw = read(table, key="id", time="at", numeric=["v"], fitting=Fitting(standardise=False)).schema
     assert [(field.mean, field.std) for field in (*raw.numeric, raw.gap)] == [(0.0, 1.0)] * 2
+
+
+def test_edges_separate_bins_of_about_as_many_events():
+    values = np.random.default_rng(0).lognormal(3, 5, 12_000).astype(np.float32)
+    values[:1000] = np.nan
+    field = scaled("v", values, Fitting())
+    counts = np.bincount(field.bins(torch.from_numpy(values)).numpy())
+    assert counts[0] == 1000
+    assert counts[1:].tolist() == pytest.approx([11_000 / BINS] * BINS, abs=1)
+    few = scaled("v", np.array([0, 1, 0, 1, 1], np.float32), Fitting(standardise=False))
+    assert few.bins(torch.tensor([0.0, 1.0])).unique().numel() == 2
+    assert edges(np.full(3, np.nan, np.float32)) == ()
+
+
+def test_edges_of_a_long_column_are_those_of_a_sample(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("eventvec.tables.fields.SAMPLE", 100)
+    values = np.arange(10_050, dtype=np.float32)
+    assert edges(values) == pytest.approx(np.quantile(values, np.arange(1, BINS) / BINS), abs=102)
 
 
 def test_a_second_key_is_not_a_category():

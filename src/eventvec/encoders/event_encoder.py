@@ -18,6 +18,8 @@ PERIODS = {"hour": DAY, "weekday": 7 * DAY, "yearday": round(365.2425 * DAY)}
 THURSDAY = 3 * DAY  # time 0, 1970-01-01, counted from a Monday
 WIDTH = 32
 """The maximum size of a categorical column's embedding."""
+BIN_WIDTH = 8
+"""The size of the embedding of a number's bin."""
 
 
 class EventEncoder(nn.Module):
@@ -39,10 +41,13 @@ class EventEncoder(nn.Module):
             trained nor saved; a linear layer gives `width` numbers for each column.
         batch_norm: Whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
             statistics in evaluation mode.
+        bins: Whether each number also has an embedding of its quantile bin, by the edges in the schema.
+        mixing: Size of the vectors of a network that mixes the columns of an event, which a number needs that means
+            something else for each category; 0 for no such network.
 
     Raises:
-        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, `width` is below 1, or
-            `texts` is not given for a schema with columns of texts, or given for another.
+        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, `width` is below 1,
+            `mixing` is below 0, or `texts` is not given for a schema with columns of texts, or given for another.
 
     Example:
         >>> from eventvec.schema import Categorical, Numeric, Schema
@@ -61,11 +66,13 @@ class EventEncoder(nn.Module):
         width: int = WIDTH,
         batch_norm: bool = True,
         texts: str | None = None,
+        bins: bool = False,
+        mixing: int = 0,
     ) -> None:
         super().__init__()
         check_schema(schema)
-        if width < 1:
-            raise ConfigError(f"width must be at least 1, got {width}")
+        if width < 1 or mixing < 0:
+            raise ConfigError(f"width must be at least 1 and mixing at least 0, got width {width}, mixing {mixing}")
         for part in time:
             if part != "gap" and part not in PERIODS:
                 raise ConfigError(f"time feature {part!r} is not known; {nearest(part, ['gap', *PERIODS])}")
@@ -85,13 +92,18 @@ class EventEncoder(nn.Module):
         size = 0 if self.frozen is None else self.frozen.dim
         self.readers = nn.ModuleList(nn.Linear(size, width) for _ in schema.texts)
         self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
-        tables = (*self.embeddings, *self.elements)
+        self.bins, self.mixing = bins, mixing
+        n_bins = [len(column.edges) + 2 for column in self.numeric] if bins else []
+        self.binned = nn.ModuleList(nn.Embedding(count, min(width, BIN_WIDTH)) for count in n_bins)
+        tables = (*self.embeddings, *self.elements, *self.binned)
         widths = [int(table.weight.shape[1]) for table in tables if isinstance(table, nn.Embedding)]
         self.dim = sum(widths) + width * len(schema.texts) + 2 * len(self.numeric) + 2 * len(self.periods)
         if self.dim == 0:
             raise ConfigError(
                 "events have no features; name a categorical or numeric column, or a time feature in `time`"
             )
+        self.mix = Mixing(self.dim, mixing) if mixing else nn.Identity()
+        self.dim = mixing or self.dim
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, float32, in row order."""
@@ -110,14 +122,17 @@ class EventEncoder(nn.Module):
             assert self.frozen is not None
             parts.append(reader(self.frozen(texts)))
         if self.numeric:
-            numbers = torch.stack([column.scale(_column(x, column.name, index)) for column in self.numeric], 1)
+            raw = [_column(x, column.name, index) for column in self.numeric]
+            numbers = torch.stack([column.scale(values) for column, values in zip(self.numeric, raw, strict=True)], 1)
             missing = numbers.isnan()
             parts += [self._normalise(numbers.masked_fill(missing, 0)), missing.float()]
+            parts += [table(column.bins(v)) for table, column, v in zip(self.binned, self.numeric, raw, strict=False)]
         for period in self.periods:
             phase = (_column(x, "time", index) + THURSDAY) % period
             angle = (phase.double() * (2 * torch.pi / period)).float().unsqueeze(1)
             parts += [angle.sin(), angle.cos()]
-        return torch.cat(parts, 1)
+        mixed: Tensor = self.mix(torch.cat(parts, 1))
+        return mixed
 
     def _normalise(self, numbers: Tensor) -> Tensor:
         if self.norm is None:
@@ -126,6 +141,30 @@ class EventEncoder(nn.Module):
         return F.batch_norm(
             numbers, norm.running_mean, norm.running_var, norm.weight, norm.bias, batch, norm.momentum or 0.1, norm.eps
         )
+
+
+class Mixing(nn.Module):
+    """A residual network across the columns of an event: `h = W x`, then `h + W2 relu(W1 norm(h))`.
+
+    Args:
+        inputs: Size of the vectors that it takes.
+        dim: Size of those that it returns.
+
+    Example:
+        >>> Mixing(10, 4)(torch.zeros(3, 10)).shape
+        torch.Size([3, 4])
+    """
+
+    def __init__(self, inputs: int, dim: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(inputs, dim)
+        self.block = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, dim), nn.ReLU(inplace=True), nn.Linear(dim, dim))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return `(total, dim)`."""
+        h: Tensor = self.first(values)
+        out: Tensor = h + self.block(h)
+        return out
 
 
 def _frozen(schema: Schema, backbone: str | None) -> FrozenText | None:
