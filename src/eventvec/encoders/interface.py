@@ -24,6 +24,7 @@ class Encoder(Protocol):
     - `usable(x) -> (n,) bool`: the rows that the encoder can read. Without it, the encoder can read all rows.
     - `states(x) -> (total, dim)`: one vector per event; `causal` says whether it is independent of later events.
     - `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`: the encoder can continue from a stored state.
+      `state_dim` is k, which an encoder needs whose states stand beside those of others in `Joined`.
     - `joins = True`: the encoder distinguishes the second of two joined rows from the first.
 
     Example:

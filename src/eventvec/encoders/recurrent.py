@@ -80,6 +80,11 @@ class Recurrent(nn.Module):
         ends = routing.ends(self._stack(), self._look_up(x, pack), self._starts(first), pack)
         return torch.cat([part for end in ends for part in end], 1).index_select(0, pack.ranks)
 
+    @property
+    def state_dim(self) -> int:
+        """The size of a state."""
+        return self.start.numel()
+
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, dim)` the last layer's state after each event, in row order.
 
