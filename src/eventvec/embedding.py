@@ -73,7 +73,8 @@ def described_parts(encoder: Encoder) -> dict[str, Any]:
 
     Example:
         >>> import eventvec as ev
-        >>> described_parts(ev.encoders.Joined({"timing": ev.encoders.RunningHandcrafted(ev.Schema("id", "t", "date"))}))
+        >>> timing = ev.encoders.RunningHandcrafted(ev.Schema("id", "t", "date"))
+        >>> described_parts(ev.encoders.Joined({"timing": timing}))
         {'parts': {'timing': [0, 7]}}
     """
     if not isinstance(encoder, Joined):

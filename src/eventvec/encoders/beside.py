@@ -1,7 +1,7 @@
 """The parts that a run's vector may have beside the learned one: features of timing, and compressed aggregates.
 
-Both are `RunningHandcrafted`, which an update continues exactly. They need no training, but means, scales and components
-that are computed from the training rows.
+Both are `RunningHandcrafted`, which an update continues exactly. They need no training, but means, scales and
+components that are computed from the training rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Literal
 
 from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.running import RunningHandcrafted
-from eventvec.errors import DataError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
@@ -88,9 +87,6 @@ def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int]], x: Seq
         sizes: The arguments of each part, see `sizes_beside`.
         x: The training rows.
 
-    Raises:
-        DataError: If the rows have no times.
-
     Example:
         >>> import torch
         >>> schema = Schema("card", "day", "integer")
@@ -98,6 +94,4 @@ def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int]], x: Seq
         >>> fitted_beside(schema, sizes_beside(schema, ["timing"], 64), x)["timing"](x).mean(0).abs().max() < 1e-6
         tensor(True)
     """
-    if sizes and "time" not in x.columns:
-        raise DataError("beside needs events with times, and the data have none; leave it out")
     return {name: PARTS[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}
