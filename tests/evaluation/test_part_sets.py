@@ -1,4 +1,4 @@
-"""Parts of an embedding in evaluations: which sets there are, their scores and differences, in tables and on the page."""
+"""Parts of an embedding in evaluations: which sets there are, and their scores and differences."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from eventvec.training import FitOptions
         ({"seed": -1}, "seed must be in [0, 2^62), got -1"),
         ({"seed": 10**5000}, "seed must be a number of at most 64 bits, got one of 16610 bits"),
         ({"components": 0}, "components must be at least 1, got 0"),
-        ({"beside": ["times"]}, "beside 'times' is not known; did you mean 'timing'? accepted: aggregates, timing"),
+        ({"beside": ["times"]}, "beside 'times' is not known; accepted: aggregates, timing"),
         ({"beside": ["timing", ["aggregates"]]}, "beside ['aggregates'] is not known; "),
         ({"beside": "timing"}, "beside must be a list of timing and aggregates, or of one of them, got 'timing'"),
         ({"beside": None}, "beside must be a list of timing and aggregates, or of one of them, got None"),

@@ -24,9 +24,9 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     """Return one or two sentences that say what the embedding is worth, at the largest share of the labels.
 
     The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside, under
-    the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would show a difference of
-    .03 in four of five draws, if the interval shrinks with the square root of their number. Where entities have labels
-    at several times, it counts entities.
+    the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would
+    show a difference of .03 in four of five draws, if the interval shrinks with the square root of their number. Where
+    entities have labels at several times, it counts entities.
 
     Args:
         evaluation: The results and the differences of all pairs of sets.

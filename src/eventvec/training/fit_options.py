@@ -49,9 +49,10 @@ class FitOptions:
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
-        beside: What the vectors of the run have beside the learned part: `timing`, the standardised features of times
-            and numbers of events, and `aggregates`, the principal components of hand-crafted features of all columns.
-            Both are computed from the training entities after the training, which does not count as its time.
+        beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both. Timing has
+            standardised features of the times and of the number of events. Aggregates are the principal components of
+            hand-crafted features of all columns. Their means, scales and components are computed from the training
+            entities after the training, which does not count as its time. Training further leaves them out.
         components: The number of components of `aggregates`.
         checkpoint_every: The number of steps between two checkpoints of a run folder.
 
