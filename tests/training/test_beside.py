@@ -15,6 +15,7 @@ import eventvec as ev
 from commands import answer
 from eventvec.encoders import Compressed, RunningHandcrafted
 from eventvec.encoders.beside import WIDEST, sizes_beside
+from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
 from fits import Interrupted, coles, dataset, interrupt_after, labels, same, table, weights
 from test_run_files import change
@@ -46,7 +47,7 @@ def test_the_vector_has_the_learned_part_and_those_beside_it(run: ev.Run) -> Non
     assert isinstance(alone.encoder, ev.encoders.Recurrent)
 
 
-def test_the_parts_are_fitted_to_the_rows_of_the_training_alone() -> None:
+def test_the_parts_are_fitted_to_the_entities_that_are_not_held_out() -> None:
     data = dataset()
     run = ev.fit(coles(data), data, epochs=1, **BOTH, validation=0.25)
     shuffled = torch.randperm(40, generator=torch.Generator().manual_seed(0))
@@ -55,6 +56,20 @@ def test_the_parts_are_fitted_to_the_rows_of_the_training_alone() -> None:
     assert same(weights(run.beside["aggregates"]), weights(expected))
     everyone = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(data.sequences)
     assert not same(weights(run.beside["aggregates"]), weights(everyone))
+
+
+def test_the_parts_are_fitted_to_entities_that_the_method_cannot_use_too() -> None:
+    events = table()
+    some = ev.read(events.filter(pl.col("t") < pl.col("id")), schema=dataset().schema)  # one event to 29 of each
+    short = events.with_columns(pl.col("t") + pl.col("id"))
+    cut = ev.read(short, schema=dataset().schema, until=30)  # ten entities have no event
+    for data in (some, cut):
+        filled = data.sequences[data.sequences.lengths > 0]
+        method = coles(data)
+        assert int(usable_rows(method, filled).sum()) < len(filled)
+        run = ev.fit(method, data, epochs=1, **BOTH, validation=0)
+        expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(filled)
+        assert same(weights(run.beside["aggregates"]), weights(expected))
 
 
 def test_one_part_alone_and_none(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The parts that a run's vector may have beside the learned one: features of timing, and compressed aggregates.
 
 Both are `RunningHandcrafted`, which an update continues exactly. They need no training, but means, scales and
-components that are computed from the training rows.
+components that are computed from the training data.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[
 
 
 def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int]], x: Sequences) -> dict[str, Compressed]:
-    """Return the parts beside the learned one, fitted to the training rows.
+    """Return the parts beside the learned one, fitted to rows.
 
     Args:
         schema: The meaning of the columns.
         sizes: The arguments of each part, see `sizes_beside`.
-        x: The training rows.
+        x: Rows with events, none of which is held out.
 
     Example:
         >>> import torch

@@ -51,8 +51,9 @@ class FitOptions:
         seed: The seed of everything random.
         beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both. Timing has
             standardised features of the times and of the number of events. Aggregates are the principal components of
-            hand-crafted features of all columns. Their means, scales and components are computed from the training
-            entities after the training, which does not count as its time. Training further leaves them out.
+            hand-crafted features of all columns. Their means, scales and components are computed after the training
+            from all entities with events that are not held out, those that the method cannot use included, and do not
+            count as time of the training. Training further leaves them out.
         components: The number of components of `aggregates`.
         checkpoint_every: The number of steps between two checkpoints of a run folder.
 

@@ -205,7 +205,9 @@ def _train(
         "usable": len(training) + len(held_out),
     }  # fmt: skip
     sizes = sizes_beside(run.schema, options.beside, options.components)
-    beside = fitted_beside(run.schema, sizes, x[training.sort().values])
+    seen = x.lengths > 0  # also rows that the method cannot use: they get vectors too
+    seen[held_out] = False
+    beside = fitted_beside(run.schema, sizes, x[seen])
     results |= {"beside": sizes} if sizes else {}
     return checkpoint.finish(replace(run, info={**run.info, **results}, beside=beside))
 
