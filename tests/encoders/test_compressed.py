@@ -98,6 +98,8 @@ def test_features_that_are_constant_in_training_are_zero_on_all_rows() -> None:
     assert (encoder(rows(others))[:, 3] == 0).all()
     others[:, 3] = 3e38
     assert (encoder(rows(others))[:, 3] == 0).all()
+    opposite = Compressed(Given(12), components=None).fit(rows(np.full((9, 12), -3e38)))
+    assert (opposite(rows(np.full((1, 12), 3e38))) == 0).all()  # the difference is beyond float32
     constant = Compressed(Given(12), components=5).fit(rows(np.ones((9, 12))))
     assert (constant(rows(others)) == 0).all()
 

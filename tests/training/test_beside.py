@@ -15,6 +15,7 @@ import eventvec as ev
 from commands import answer
 from eventvec.encoders import Compressed, RunningHandcrafted
 from eventvec.encoders.beside import WIDEST, sizes_beside
+from eventvec.lineage import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
 from fits import Interrupted, coles, dataset, interrupt_after, labels, same, table, weights
@@ -87,6 +88,10 @@ def test_a_loaded_run_gives_the_same_vectors(run: ev.Run) -> None:
     assert loaded.embed(table()).parts == run.embed(table()).parts
     assert loaded.config["fit"]["beside"] == ["timing", "aggregates"]
     assert loaded.embed(table()).metadata["run"] == run.id
+    for encoder in (loaded.method.encoder, loaded.encoder, run.method.encoder):
+        record = lineage_of(encoder)
+        assert record is not None
+        assert record.run == run.id
     for module in (loaded.encoder, loaded.method, *loaded.beside.values()):
         assert not module.training
 
