@@ -70,7 +70,9 @@ def dataset(lengths: list[int], seed: int = 0) -> Dataset:
     return Dataset(keys, sequences(lengths, seed), schema())
 
 
-def encoder(name: str, dim: int = 8, layers: int = 1, seed: int = 0, **events: object) -> torch.nn.Module:
+def encoder(
+    name: str, dim: int = 8, layers: int = 1, seed: int = 0, read_out: tuple[str, ...] = (), **events: object
+) -> torch.nn.Module:
     """Return a small encoder in evaluation mode, with random weights, running statistics and start state."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -78,6 +80,7 @@ def encoder(name: str, dim: int = 8, layers: int = 1, seed: int = 0, **events: o
         kinds = {"gru": GRU, "lstm": LSTM, "set": SetEncoder, "tcn": TemporalConvolution, "transformer": Transformer}
         kinds["transformer_paper"] = PaperTransformer
         small = {"transformer": {"heads": 2, "longest": 6}, "set": {"heads": 2}, "tcn": {"width": 8}}.get(name, {})
+        small |= {"read_out": read_out} if read_out else {}
         module = kinds[name](encoded, dim=dim, layers=layers, **small)
         for weight in module.parameters():
             torch.nn.init.normal_(weight, std=0.4)

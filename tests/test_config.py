@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -27,6 +28,7 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.encoders.interface import EventEncoding
+from eventvec.encoders.recurrent import Part
 from eventvec.errors import ConfigError, listed
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
@@ -246,7 +248,7 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("dim=wide", ".dim is 'wide': input should be a valid integer"),
         ("dim=8.0", ".dim is 8.0: input should be a valid integer"),
         ("dim=0", ": dim and layers must be at least 1, got dim 0, layers 1"),
-        ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers"),
+        ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers, read_out"),
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
         (
             "events.tim=[]",
@@ -295,7 +297,7 @@ def test_values_that_a_type_refuses(value, kind):
 
 def test_arguments_of_classes_and_of_functions():
     assert arguments(HardNegatives) == {"count": int}
-    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int}
+    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int, "read_out": Sequence[Part]}
 
 
 # Describing

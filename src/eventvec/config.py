@@ -285,7 +285,7 @@ def complete(config: Table) -> Table:
     Example:
         >>> complete({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}) == {
         ...     "method": {"name": "ocp", "length": 1, "skip": 0, "count": 1},
-        ...     "encoder": {"name": "gru", "dim": 8, "layers": 1,
+        ...     "encoder": {"name": "gru", "dim": 8, "layers": 1, "read_out": ["last"],
         ...                 "events": {"time": ["gap"], "width": 32, "batch_norm": True, "bins": False, "mixing": 0}}}
         True
     """
@@ -391,9 +391,9 @@ def _table(part: Any, without: set[str]) -> Table:
             f"{type(part).__name__} has no name in configurations, so a run folder cannot hold it; "
             f"accepted: {', '.join(names.values())}"
         )
-    table: Table = {"name": names[type(part)]}
+    table, kept_as = Table(name=names[type(part)]), getattr(part, "kept_as", {})
     for option in arguments(type(part)):
-        value = None if option in without else getattr(part, option)
+        value = None if option in without else getattr(part, kept_as.get(option, option))
         if isinstance(value, nn.Module) or dataclasses.is_dataclass(value):
             nested = _table(value, {"schema"})
             table[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}

@@ -205,6 +205,43 @@ def test_an_empty_row_gives_the_learned_start_state(cell, layers):
     assert encoder.start.grad.abs().sum() == encoder.dim  # the start of the last layer's h
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_mean_and_the_maximum_of_states_are_read_beside_the_last(cell, layers):
+    x, encoder = make.sequences(MIXED), make.encoder(cell, layers=layers, read_out=("max", "last", "mean"))
+    states, start = encoder.states(x), encoder._starts(encoder.start[None])[-1][0][0]
+    assert (encoder.dim, states.shape) == (24, (x.total, 8))
+    for row, embedding in enumerate(encoder(x)):
+        own = states[x.rows() == row]
+        parts = [own.amax(0), own[-1], own.mean(0)] if len(own) else [start] * 3
+        torch.testing.assert_close(embedding, torch.cat(parts), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("read_out", [("last", "mean", "max"), ("max",), ("mean", "last")])
+def test_an_embedding_read_from_all_states_is_continued_exactly(read_out):
+    x, encoder = make.sequences(MIXED), make.encoder("gru", layers=2, read_out=read_out)
+    rows, nothing = torch.arange(len(x)), torch.zeros(len(x), dtype=torch.long)
+    with torch.no_grad():
+        for split in range(13):
+            before = x.lengths.clamp(max=split)
+            stored = encoder.state(x.slice(rows, nothing, before))
+            continued = encoder.state(x.slice(rows, before, x.lengths - before), stored)
+            torch.testing.assert_close(encoder.read(continued), encoder(x), rtol=0, atol=1e-6)
+
+
+def test_a_read_out_of_all_states_learns_as_a_loop_over_rows_does():
+    x, encoder = make.sequences([3, 0, 5]), make.encoder("gru", read_out=("last", "mean", "max")).train()
+    weights = torch.randn(3, 24)
+    (encoder(x) * weights).sum().backward()
+    fast = {name: weight.grad.clone() for name, weight in encoder.named_parameters() if weight.grad is not None}
+    encoder.zero_grad(set_to_none=True)
+    states, start = encoder.states(x), encoder.start
+    slow = [torch.cat([own[-1], own.mean(0), own.amax(0)]) for own in states.split([3, 5])]
+    (torch.stack([slow[0], start.repeat(3), slow[1]]) * weights).sum().backward()
+    for name, weight in encoder.named_parameters():
+        torch.testing.assert_close(fast[name], weight.grad, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_states_are_the_embeddings_of_each_prefix(cell):
     x, encoder = make.sequences([4, 0, 3]), make.encoder(cell, layers=2)
@@ -248,6 +285,9 @@ def test_invalid_options_of_a_recurrent_encoder_are_refused():
         GRU(events, layers=0)
     with pytest.raises(ConfigError, match="cell 'rnn' is not known"):
         Recurrent(events, "rnn")
+    for read_out in ((), ("first",), ("last", "last")):
+        with pytest.raises(ConfigError, match="read_out must be one or more of last, mean, max, each once"):
+            Recurrent(events, read_out=read_out)
 
 
 # Transformer

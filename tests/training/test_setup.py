@@ -30,7 +30,7 @@ def test_sizes_follow_from_the_data_and_defaults_are_written_out(data: ev.Datase
     assert tables == {
         "method": {"name": "ocp", "length": 3, "skip": 0, "count": 1},
         "encoder": {
-            "name": "gru", "dim": 32, "layers": 1,
+            "name": "gru", "dim": 32, "layers": 1, "read_out": ["last"],
             "events": {"time": ["gap"], "width": 32, "batch_norm": True, "bins": False, "mixing": 0},
         },
         "fit": {"batch_size": 8, "epochs": 2},

@@ -20,14 +20,22 @@ def halves(x: Sequences) -> tuple[Sequences, Sequences]:
     return x.slice(rows, torch.zeros_like(middle), middle), x.slice(rows, middle, x.lengths - middle)
 
 
-@pytest.mark.parametrize(("name", "layers", "parts"), [("gru", 1, 1), ("gru", 2, 2), ("lstm", 2, 4)])
-def test_rows_with_a_stored_state_continue_and_others_begin_anew(name: str, layers: int, parts: int) -> None:
-    data, encoder = make.dataset([5, 0, 3, 9, 1]), make.encoder(name, layers=layers)
+ALL = ("last", "mean", "max")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "read_out", "numbers"),
+    [("gru", 1, (), 8), ("gru", 2, (), 16), ("lstm", 2, (), 32), ("gru", 1, ALL, 25), ("lstm", 2, ALL, 49)],
+)
+def test_rows_with_a_stored_state_continue_and_others_begin_anew(
+    name: str, layers: int, read_out: tuple[str, ...], numbers: int
+) -> None:
+    data, encoder = make.dataset([5, 0, 3, 9, 1]), make.encoder(name, layers=layers, read_out=read_out)
     states = choose_state(encoder, data, None)
     first, second = halves(data.sequences)
     known = np.array([True, True, False, True, False])
     stored = states.advance(first[known.tolist()], np.zeros(3, bool), [])
-    assert {len(state) for state in stored} == {4 * 8 * parts}
+    assert {len(state) for state in stored} == {4 * numbers}
     vectors = states.read(states.advance(second, known, stored))
     whole, alone = encode(encoder, data.sequences), encode(encoder, second)
     assert torch.allclose(vectors, torch.where(torch.from_numpy(known)[:, None], whole, alone), atol=1e-6)

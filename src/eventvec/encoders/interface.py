@@ -22,7 +22,8 @@ class Encoder(Protocol):
     An encoder may also have:
 
     - `usable(x) -> (n,) bool`: the rows that the encoder can read. Without it, the encoder can read all rows.
-    - `states(x) -> (total, dim)`: one vector per event; `causal` says whether it is independent of later events.
+    - `states(x) -> (total, state_dim)`: one vector per event, of size `dim` if the encoder has no `state_dim`; `causal`
+      says whether it is independent of later events.
     - `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`: the encoder can continue from a stored state.
       `state_dim` is k, which an encoder needs whose states stand beside those of others in `Joined`.
     - `joins = True`: the encoder distinguishes the second of two joined rows from the first.
@@ -77,6 +78,19 @@ class EventEncoding(Protocol):
 
     def __call__(self, x: Sequences) -> Tensor:
         """Return `(total, dim)`, one vector per event, in row order."""
+
+
+def state_size(encoder: Encoder) -> int:
+    """Return the size of an encoder's vectors of events, `states(x)`.
+
+    Example:
+        >>> import eventvec as ev
+        >>> events = ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))
+        >>> encoder = ev.encoders.GRU(events, dim=8, read_out=["last", "mean"])
+        >>> encoder.dim, state_size(encoder)
+        (16, 8)
+    """
+    return int(getattr(encoder, "state_dim", encoder.dim))
 
 
 def check_encoder(encoder: Any) -> None:

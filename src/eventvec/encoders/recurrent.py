@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,14 +12,21 @@ from eventvec.encoders.interface import EventEncoding, check_depth, check_events
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
+from eventvec.scan.pooling import pooled
 from eventvec.sequences import Sequences
+
+Part = Literal["last", "mean", "max"]
+PARTS: tuple[Part, ...] = ("last", "mean", "max")
 
 
 class Recurrent(nn.Module):
-    """A GRU or LSTM over encoded events; the last layer's state after the last event is the embedding.
+    """A GRU or LSTM over encoded events; the embedding is read from the last layer's states.
 
-    Babaev et al. 2022, Section 3.5. The state before the first event is learned for both cells (the public code does
-    not use it for the LSTM) and gives the embedding of an empty row. An embedding does not depend on other rows.
+    Babaev et al. 2022, Section 3.5, who read the state after the last event. The mean and the maximum of the states
+    after each event may stand beside it: they keep what happened long ago. The state before the first event is learned
+    for both cells (the public code does not use it for the LSTM), and an empty row is read from it alone. An embedding
+    does not depend on other rows. It can be continued from a stored state however it is read, because the sum, the
+    maximum and the count of states are stored too.
 
     Relations: `Transformer` and `TemporalConvolution` compute all steps at once, but cannot be continued from a stored
     state.
@@ -26,11 +34,13 @@ class Recurrent(nn.Module):
     Args:
         events: The event encoder, `(total, events.dim)`.
         cell: `gru` or `lstm`.
-        dim: Size of the embedding and of each layer's state.
+        dim: Size of each layer's state. The embedding, whose size is the attribute `dim`, has as many numbers for each
+            part of `read_out`.
         layers: Number of layers.
+        read_out: The parts of the embedding: `last`, `mean` or `max`, or several of them side by side.
 
     Raises:
-        ConfigError: If the cell is unknown or a number is below 1.
+        ConfigError: If the cell is unknown, a number is below 1, or `read_out` has no parts, unknown ones or one twice.
 
     Example:
         >>> from eventvec.encoders.event_encoder import EventEncoder
@@ -46,9 +56,15 @@ class Recurrent(nn.Module):
     """
 
     causal = True
+    kept_as: ClassVar[Mapping[str, str]] = {"dim": "state_dim"}
 
     def __init__(
-        self, events: EventEncoding, cell: Literal["gru", "lstm"] = "gru", dim: int = 256, layers: int = 1
+        self,
+        events: EventEncoding,
+        cell: Literal["gru", "lstm"] = "gru",
+        dim: int = 256,
+        layers: int = 1,
+        read_out: Sequence[Part] = ("last",),
     ) -> None:
         super().__init__()
         check_events(events)
@@ -58,7 +74,11 @@ class Recurrent(nn.Module):
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
         if cell not in kinds:
             raise ConfigError(f"cell {cell!r} is not known; {nearest(cell, kinds)}")
-        self.events, self.cell, self.dim, self.layers = events, cell, dim, layers
+        if not read_out or not set(read_out) <= set(PARTS) or len(set(read_out)) < len(read_out):
+            raise ConfigError(f"read_out must be one or more of {', '.join(PARTS)}, each once, got {list(read_out)}")
+        self.events, self.cell, self.layers, self.read_out = events, cell, layers, tuple(read_out)
+        self.state_dim, self.dim = dim, dim * len(read_out)
+        self.pools = self.read_out != ("last",)
         sizes = [events.dim, *[dim] * (layers - 1)]
         self.cells = nn.ModuleList(kinds[cell](size, dim) for size in sizes)
         self.parts = 1 if cell == "gru" else 2  # tensors in a layer's state: h, or h and c
@@ -69,16 +89,26 @@ class Recurrent(nn.Module):
         return self.read(self.state(x))
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, layers·parts·dim)` the state after each row's last event.
+        """Return `(n, k)` the state after each row's last event.
+
+        It has `layers·parts·state_dim` numbers, then the sum and the maximum of the last layer's states and their
+        count, unless `read_out` is `last` alone.
 
         Args:
             x: The rows.
-            initial: `(n, layers·parts·dim)` states before the first events; the learned state if not given.
+            initial: `(n, k)` states before the first events; the learned state if not given.
         """
         pack = Pack.of(x.lengths)
-        first = self.start.expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
-        ends = routing.ends(self._stack(), self._look_up(x, pack), self._starts(first), pack)
-        return torch.cat([part for end in ends for part in end], 1).index_select(0, pack.ranks)
+        first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
+        stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
+        if not self.pools:
+            ends, pools = routing.ends(stack, events, starts, pack), []
+        else:
+            states, ends = routing.states(stack, events, starts, pack)
+            sums, maxima = pooled(states, pack)
+            old_sums, old_maxima, count = self._pools(first)
+            pools = [old_sums + sums, torch.maximum(old_maxima, maxima), count + pack.lengths.unsqueeze(1)]
+        return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
 
     @property
     def state_dim(self) -> int:
@@ -86,7 +116,7 @@ class Recurrent(nn.Module):
         return self.start.numel()
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
-        """Return `(total, dim)` the last layer's state after each event, in row order.
+        """Return `(total, state_dim)` the last layer's state after each event, in row order.
 
         Args:
             x: The rows.
@@ -99,7 +129,17 @@ class Recurrent(nn.Module):
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the embedding of each state."""
-        return state.view(len(state), len(self.cells), self.parts, self.dim)[:, -1, 0]
+        last = self._starts(state)[-1][0]
+        if not self.pools:
+            return last
+        sums, maxima, count = self._pools(state)
+        empty = count == 0
+        values = {
+            "last": last,
+            "mean": torch.where(empty, last, sums / count.clamp(min=1)),
+            "max": torch.where(empty, last, maxima),
+        }
+        return torch.cat([values[part] for part in self.read_out], 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows that the event encoder can read."""
@@ -114,12 +154,24 @@ class Recurrent(nn.Module):
         return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]
 
     def _starts(self, state: Tensor) -> list[tuple[Tensor, ...]]:
-        """Return the parts of each layer's state, `(n, dim)` each."""
-        layers = state.view(len(state), len(self.cells), self.parts, self.dim).unbind(1)
-        return [layer.unbind(1) for layer in layers]
+        """Return the parts of each layer's state, `(n, state_dim)` each."""
+        cells = state[:, : len(self.start)].unflatten(1, (len(self.cells), self.parts, self.state_dim))
+        return [layer.unbind(1) for layer in cells.unbind(1)]
+
+    def _pools(self, state: Tensor) -> list[Tensor]:
+        """Return sum and maximum of states, `(n, state_dim)` each, and their count, `(n, 1)`."""
+        return list(state[:, len(self.start) :].split([self.state_dim, self.state_dim, 1], 1))
+
+    def _first(self) -> Tensor:
+        """Return `(k,)` the state before any event."""
+        if not self.pools:
+            return self.start
+        sums = self.start.new_zeros(self.state_dim)
+        maxima = torch.full_like(sums, torch.finfo(sums.dtype).min)  # finite, as every stored number must be
+        return torch.cat([self.start, sums, maxima, sums[:1]])
 
 
-def GRU(events: EventEncoding, dim: int = 256, layers: int = 1) -> Recurrent:
+def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of GRU cells.
 
     Example:
@@ -129,10 +181,10 @@ def GRU(events: EventEncoding, dim: int = 256, layers: int = 1) -> Recurrent:
         >>> GRU(EventEncoder(schema), dim=8).dim
         8
     """
-    return Recurrent(events, "gru", dim, layers)
+    return Recurrent(events, "gru", dim, layers, read_out)
 
 
-def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1) -> Recurrent:
+def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of LSTM cells.
 
     Example:
@@ -142,4 +194,4 @@ def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1) -> Recurrent:
         >>> LSTM(EventEncoder(schema), dim=8).dim
         8
     """
-    return Recurrent(events, "lstm", dim, layers)
+    return Recurrent(events, "lstm", dim, layers, read_out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from eventvec.encoders.interface import state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
@@ -53,7 +54,7 @@ class CPC(nn.Module):
                 f"{type(encoder).__name__}; accepted: the encoders gru, lstm"
             )
         self.encoder, self.horizons, self.negatives = encoder, horizons, negatives
-        self.maps = nn.Linear(encoder.dim, horizons * encoder.events.dim)
+        self.maps = nn.Linear(state_size(encoder), horizons * encoder.events.dim)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean cross-entropy of each next event among itself and the row's negatives."""

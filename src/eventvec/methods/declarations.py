@@ -88,7 +88,7 @@ class StateEncoder(Encoder, Protocol):
         """The event encoder."""
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
-        """Return `(total, dim)` states, in row order, from encoded events if they are given."""
+        """Return `(total, state_dim)` states, in row order, from encoded events if they are given."""
 
 
 def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec.encoders.interface import state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
@@ -23,7 +24,7 @@ class RTD(nn.Module):
     Relations: `CPC` predicts the next events; this method classifies the events of the row itself.
 
     Args:
-        encoder: Encoder that is trained, `encoder.states(x) -> (total, dim)`: `gru`, `lstm` or `set`.
+        encoder: Encoder that is trained, `encoder.states(x) -> (total, state_dim)`: `gru`, `lstm` or `set`.
         share: Probability that an event is replaced, in (0, 1).
 
     Raises:
@@ -49,7 +50,7 @@ class RTD(nn.Module):
                 "gru, lstm, set"
             )
         self.encoder, self.share = encoder, share
-        self.head = nn.Linear(encoder.dim, 1)
+        self.head = nn.Linear(state_size(encoder), 1)
 
     def replace(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return the rows with some events replaced, and `(total,)` bool: true for replaced events."""

@@ -145,6 +145,13 @@ class Pack:
         packed = torch.arange(len(self.events), device=self.order.device)
         return torch.empty_like(packed).scatter_(0, self.events, packed)
 
+    @cached_property
+    def rows(self) -> Tensor:
+        """`(total,)` the place in `order` of the row that each packed event is from."""
+        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.order.device)
+        packed = torch.arange(self.offsets[-1], device=self.order.device)
+        return packed - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes, output_size=len(packed))
+
     def positions(self, starts: Tensor) -> Tensor:
         """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`.
 
