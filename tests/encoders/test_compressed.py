@@ -158,7 +158,7 @@ def test_a_continued_state_gives_the_vector_of_the_whole_history() -> None:
     every = torch.arange(len(x))
     begun = encoder.state(x.slice(every, torch.zeros_like(half), half))
     state = encoder.state(x.slice(every, half, x.lengths - half), begun)
-    assert state.shape == (6, encoder.state_dim)
+    assert state.shape == (6, encoder.stored_dim)
     assert torch.allclose(encoder.read(state), encoder(x), atol=1e-5)
 
 
@@ -166,4 +166,4 @@ def test_it_has_a_state_only_if_the_other_encoder_has() -> None:
     assert hasattr(Compressed(RunningHandcrafted(make.schema())), "state")
     encoder = Compressed(ev.encoders.Aggregates(make.schema()))
     assert not hasattr(encoder, "state")
-    assert not hasattr(encoder, "state_dim")
+    assert not hasattr(encoder, "stored_dim")

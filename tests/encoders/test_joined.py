@@ -9,7 +9,7 @@ import torch
 
 import make
 from eventvec.embedding import embed, encode
-from eventvec.encoders import Aggregates, Compressed, Joined, RunningHandcrafted
+from eventvec.encoders import GRU, LSTM, Aggregates, Compressed, Joined, RunningHandcrafted
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -34,13 +34,18 @@ def test_vectors_are_those_of_the_parts_side_by_side() -> None:
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm"])
-def test_a_continued_state_gives_the_vector_of_the_whole_history(name: str) -> None:
-    encoder, x = joined(name), make.sequences(MIXED)
+@pytest.mark.parametrize("read_out", [("last",), ("mean", "max")])
+def test_a_continued_state_gives_the_vector_of_the_whole_history(name: str, read_out: tuple[str, ...]) -> None:
+    parts, x = joined(name).encoders, make.sequences(MIXED)
+    kind = GRU if name == "gru" else LSTM
+    learned = kind(parts["learned"].events, dim=8, layers=2, read_out=read_out).eval()
+    encoder = Joined({"learned": learned, **{other: parts[other] for other in ("raw", "small")}})
+    assert encoder.parts["learned"] == (0, 8 * len(read_out))
     every, third = torch.arange(len(x)), x.lengths // 3
     state = None
     for first, length in ((0 * third, third), (third, third), (2 * third, x.lengths - 2 * third)):
         state = encoder.state(x.slice(every, first, length), state)
-    assert state.shape == (6, encoder.state_dim)
+    assert state.shape == (6, encoder.stored_dim)
     assert torch.allclose(encoder.read(state), encoder(x), atol=1e-5)
 
 

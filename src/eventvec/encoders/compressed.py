@@ -80,9 +80,9 @@ class Compressed(nn.Module):
         return cast(Callable[..., Tensor], cast(Any, self.encoder).state)
 
     @property
-    def state_dim(self) -> int:
+    def stored_dim(self) -> int:
         """The size of a state of the other encoder, if it has one."""
-        return int(cast(Any, self.encoder).state_dim)
+        return int(cast(Any, self.encoder).stored_dim)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the vectors of states."""

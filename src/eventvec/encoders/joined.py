@@ -66,18 +66,18 @@ class Joined(nn.Module):
         Raises:
             AttributeError: If a part has none.
         """
-        if not all(hasattr(encoder, name) for encoder in self._each() for name in ("state", "state_dim", "read")):
+        if not all(hasattr(encoder, name) for encoder in self._each() for name in ("state", "stored_dim", "read")):
             raise AttributeError("a part of the encoder cannot continue from a stored state")
         return self._state
 
     @property
-    def state_dim(self) -> int:
+    def stored_dim(self) -> int:
         """The size of a state."""
-        return sum(self._state_dims())
+        return sum(self._stored_dims())
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the vectors of states."""
-        states = state.split(self._state_dims(), 1)
+        states = state.split(self._stored_dims(), 1)
         return torch.cat([encoder.read(part) for encoder, part in zip(self._each(), states, strict=True)], 1)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -93,11 +93,11 @@ class Joined(nn.Module):
         """
         if initial is None:
             return torch.cat([encoder.state(x) for encoder in self._each()], 1)
-        states = initial.split(self._state_dims(), 1)
+        states = initial.split(self._stored_dims(), 1)
         return torch.cat([encoder.state(x, part) for encoder, part in zip(self._each(), states, strict=True)], 1)
 
-    def _state_dims(self) -> list[int]:
-        return [int(encoder.state_dim) for encoder in self._each()]
+    def _stored_dims(self) -> list[int]:
+        return [int(encoder.stored_dim) for encoder in self._each()]
 
     def _each(self) -> list[Any]:
         return list(self.encoders.values())

@@ -111,9 +111,9 @@ class Recurrent(nn.Module):
         return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
 
     @property
-    def state_dim(self) -> int:
-        """The size of a state."""
-        return self.start.numel()
+    def stored_dim(self) -> int:
+        """The size k of what `state` returns."""
+        return len(self._first())
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, state_dim)` the last layer's state after each event, in row order.

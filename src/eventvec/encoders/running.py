@@ -100,10 +100,10 @@ class RunningHandcrafted(nn.Module):
         def state(rows: Sequences, block: slice) -> Tensor:
             return _split(self._state(rows, None if initial is None else _joined(initial[block].to(rows.device))))
 
-        return by_blocks(x, self.width, self.state_dim, state)
+        return by_blocks(x, self.width, self.stored_dim, state)
 
     @property
-    def state_dim(self) -> int:
+    def stored_dim(self) -> int:
         """The size of a state."""
         return 3 * sum(self._sizes)
 
