@@ -12,7 +12,8 @@ import os
 import platform
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,20 +23,33 @@ import torch
 from eventvec.config import Table
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders import Compressed, Encoder, Joined
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
-from eventvec.run_files import FORMAT, build, read_config, read_info, read_schema, read_tensors, refusing_damage
+from eventvec.run_files import (
+    BESIDE,
+    FORMAT,
+    build,
+    build_beside,
+    read_config,
+    read_info,
+    read_schema,
+    read_tensors,
+    refusing_damage,
+    tensors_beside,
+)
 from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, attach_known, read
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
 
+LEARNED = "learned"
+"""The name of the trained encoder among the parts of a run's vectors."""
 Record = dict[str, float | int | None]
 """The course of training after a step or an epoch, see `Run.history`."""
 
@@ -55,6 +69,8 @@ class Run:
             it that trained its encoder, `labels` and `holdouts`, see `lineage.Lineage`.
         path: The run folder; None for a run in memory.
         notes: Sentences about what was counted or left out.
+        beside: The encoders without weights whose vectors stand beside the learned one, by name; see
+            `FitOptions.beside`.
 
     Example:
         >>> import polars as pl
@@ -71,6 +87,7 @@ class Run:
     info: Mapping[str, Any]
     path: Path | None = None
     notes: tuple[str, ...] = ()
+    beside: Mapping[str, Compressed] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         place = f" in {self.path}" if self.path else ""
@@ -83,8 +100,12 @@ class Run:
 
     @property
     def encoder(self) -> Encoder:
-        """The trained encoder."""
-        return self.method.encoder
+        """The encoder of the run's vectors: `method.encoder`, which was trained, with the parts of `beside` if any."""
+        return self._joined if self.beside else self.method.encoder
+
+    @cached_property
+    def _joined(self) -> Joined:
+        return Joined({LEARNED: self.method.encoder, **self.beside})
 
     @property
     def lineage(self) -> Lineage:
@@ -310,9 +331,10 @@ def schema_of(method: Method, data: Dataset) -> Schema:
 def finish(run: Run) -> Run:
     """Return a trained run, marked as finished; write its weights and model card if it has a folder."""
     done = replace(run, info={**run.info, "finished": True})
-    attach_lineage(done.encoder, done.lineage)
+    attach_lineage(done.method.encoder, done.lineage)
     if (path := done.path) is not None:
-        write_tensors(path / "model.safetensors", done.method.state_dict(), {})
+        tensors = {**done.method.state_dict(), **tensors_beside(done.beside)}
+        write_tensors(path / "model.safetensors", tensors, {})
         remark = str(getattr(done.method, "card", ""))
         write_text(path / "README.md", render_card(done.config, done.schema, done.info, remark))
         write_text(path / "run.json", json.dumps(done.info, indent=1))
@@ -348,11 +370,12 @@ def load(path: Path | str) -> Run:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
     config, schema = read_config(path), read_schema(path)
     tensors, _ = read_tensors(path / "model.safetensors")
-    method = build(path, config, schema, tensors)
+    beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BESIDE)}
+    method, parts = build(path, config, schema, tensors), build_beside(path, info.get("beside", {}), schema, beside)
     with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not
         method.load_state_dict(tensors)
-    run = Run(method.eval(), schema, config, info, path)
-    attach_lineage(run.encoder, run.lineage)
+    run = Run(method.eval(), schema, config, info, path, beside=parts)
+    attach_lineage(method.encoder, run.lineage)
     return run
 
 

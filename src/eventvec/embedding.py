@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import Encoder, check_encoder
+from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError
 from eventvec.lineage import lineage_of
 from eventvec.precision import Precision, matmul_precision
@@ -61,7 +62,24 @@ def embed(
     if normalize:
         vectors = torch.nn.functional.normalize(vectors, dim=1)
     record = lineage_of(encoder)
-    return Embeddings.of(data, vectors, record.to_dict() if record else None)
+    return Embeddings.of(data, vectors, {**(record.to_dict() if record else {}), **described_parts(encoder)})
+
+
+def described_parts(encoder: Encoder) -> dict[str, Any]:
+    """Return the entry `parts` of the metadata of embeddings: where the vector of each part of an encoder stands.
+
+    Args:
+        encoder: Any encoder; the result is empty for one that is not `Joined`.
+
+    Example:
+        >>> import eventvec as ev
+        >>> timing = ev.encoders.RunningHandcrafted(ev.Schema("id", "t", "date"))
+        >>> described_parts(ev.encoders.Joined({"timing": timing}))
+        {'parts': {'timing': [0, 7]}}
+    """
+    if not isinstance(encoder, Joined):
+        return {}
+    return {"parts": {name: list(place) for name, place in encoder.parts.items()}}
 
 
 def encode(

@@ -30,6 +30,8 @@ def render_card(
     columns = "column" if len(info["labels"]) == 1 else "columns"
     supervision = f"from the static {columns} {labels}" if labels else "without labels"
     start = f" The training started from run {info['from']}." if "from" in info else ""
+    beside = ", ".join(f"`{name}`" for name in info.get("beside", {}))
+    parts = f"| beside the learned part | {beside} |\n" if beside else ""
     counts = {name: f"{info[name]:,}" for name in ("entities", "events") if name in info}
     return f"""# Run {info["id"]}
 
@@ -42,7 +44,7 @@ encoder `{config["encoder"]["name"]}`.{start}
 | categorical columns | {categorical or "none"} |
 | numeric columns | {numeric or "none"} |
 | static columns used | {static or "none"} |
-| steps, seconds | {info["steps"]:,}, {info["seconds"]:.0f} |
+{parts}| steps, seconds | {info["steps"]:,}, {info["seconds"]:.0f} |
 | stopped by | {info["stopped"]} |
 | seed | {info["seed"]} |
 | data fingerprint | `{info["fingerprint"]}` |

@@ -12,12 +12,15 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any
 
+import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from eventvec import toml
 from eventvec.config import Table, build_method, check_tables
+from eventvec.encoders.beside import PARTS, Beside
+from eventvec.encoders.compressed import Compressed
 from eventvec.errors import CheckpointError, ConfigError, misfit
 from eventvec.methods.declarations import Method
 from eventvec.outline import outline
@@ -26,6 +29,10 @@ from eventvec.tables.read_options import today
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
+
+
+BESIDE = "beside."
+"""The beginning of the names of tensors of the parts beside the learned one."""
 
 
 class _Holdout(BaseModel, extra="allow"):
@@ -78,6 +85,7 @@ class _Finished(_Info):
     usable: NonNegativeInt
     kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
+    beside: dict[Beside, dict[str, NonNegativeInt]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -196,6 +204,42 @@ def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tenso
         raise CheckpointError(f"{path} needs what its config.toml names: {error}") from error
     _check_weights(path, tensors, method.state_dict())
     return method
+
+
+def build_beside(
+    path: Path, sizes: Mapping[str, Mapping[str, int]], schema: Schema, tensors: Mapping[str, Tensor]
+) -> dict[str, Compressed]:
+    """Return the parts that stand beside the learned one, with their tensors.
+
+    Args:
+        path: The run folder.
+        sizes: The arguments of each part besides the schema, see `encoders.beside.sizes_beside`.
+        schema: The schema of the run.
+        tensors: The tensors whose names begin with `BESIDE`.
+
+    Raises:
+        CheckpointError: If a part takes other arguments, or does not fit its tensors.
+    """
+    try:
+        with refusing_damage(path):
+            with torch.device("meta"):  # sizes are claims until the tensors are compared with them
+                shapes = {name: PARTS[name](schema, **arguments) for name, arguments in sizes.items()}
+            _check_weights(path, tensors, tensors_beside(shapes))
+            parts = {name: PARTS[name](schema, **arguments) for name, arguments in sizes.items()}
+            nn.ModuleDict(parts).load_state_dict({name.removeprefix(BESIDE): each for name, each in tensors.items()})
+    except ConfigError as error:
+        raise CheckpointError(f"{path}/run.json is damaged: beside: {error}") from error
+    return {name: part.eval() for name, part in parts.items()}
+
+
+def tensors_beside(parts: Mapping[str, Compressed]) -> dict[str, Tensor]:
+    """Return the tensors of the parts beside the learned one, by their names in a run folder.
+
+    Example:
+        >>> sorted(tensors_beside({"timing": PARTS["timing"](Schema("card", "day", "integer"))}))
+        ['beside.timing.mean', 'beside.timing.scale']
+    """
+    return {f"{BESIDE}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
 
 
 def _contents(path: Path, absent: str = "") -> bytes:

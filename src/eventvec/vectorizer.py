@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from eventvec.checkpoint import Run, load
 from eventvec.dataset import Dataset
+from eventvec.encoders.beside import Beside
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.fine_tuned import Events, FineTuned
@@ -60,6 +61,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
             minutes, or after 5 epochs without improvement.
         time_budget: The seconds of training.
+        beside: What the vectors have beside the learned part, `timing`, `aggregates` or both; see `FitOptions`.
         holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
             entities that the encoder never saw.
         random_state: The seed of everything random.
@@ -89,13 +91,14 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         method: str | Mapping[str, Any] = "coles",
         epochs: int | None = None,
         time_budget: float | None = None,
+        beside: Sequence[Beside] | None = None,
         holdout: float | None = None,
         random_state: int = 0,
         progress: bool = True,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
         self.reading = reading
-        self.method, self.epochs, self.time_budget = method, epochs, time_budget
+        self.method, self.epochs, self.time_budget, self.beside = method, epochs, time_budget, beside
         self.holdout, self.random_state, self.progress = holdout, random_state, progress
 
     def fit(self, events: Dataset | Tabular, y: Any = None) -> EventVectorizer:
@@ -111,8 +114,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         """
         data = events if isinstance(events, Dataset) else self._read(events)
         tables = {"method": {"name": self.method}} if isinstance(self.method, str) else self.method
-        bounds = {"epochs": self.epochs, "time_budget": self.time_budget}
-        options: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
+        chosen = {"epochs": self.epochs, "time_budget": self.time_budget, "beside": self.beside}
+        options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
         with bar("training", self.progress) as tick:
             run = fit(tables, data, seed=self.random_state, progress=of_training(tick), **options)
         self._set(run, (*data.notes, *run.notes))

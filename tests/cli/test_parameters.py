@@ -33,6 +33,7 @@ class Speed:
         way: The direction.
         columns: The columns that are read
         shares: The shares of the steps.
+        sides: The sides that are visited.
         time_budget: The longest run.
         dry: Whether nothing is written.
         limits: The limits of each column.
@@ -44,6 +45,7 @@ class Speed:
     way: Literal["up", "down"] = "up"
     columns: Sequence[str] | None = None
     shares: Sequence[float] = (1.0, 0.25)
+    sides: Sequence[Literal["left", "right"]] = ()
     time_budget: float | None = None
     dry: bool = False
     limits: Mapping[str, int] | None = None
@@ -77,11 +79,11 @@ def test_names_and_types_follow_from_the_fields() -> None:
     types = {name: parameter.annotation for name, parameter in inspect.signature(run).parameters.items()}
     plain = {name: set(get_args(get_args(hint)[0])) - {type(None)} for name, hint in types.items() if name != "name"}
     assert plain == {
-        "max_steps": {int}, "rate": {float}, "way": {str}, "columns": {str}, "shares": {str}, "time_budget": {str},
-        "dry": set(), "until": {str},
+        "max_steps": {int}, "rate": {float}, "way": {str}, "columns": {str}, "shares": {str}, "sides": {str},
+        "time_budget": {str}, "dry": set(), "until": {str},
     }  # fmt: skip
     assert get_args(types["dry"])[0] is bool
-    names = {"--max-steps", "--rate", "--way", "--columns", "--shares", "--time-budget", "--dry", "--until"}
+    names = {"--max-steps", "--rate", "--way", "--columns", "--shares", "--sides", "--time-budget", "--dry", "--until"}
     assert set(options_of(run)) - {"--name"} == names  # a mapping cannot be written on the command line
     assert (run.__name__, run.__doc__) == ("run", "Run.")
 
@@ -95,6 +97,7 @@ def test_help_is_the_first_sentence_of_the_docstring_with_choices_and_the_defaul
         "--way": "The direction. One of: up, down. Default: up.",
         "--columns": "The columns that are read. Separated by commas, like a,b,c.",
         "--shares": "The shares of the steps. Separated by commas, like 1,0.25. Default: 1,0.25.",
+        "--sides": "The sides that are visited. Separated by commas, like left,right.",
         "--time-budget": "The longest run. For example 120s, 10m or 2h.",
         "--dry": "Whether nothing is written.",
         "--until": "A time, as text or as a number.",
@@ -109,6 +112,7 @@ def test_help_is_the_first_sentence_of_the_docstring_with_choices_and_the_defaul
         (("--rate", "0.5", "--way", "down"), {"rate": 0.5, "way": "down"}),
         (("--columns", "a, b"), {"columns": ["a", "b"]}),
         (("--shares", "1,0.5"), {"shares": [1.0, 0.5]}),
+        (("--sides", "right"), {"sides": ["right"]}),
         (("--time-budget", "2m"), {"time_budget": 120.0}),
         (("--dry",), {"dry": True}),
         (("--until", "5"), {"until": "5"}),

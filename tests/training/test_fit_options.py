@@ -44,6 +44,11 @@ from eventvec.training import FitOptions
         ({"seed": 2**62}, f"seed must be in [0, 2^62), got {2**62}"),
         ({"seed": -1}, "seed must be in [0, 2^62), got -1"),
         ({"seed": 10**5000}, "seed must be a number of at most 64 bits, got one of 16610 bits"),
+        ({"components": 0}, "components must be at least 1, got 0"),
+        ({"beside": ["times"]}, "beside 'times' is not known; accepted: aggregates, timing"),
+        ({"beside": ["timing", ["aggregates"]]}, "beside ['aggregates'] is not known; "),
+        ({"beside": "timing"}, "beside must be a list of timing and aggregates, or of one of them, got 'timing'"),
+        ({"beside": None}, "beside must be a list of timing and aggregates, or of one of them, got None"),
         ({"checkpoint_every": 0}, "checkpoint_every must be at least 1, got 0"),
         ({"epochs": 0, "lr": 0.0}, "epochs must be at least 1, got 0; lr must be above 0 and finite, got 0.0"),
     ],
@@ -91,6 +96,11 @@ def test_the_best_weights_are_kept_with_patience_unless_the_last_are_asked_for(
     options: dict[str, Any], keeps_best: bool
 ) -> None:
     assert FitOptions(epochs=1, **options).keeps_best == keeps_best
+
+
+def test_parts_beside_the_learned_one_are_in_one_order() -> None:
+    assert FitOptions(beside=["aggregates", "timing", "aggregates"]).beside == ("timing", "aggregates")
+    assert FitOptions(beside=["timing", "aggregates"]) == FitOptions(beside=("aggregates", "timing"))
 
 
 def test_options_are_equal_whatever_the_number_of_steps_between_checkpoints() -> None:

@@ -85,7 +85,12 @@ def demo(
 
 @command
 @takes(
-    Columns, TableFormat, Cuts, StaticColumns, (HoldOut, ("holdout",)), (FitOptions, ("epochs", "time_budget", "seed"))
+    Columns,
+    TableFormat,
+    Cuts,
+    StaticColumns,
+    (HoldOut, ("holdout",)),
+    (FitOptions, ("epochs", "time_budget", "seed", "beside")),
 )
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,

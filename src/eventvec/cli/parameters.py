@@ -164,8 +164,10 @@ def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> insp
     if name == "time_budget":
         text += " For example 120s, 10m or 2h."
     if get_origin(members[0]) is Sequence:
-        text += f" Separated by commas, like {'1,0.25' if get_args(members[0])[0] is float else 'a,b,c'}."
-    if default is not None and default is not False:
+        parts = get_args(members[0])[0]
+        likely = "1,0.25" if parts is float else ",".join(get_args(parts)) or "a,b,c"
+        text += f" Separated by commas, like {likely}."
+    if default is not None and default is not False and default != ():
         text += f" Default: {','.join(f'{part:g}' for part in default) if isinstance(default, tuple) else default}."
     optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)
     annotation = Annotated[optional, typer.Option(f"--{name.replace('_', '-')}", help=text)]

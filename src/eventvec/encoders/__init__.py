@@ -10,6 +10,9 @@
     aggregates     the aggregates of the CoLES paper, an encoder without parameters
     handcrafted    features of timing, numbers and categories, an encoder without parameters
     running        those of them that continue exactly from a stored state
+    compressed     features on one scale, and their principal components
+    joined         the vectors of several encoders side by side
+    beside         what a run's vector may have beside the learned part
     event_encoder  columns of a table to one vector per event
     static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each
@@ -25,11 +28,13 @@ from typing import Any
 
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.at_places import CrossAttention, KernelMean
+from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.convolution import TemporalConvolution
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder, EventEncoding
+from eventvec.encoders.joined import Joined
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.points import Images, Numbers, PointEncoder
@@ -60,6 +65,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "Aggregates",
+    "Compressed",
     "CrossAttention",
     "Encoder",
     "EventEncoder",
@@ -68,6 +74,7 @@ __all__ = [
     "Handcrafted",
     "Harmonics",
     "Images",
+    "Joined",
     "KernelMean",
     "LanguageEncoder",
     "Numbers",

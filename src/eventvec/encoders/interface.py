@@ -25,6 +25,7 @@ class Encoder(Protocol):
     - `states(x) -> (total, state_dim)`: one vector per event, of size `dim` if the encoder has no `state_dim`; `causal`
       says whether it is independent of later events.
     - `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`: the encoder can continue from a stored state.
+      `stored_dim` is k, which an encoder needs whose states stand beside those of others in `Joined`.
     - `joins = True`: the encoder distinguishes the second of two joined rows from the first.
 
     Example:

@@ -110,6 +110,11 @@ class Recurrent(nn.Module):
             pools = [old_sums + sums, torch.maximum(old_maxima, maxima), count + pack.lengths.unsqueeze(1)]
         return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
 
+    @property
+    def stored_dim(self) -> int:
+        """The size k of what `state` returns."""
+        return len(self._first())
+
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, state_dim)` the last layer's state after each event, in row order.
 

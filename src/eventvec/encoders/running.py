@@ -100,7 +100,12 @@ class RunningHandcrafted(nn.Module):
         def state(rows: Sequences, block: slice) -> Tensor:
             return _split(self._state(rows, None if initial is None else _joined(initial[block].to(rows.device))))
 
-        return by_blocks(x, self.width, 3 * sum(self._sizes), state)
+        return by_blocks(x, self.width, self.stored_dim, state)
+
+    @property
+    def stored_dim(self) -> int:
+        """The size of a state."""
+        return 3 * sum(self._sizes)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the features of states."""

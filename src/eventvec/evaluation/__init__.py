@@ -10,6 +10,7 @@
     protocols   which labels train the models and which test them: cross-validation, holdout, a split by date
     folds       training and test positions of these, and shares of the labels
     models      boosted trees, a linear model, nearest neighbours and others, with fixed settings
+    part_sets   the parts of an embedding, alone and left out
     perceptron  the small network among them
     parallel    work side by side in threads
     baselines   features without training: the number of events, an untrained event encoder

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
@@ -22,10 +23,10 @@ LEARNED = ("embedding", *TOGETHER)
 def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -> str:
     """Return one or two sentences that say what the embedding is worth, at the largest share of the labels.
 
-    The opponent is the strongest of the other sets of features, baselines left aside, under the first model of
-    `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would show a difference of
-    .03 in four of five draws, if the interval shrinks with the square root of their number. Where entities have labels
-    at several times, it counts entities.
+    The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside, under
+    the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would
+    show a difference of .03 in four of five draws, if the interval shrinks with the square root of their number. Where
+    entities have labels at several times, it counts entities.
 
     Args:
         evaluation: The results and the differences of all pairs of sets.
@@ -34,7 +35,8 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     fraction = max(result.fraction for result in evaluation.results)
     present = {result.model for result in evaluation.results}
     model = next((name for name in MODELS if name in present), evaluation.results[0].model)
-    results = {r.features: r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)}
+    cells = [r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)]
+    results = {r.features: r for r in cells if not is_part(r.features)}
     if "embedding" not in results:
         best = max(results.values(), key=lambda result: result.main.mean)
         return (

@@ -18,6 +18,7 @@ from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.labels import Joined, join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
+from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import TOGETHER, Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.features import with_moment
@@ -92,7 +93,8 @@ def evaluate(
     The opponents are `aggregates` (Babaev et al. 2022), `handcrafted`, which has timing as of the moment of prediction
     too, and the caller's `features`. The moment of prediction is the time of the label, or `until`, or the last event
     of the data. Two baselines need no training: `event_count`, and `untrained`, the mean of an event encoder with
-    random weights.
+    random weights. If the embedding has parts, as `fit` with `beside` makes it, each part alone and the embedding
+    without each part are scored too: `embedding: timing`, `embedding: without timing`.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
     after the time of their label are refused. If the histories were cut at the times of the labels (`cutoffs`), labels
@@ -159,7 +161,7 @@ def evaluate(
     labelled = labelled[rows]
     sets, feature_notes = _feature_sets(labelled, data, None if moments is None else moments[rows], chosen.until)
     for name, table in (features or {}).items():
-        if name in sets or name in TOGETHER:
+        if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         timed = None if moments is None else pl.Series(str(chosen.label_time), moments[rows])
         sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, timed)
@@ -225,7 +227,7 @@ def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array
 def _feature_sets(
     z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Return the embedding, hand-crafted features and baselines by name, and notes.
+    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes.
 
     Args:
         z: The embeddings of the labelled rows.
@@ -233,9 +235,9 @@ def _feature_sets(
         moments: `(n,)` the time of each label, if it is known.
         until: The time of all labels, if it was given.
     """
-    sets = {"embedding": z.values}
+    sets, parts = {"embedding": z.values}, part_sets(z.values, z.parts)
     if data is None:
-        return sets, ()
+        return sets | parts, ()
     data = data if isinstance(data, Dataset) else read(data, schema=z.schema)
     time = z.metadata.get("until") if until is None else until
     if time is not None and data.origin.until != time:
@@ -249,7 +251,7 @@ def _feature_sets(
     timed = with_moment(same, cutoffs)
     sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
     sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
-    return sets | baselines(same), tuple(notes)
+    return sets | baselines(same) | parts, tuple(notes)
 
 
 def _last_event(data: Dataset) -> Any:

@@ -13,6 +13,7 @@ import polars as pl
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
+from eventvec.evaluation.part_sets import is_part, lacking_a_part
 
 TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
 """The sets of features that consist of two others side by side, and are added if both are there."""
@@ -72,7 +73,8 @@ class Result:
     """The scores of one model on one set of features with one share of the training labels.
 
     Args:
-        features: `embedding`, `aggregates`, `both`, or a name that the caller chose.
+        features: `embedding`, `aggregates`, `both`, a name that the caller chose, or a part of the embedding such as
+            `embedding: timing` and `embedding: without timing`.
         model: The name of the model in `MODELS`.
         fraction: The share of each fold's training labels.
         main: The scores of the task's main metric.
@@ -120,8 +122,9 @@ class Evaluation:
             on labels after a date.
         positive: For binary labels, the class whose probability is scored; for several labels that of each, by name.
         results: One result for each fraction, model and set of features.
-        differences: One difference for each fraction, model and pair of feature sets; the tables show those of learned
-            features and an opponent.
+        differences: One difference for each fraction, model and pair of feature sets; a part of the embedding is
+            compared with the embedding only. The tables show the differences of learned features and an opponent, and
+            of the embedding and the same without a part.
         notes: Sentences about what was counted, left out or assumed.
         verdict: What the embedding is worth, in one or two sentences, see `conclusion`.
         entities: The number of labelled entities, if some have labels at several times.
@@ -163,10 +166,12 @@ class Evaluation:
 
     @property
     def shown_differences(self) -> tuple[Difference, ...]:
-        """The differences that tables show: those of learned features and an opponent; all if nothing is learned."""
+        """The differences that tables show: those of learned features and an opponent, or of an embedding and the same
+        without a part; all if nothing is learned."""
         if all(result.features != "embedding" for result in self.results):
             return self.differences
-        return tuple(difference for difference in self.differences if _has_learned_part(difference))
+        lacking = lacking_a_part(result.features for result in self.results)
+        return tuple(d for d in self.differences if (d.b in lacking if is_part(d.b) else _has_learned_part(d)))
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.

@@ -17,6 +17,7 @@ from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
 from eventvec.evaluation.metrics import Array, measure
 from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
+from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import Protocol, choose_protocol
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
@@ -263,11 +264,16 @@ def _train_and_score(
 
 
 def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
-    """Return the paired differences of all pairs of feature sets; the sets of `TOGETHER` come first in their pairs."""
+    """Return the paired differences of all pairs of feature sets; the sets of `TOGETHER` come first in their pairs.
+
+    A part of the embedding is compared with the whole only.
+    """
     main = {(r.fraction, r.model, r.features): r.main for r in results}
     cells = dict.fromkeys((r.fraction, r.model) for r in results)
     names = dict.fromkeys(r.features for r in results)
-    pairs = list(combinations(sorted(names, key=lambda name: name not in TOGETHER), 2))
+    whole = [name for name in names if not is_part(name)]
+    pairs = list(combinations(sorted(whole, key=lambda name: name not in TOGETHER), 2))
+    pairs += [("embedding", name) for name in names if is_part(name) and "embedding" in names]
     return tuple(
         Difference(a, b, model, fraction, main[fraction, model, a] - main[fraction, model, b])
         for (fraction, model), (a, b) in product(cells, pairs)

@@ -107,7 +107,7 @@ def scores_figure(e: Evaluation, columns: Sequence[str]) -> dict[str, Any]:
                 "x": [s.mean for _, s in dots],
                 "y": [line + shift for line, _ in dots],
                 "error_x": {"type": "data", "array": [s.interval for _, s in dots], "thickness": 2, "width": 4},
-                "marker": {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[i % len(SYMBOLS)]},
+                "marker": {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[_symbol(i)]},
                 "hovertemplate": "%{x:.3f} ± %{error_x.array:.3f}",
             }
         )
@@ -204,6 +204,11 @@ def _lowest_score(e: Evaluation) -> float:
     """Return the score below which the chart shows no dots."""
     lowest = LOWEST.get(e.metric, -np.inf)
     return lowest if any(r.main.mean >= lowest for r in e.results) else -np.inf
+
+
+def _symbol(i: int) -> int:
+    """Return the place of the symbol of a set of features, another one where the colours begin again."""
+    return (i + i // len(PALETTE)) % len(SYMBOLS)
 
 
 def _cells(e: Evaluation) -> list[tuple[float, str]]:

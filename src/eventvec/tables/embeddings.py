@@ -44,7 +44,8 @@ class Embeddings:
         schema: The meaning of the columns of the events.
         metadata: The `fingerprint` of the events and their origin (`data`, see `Origin`); `until` if they were cut at a
             time. If eventvec trained the encoder, also the id of the `run`, and for this run and those before it the
-            `labels` that they learned from and the `holdouts`, see `lineage.Lineage`.
+            `labels` that they learned from and the `holdouts`, see `lineage.Lineage`. If the vectors have parts, the
+            place of each in `parts`.
         moments: `(n,)` the time of each vector, before which its events lie, in the unit of `Sequences`; None if the
             histories were not cut at a time each.
 
@@ -71,7 +72,8 @@ class Embeddings:
         Args:
             data: `n` entities.
             vectors: `(n, dim)`, one vector for each entity.
-            lineage: The training data of the encoder, see `lineage.Lineage.to_dict`.
+            lineage: The training data of the encoder, see `lineage.Lineage.to_dict`, and further entries of the
+                metadata about it.
 
         Raises:
             DataError: If there is not one vector for each entity.
@@ -122,6 +124,11 @@ class Embeddings:
     def shape(self) -> tuple[int, int]:
         """`(n, dim)`."""
         return len(self.keys), int(self.values.shape[1])
+
+    @property
+    def parts(self) -> dict[str, tuple[int, int]]:
+        """The first place of each part in the vectors, and the place after its last; empty if they have no parts."""
+        return {name: (int(start), int(end)) for name, (start, end) in self.metadata.get("parts", {}).items()}
 
     @property
     def held_out(self) -> Array:
@@ -262,8 +269,12 @@ def read_embeddings(path: str | Path) -> Embeddings:
         rows = pl.DataFrame([texts(keys), *([] if moments is None else [pl.Series("moment", moments)])])
         if rows.n_unique() < len(rows):
             raise ValueError("rows are repeated")
-        return Embeddings(keys, _matrix(columns, len(keys)), events, last_time, schema, described, moments)
-    except (DataError, KeyError, ValueError, TypeError, pa.ArrowException, OSError) as error:
+        values = _matrix(columns, len(keys))
+        z = Embeddings(keys, values, events, last_time, schema, described, moments)
+        if not all(0 <= start < end <= values.shape[1] for start, end in z.parts.values()):
+            raise ValueError("parts are not in the vectors")
+        return z
+    except (DataError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
             f"{file} is not an embeddings file: it lacks columns or metadata that eventvec writes; "
             "give a file that `eventvec embed` or `eventvec.write` wrote"

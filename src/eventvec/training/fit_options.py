@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from eventvec.encoders.beside import PARTS, Beside
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import check_seed
 from eventvec.precision import Precision
@@ -47,6 +49,12 @@ class FitOptions:
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
+        beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both. Timing has
+            standardised features of the times and of the number of events. Aggregates are the principal components of
+            hand-crafted features of all columns. Their means, scales and components are computed after the training
+            from all entities with events that are not held out, those that the method cannot use included, and do not
+            count as time of the training. Training further leaves them out.
+        components: The number of components of `aggregates`.
         checkpoint_every: The number of steps between two checkpoints of a run folder.
 
     Raises:
@@ -75,6 +83,8 @@ class FitOptions:
     keep: Keep | None = None
     precision: Precision = "float32"
     seed: int = 0
+    beside: Sequence[Beside] = ()
+    components: int = 64
     checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
 
     def __post_init__(self) -> None:
@@ -87,6 +97,7 @@ class FitOptions:
             "step_epochs": 1,
             "freeze": 0,
             "warmup": 0,
+            "components": 1,
             "checkpoint_every": 1,
         }
         for name, low in least.items():
@@ -106,8 +117,14 @@ class FitOptions:
         for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
             if (value := getattr(self, name)) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
+        if isinstance(self.beside, str) or not isinstance(self.beside, Sequence):
+            wrong.append(f"beside must be a list of {' and '.join(PARTS)}, or of one of them, got {self.beside!r}")
+        else:
+            unknown = [part for part in self.beside if part not in list(PARTS)]
+            wrong += [f"beside {part!r} is not known; {nearest(str(part), PARTS)}" for part in unknown]
         if wrong:
             raise ConfigError("; ".join(wrong))
+        object.__setattr__(self, "beside", tuple(part for part in PARTS if part in self.beside))  # in order, once
 
     @property
     def bounded(self) -> FitOptions:

@@ -16,6 +16,7 @@ from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
+from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
@@ -127,6 +128,8 @@ def _fit(
         method.to(choose_device(device))
     place = next(method.parameters()).device
     x = data.sequences.to(place)
+    if options.beside and "time" not in x.columns:
+        raise DataError("beside needs events with times, and the data have none; leave it out")
     training, held_out, notes = split(method, x, options)
     config = _describe(method, data, options, required=path is not None)
     with run_writing.writer(path):
@@ -171,7 +174,8 @@ def _train(
         finished = checkpoint.load(path)
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
-        return replace(run, info=finished.info, notes=(*run.notes, "the run had finished; nothing was trained"))
+        notes = (*run.notes, "the run had finished; nothing was trained")
+        return replace(run, info=finished.info, notes=notes, beside=finished.beside)
     if (prepare := getattr(method, "prepare", None)) is not None:
         prepare(x[training])
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
@@ -200,7 +204,12 @@ def _train(
         "history": state.history, "steps": state.steps, "seconds": round(state.seconds, 3), "stopped": state.stopped,
         "usable": len(training) + len(held_out),
     }  # fmt: skip
-    return checkpoint.finish(replace(run, info={**run.info, **results}))
+    sizes = sizes_beside(run.schema, options.beside, options.components)
+    seen = x.lengths > 0  # also rows that the method cannot use: they get vectors too
+    seen[held_out] = False
+    beside = fitted_beside(run.schema, sizes, x[seen])
+    results |= {"beside": sizes} if sizes else {}
+    return checkpoint.finish(replace(run, info={**run.info, **results}, beside=beside))
 
 
 def _train_epochs(

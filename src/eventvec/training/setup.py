@@ -125,7 +125,7 @@ def build(config: Table, schema: Schema, seed: int, parent: Run | None = None) -
         return method
     parent.check_schema(schema)
     try:
-        method.encoder.load_state_dict(parent.encoder.state_dict())
+        method.encoder.load_state_dict(parent.method.encoder.state_dict())
     except RuntimeError as error:
         raise CheckpointError(
             f"the encoder of run {parent.id} has another shape than this one; build the same"
@@ -139,7 +139,7 @@ def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
     if not parent.config:
         raise ConfigError(
             f"the encoder of run {parent.id} has no name in configurations, so it cannot be built again; put a method "
-            "together with run.encoder and give it to fit"
+            "together with run.method.encoder and give it to fit"
         )
     encoder = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
     for option, value in table.items():

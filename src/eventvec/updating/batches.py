@@ -22,6 +22,7 @@ from torch import Tensor
 
 from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
+from eventvec.embedding import described_parts
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
 from eventvec.options import accepts, gather
@@ -230,7 +231,7 @@ def _apply(
 
 def _embeddings(run: Run, data: Dataset, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
     """Return embeddings with the counts of events and the last times of whole histories."""
-    embeddings = Embeddings.of(data, vectors, run.lineage.to_dict())
+    embeddings = Embeddings.of(data, vectors, {**run.lineage.to_dict(), **described_parts(run.encoder)})
     return replace(embeddings, events=events, last_time=last_time)
 
 

@@ -1,0 +1,97 @@
+"""The parts that a run's vector may have beside the learned one: features of timing, and compressed aggregates.
+
+Both are `RunningHandcrafted`, which an update continues exactly. They need no training, but means, scales and
+components that are computed from the training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from eventvec.encoders.compressed import Compressed
+from eventvec.encoders.running import RunningHandcrafted
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+
+Beside = Literal["timing", "aggregates"]
+
+VALUES = (50, 20, 10, 5, 2, 1, 0)
+"""How many values of each categorical column are counted: the first number with which there are `WIDEST` features."""
+FREQUENT = 20
+"""For how many of them a feature says whether the last event has it, at most."""
+WIDEST = 2000
+"""The largest number of features that are compressed, if fewer values can bring it down to that."""
+
+
+def timing(schema: Schema) -> Compressed:
+    """Return the standardised features of timing: the numbers of events and of distinct times, the span, the gaps.
+
+    Example:
+        >>> timing(Schema("card", "day", "integer")).dim
+        7
+    """
+    return Compressed(RunningHandcrafted(replace(schema, categorical=(), numeric=())), components=None)
+
+
+def aggregates(schema: Schema, components: int = 64, values: int = 50, frequent: int = 20) -> Compressed:
+    """Return the principal components of all features of `RunningHandcrafted`.
+
+    Args:
+        schema: The meaning of the columns.
+        components: The number of components.
+        values: As for `RunningHandcrafted`.
+        frequent: As for `RunningHandcrafted`.
+
+    Example:
+        >>> aggregates(Schema("card", "day", "integer"), components=5).dim
+        5
+    """
+    return Compressed(RunningHandcrafted(schema, values, frequent), components)
+
+
+PARTS: Mapping[str, Callable[..., Compressed]] = {"timing": timing, "aggregates": aggregates}
+"""The parts by name, in the order in which they stand in the vector, after the learned part."""
+
+
+def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[str, dict[str, int]]:
+    """Return the arguments of each part besides the schema, which a run keeps.
+
+    Wide tables have fewer values of each categorical column, so that there are about 2,000 features at most.
+
+    Args:
+        schema: The meaning of the columns.
+        names: The names of parts.
+        components: The number of components of the aggregates.
+
+    Example:
+        >>> sizes_beside(Schema("card", "day", "integer"), ["timing", "aggregates"], 64)
+        {'timing': {}, 'aggregates': {'components': 64, 'values': 50, 'frequent': 20}}
+    """
+    arguments: dict[str, dict[str, int]] = {}
+    for name in names:
+        arguments[name] = {}
+        if name == "aggregates":
+            widths = ((values, RunningHandcrafted(schema, values, min(values, FREQUENT)).dim) for values in VALUES)
+            values = next((values for values, width in widths if width <= WIDEST), VALUES[-1])
+            arguments[name] = {"components": components, "values": values, "frequent": min(values, FREQUENT)}
+    return arguments
+
+
+def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int]], x: Sequences) -> dict[str, Compressed]:
+    """Return the parts beside the learned one, fitted to rows.
+
+    Args:
+        schema: The meaning of the columns.
+        sizes: The arguments of each part, see `sizes_beside`.
+        x: Rows with events, none of which is held out.
+
+    Example:
+        >>> import torch
+        >>> schema = Schema("card", "day", "integer")
+        >>> x = Sequences({"time": torch.arange(9)}, torch.tensor([0, 2, 5]), torch.tensor([2, 3, 4]))
+        >>> fitted_beside(schema, sizes_beside(schema, ["timing"], 64), x)["timing"](x).mean(0).abs().max() < 1e-6
+        tensor(True)
+    """
+    return {name: PARTS[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}

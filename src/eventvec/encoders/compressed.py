@@ -1,0 +1,159 @@
+"""Features of an encoder without parameters on one scale, and their leading principal components."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
+from eventvec.errors import ConfigError, DataError
+from eventvec.sequences import Sequences
+
+FARTHEST = 10.0
+"""The largest standardised feature by its size, so that rows far from those of the fit do not dominate the vector."""
+ROWS = 50_000
+"""The largest number of rows that a fit reads."""
+NUMBERS = 2**27
+"""The largest number of features in memory during a fit, of all rows together: 512 MiB."""
+BLOCK = 4096
+"""The number of rows that are converted to float64 at once."""
+
+
+class Compressed(nn.Module):
+    """The features of another encoder, standardised and projected onto their leading principal components.
+
+    `fit` chooses both by training rows, once; later rows do not change them. A feature is standardised by its mean and
+    standard deviation and clipped to ±10. One that is constant in the training rows is 0 everywhere.
+
+    The projection keeps the scales of the components relative to one another: all are divided by the standard deviation
+    of the first. It is not shifted, so that the scores of the training rows have a mean of about 0, which clipping
+    moves a little. The entry of each component with the largest size is positive. If the features vary in fewer
+    directions than there are components, because they or the training rows are few, the last numbers of each vector
+    are 0.
+
+    The encoder continues from a stored state if the other encoder does.
+
+    Relations: `Joined` puts such vectors beside a learned one.
+
+    Args:
+        encoder: The other encoder, such as `RunningHandcrafted`. It is not trained.
+        components: The number of components; with None, the vector has the standardised features themselves.
+
+    Raises:
+        ConfigError: If `encoder` is no encoder, or `components` is below 1.
+
+    Example:
+        >>> import eventvec as ev
+        >>> features = ev.encoders.RunningHandcrafted(ev.Schema("card", "day", "integer"))
+        >>> x = Sequences({"time": torch.arange(9)}, torch.tensor([0, 2, 5]), torch.tensor([2, 3, 4]))
+        >>> z = Compressed(features, components=2).fit(x)(x)
+        >>> z.shape, round(z[:, 0].std(correction=0).item(), 3)
+        (torch.Size([3, 2]), 1.0)
+    """
+
+    mean: Tensor
+    scale: Tensor
+    projection: Tensor | None
+
+    def __init__(self, encoder: Encoder, components: int | None = 64) -> None:
+        super().__init__()
+        check_encoder(encoder)
+        if components is not None and components < 1:
+            raise ConfigError(f"components must be at least 1, got {components}")
+        self.encoder, self.components = encoder, components
+        width = int(encoder.dim)
+        self.dim = width if components is None else components
+        self.register_buffer("mean", torch.full((width,), torch.nan))  # NaN until `fit`
+        self.register_buffer("scale", torch.full((width,), torch.nan))
+        self.register_buffer("projection", None if components is None else torch.full((width, components), torch.nan))
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)` float32, one vector per row."""
+        return self._compressed(self.encoder(x))
+
+    @property
+    def state(self) -> Callable[..., Tensor]:
+        """The function `state(x, initial)` of the other encoder, if it has one."""
+        return cast(Callable[..., Tensor], cast(Any, self.encoder).state)
+
+    @property
+    def stored_dim(self) -> int:
+        """The size of a state of the other encoder, if it has one."""
+        return int(cast(Any, self.encoder).stored_dim)
+
+    def read(self, state: Tensor) -> Tensor:
+        """Return `(n, dim)` float32 the vectors of states."""
+        return self._compressed(cast(Any, self.encoder).read(state))
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the other encoder can read."""
+        return readable_rows(self.encoder, x)
+
+    @torch.no_grad()
+    def fit(self, x: Sequences) -> Self:
+        """Return the encoder itself, after means, scales and components were computed from rows.
+
+        Of more than 50,000 rows, or of rows with more than 2^27 features in all, as many are read, at even distances.
+        Means, deviations and components are computed in float64.
+
+        Args:
+            x: The training rows.
+
+        Raises:
+            DataError: If there are fewer than two rows.
+        """
+        count = min(len(x), ROWS, max(NUMBERS // len(self.mean), 2))
+        if count < 2:
+            raise DataError(f"means and components need at least 2 rows, got {len(x)}")
+        features = self.encoder(x[torch.arange(count, device=x.device) * len(x) // count]).cpu()
+        varies = features.amax(0) > features.amin(0)
+        mean = _total(features, lambda block: block.sum(0)) / count
+        variance = _total(features, lambda block: (block - mean).square().sum(0)) / count
+        scale = variance.rsqrt().clamp(max=torch.finfo(torch.float32).max)
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(varies, scale, 0))
+        if self.projection is not None:
+            self.projection.copy_(self._components(features))
+        return self
+
+    def _components(self, features: Tensor) -> Tensor:
+        """Return `(width, components)` float64 the scaled directions of the largest variance, then zeros."""
+        width, count = features.shape[1], len(features)
+        centre = _total(features, lambda block: self._standardised(block).sum(0)) / count
+
+        def products(block: Tensor) -> Tensor:
+            deviations = self._standardised(block) - centre
+            return deviations.T @ deviations
+
+        variances, directions = torch.linalg.eigh(_total(features, products) / count)
+        variances, directions = variances.flip(0), directions.flip(1)
+        chosen = variances > variances[0].clamp(min=0) * width * torch.finfo(torch.float64).eps
+        chosen[self.dim :] = False
+        directions, largest = directions[:, chosen], directions[:, chosen].abs().argmax(0, keepdim=True)
+        projection = torch.zeros(width, self.dim, dtype=torch.float64)
+        projection[:, : directions.shape[1]] = directions * directions.gather(0, largest).sign() * variances[0].rsqrt()
+        return projection
+
+    def _standardised(self, features: Tensor) -> Tensor:
+        """Return `(n, width)` features by their means and scales, clipped; constant ones are 0."""
+        mean, scale = self.mean.to(features.device), self.scale.to(features.device)
+        if bool(mean.isnan().any()):
+            raise ConfigError(
+                f"the encoder {type(self).__name__} has no means and components yet; call its fit(x) with training rows"
+            )
+        return torch.where(scale == 0, 0, (features - mean) * scale).clamp(-FARTHEST, FARTHEST)
+
+    def _compressed(self, features: Tensor) -> Tensor:
+        values = self._standardised(features)
+        return values if self.projection is None else values @ self.projection.to(values.device)
+
+
+def _total(features: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the sum of a function of blocks of rows in float64."""
+    total = function(features[:BLOCK].double())
+    for block in features[BLOCK:].split(BLOCK):
+        total = total + function(block.double())
+    return total

@@ -1,0 +1,103 @@
+"""One encoder whose vector consists of the vectors of others, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate, pairwise
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
+from eventvec.errors import ConfigError
+from eventvec.sequences import Sequences
+
+
+class Joined(nn.Module):
+    """An encoder that reads rows by several encoders and returns their vectors side by side.
+
+    It continues from a stored state if all of them do; a state consists of theirs, side by side.
+
+    Relations: `Compressed` gives the features of an encoder without parameters a scale and a width that suit this.
+
+    Args:
+        parts: The encoders by name, in the order of their vectors.
+
+    Attributes:
+        parts: The first place of each part in the vector, and the place after its last.
+
+    Raises:
+        ConfigError: If there is no part, one is no encoder, or a name cannot be that of a module.
+
+    Example:
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("card", "day", "integer")
+        >>> learned = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4)
+        >>> encoder = Joined({"learned": learned, "timing": ev.encoders.RunningHandcrafted(schema)})
+        >>> x = Sequences({"time": torch.tensor([1, 5]), "gap": torch.ones(2)}, torch.tensor([0]), torch.tensor([2]))
+        >>> encoder.parts, encoder(x).shape, hasattr(encoder, "state")
+        ({'learned': (0, 4), 'timing': (4, 11)}, torch.Size([1, 11]), True)
+    """
+
+    def __init__(self, parts: Mapping[str, Encoder]) -> None:
+        super().__init__()
+        if not parts:
+            raise ConfigError("parts must name at least one encoder, got none")
+        for encoder in parts.values():
+            check_encoder(encoder)
+        try:
+            self.encoders = nn.ModuleDict(cast(Mapping[str, nn.Module], parts))
+        except (KeyError, TypeError) as error:  # a dot, or the name of an attribute
+            raise ConfigError(f"parts cannot have these names: {error.args[0]}; rename them") from error
+        ends = list(accumulate((int(encoder.dim) for encoder in parts.values()), initial=0))
+        self.parts = dict(zip(parts, pairwise(ends), strict=True))
+        self.dim = ends[-1]
+        self.training = next(iter(parts.values())).training
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one vector per row."""
+        return torch.cat([encoder(x) for encoder in self._each()], 1)
+
+    @property
+    def state(self) -> Callable[..., Tensor]:
+        """The function `state(x, initial)`, which returns `(n, k)` states, if all parts have states of known size.
+
+        Raises:
+            AttributeError: If a part has none.
+        """
+        if not all(hasattr(encoder, name) for encoder in self._each() for name in ("state", "stored_dim", "read")):
+            raise AttributeError("a part of the encoder cannot continue from a stored state")
+        return self._state
+
+    @property
+    def stored_dim(self) -> int:
+        """The size of a state."""
+        return sum(self._stored_dims())
+
+    def read(self, state: Tensor) -> Tensor:
+        """Return `(n, dim)` the vectors of states."""
+        states = state.split(self._stored_dims(), 1)
+        return torch.cat([encoder.read(part) for encoder, part in zip(self._each(), states, strict=True)], 1)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that all parts can read."""
+        return torch.stack([readable_rows(encoder, x) for encoder in self._each()]).all(0)
+
+    def _state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
+        """Return `(n, k)` the state after each row's last event.
+
+        Args:
+            x: The rows.
+            initial: `(n, k)` states before the first events; those of empty rows if not given.
+        """
+        if initial is None:
+            return torch.cat([encoder.state(x) for encoder in self._each()], 1)
+        states = initial.split(self._stored_dims(), 1)
+        return torch.cat([encoder.state(x, part) for encoder, part in zip(self._each(), states, strict=True)], 1)
+
+    def _stored_dims(self) -> list[int]:
+        return [int(encoder.stored_dim) for encoder in self._each()]
+
+    def _each(self) -> list[Any]:
+        return list(self.encoders.values())

@@ -1,0 +1,67 @@
+"""The parts of an embedding as sets of features, so that an evaluation shows the worth of each: with it and without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from eventvec.evaluation.metrics import Array
+
+PART = "embedding: "
+"""The beginning of the names of these sets, which no other set of features may have."""
+WITHOUT = f"{PART}without "
+
+
+def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, Array]:
+    """Return each part of an embedding alone, and the embedding without each part.
+
+    Of two parts, each is the embedding without the other, so that there are two sets only.
+
+    Args:
+        values: `(n, dim)` the embedding.
+        parts: The first place of each part, and the place after its last; with fewer than two, there are no sets.
+
+    Example:
+        >>> values, parts = np.arange(3.0)[None], {"learned": (0, 1), "timing": (1, 2), "aggregates": (2, 3)}
+        >>> for name, part in part_sets(values, parts).items():
+        ...     print(f"{name:29}", part.tolist())
+        embedding: learned            [[0.0]]
+        embedding: timing             [[1.0]]
+        embedding: aggregates         [[2.0]]
+        embedding: without learned    [[1.0, 2.0]]
+        embedding: without timing     [[0.0, 2.0]]
+        embedding: without aggregates [[0.0, 1.0]]
+    """
+    if len(parts) < 2:
+        return {}
+    sets = {f"{PART}{name}": values[:, start:end] for name, (start, end) in parts.items()}
+    if len(parts) > 2:
+        sets |= {
+            f"{WITHOUT}{name}": np.delete(values, np.s_[start:end], axis=1) for name, (start, end) in parts.items()
+        }
+    return sets
+
+
+def is_part(name: str) -> bool:
+    """Return whether a set of features is a part of an embedding, or an embedding without a part.
+
+    Example:
+        >>> is_part("embedding: timing"), is_part("embedding")
+        (True, False)
+    """
+    return name.startswith(PART)
+
+
+def lacking_a_part(names: Iterable[str]) -> list[str]:
+    """Return the sets whose differences to the embedding show the worth of its parts: those that lack one part.
+
+    Args:
+        names: The names of all sets of features of an evaluation.
+
+    Example:
+        >>> lacking_a_part(["embedding", "embedding: learned", "embedding: timing"])
+        ['embedding: learned', 'embedding: timing']
+    """
+    parts = [name for name in dict.fromkeys(names) if is_part(name)]
+    return [name for name in parts if name.startswith(WITHOUT)] or parts

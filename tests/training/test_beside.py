@@ -1,0 +1,244 @@
+"""Runs whose vectors have parts beside the learned one: fitted, stored, resumed, trained further and updated."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import eventvec as ev
+from commands import answer
+from eventvec.encoders import Compressed, RunningHandcrafted
+from eventvec.encoders.beside import WIDEST, sizes_beside
+from eventvec.lineage import lineage_of
+from eventvec.methods.declarations import usable_rows
+from eventvec.schema import Categorical, Numeric, Schema
+from fits import Interrupted, coles, dataset, interrupt_after, labels, same, table, weights
+from test_run_files import change
+from updates import same as same_vectors
+from updates import whole
+
+BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "batch_size": 8}
+STORED = Path(__file__).parents[1] / "stored"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+    return ev.fit(coles(dataset()), dataset(), epochs=1, out=tmp_path_factory.mktemp("runs") / "run", **BOTH)
+
+
+@pytest.fixture
+def copied(run: ev.Run, tmp_path: Path) -> Path:
+    assert run.path is not None
+    return Path(shutil.copytree(run.path, tmp_path / "run"))
+
+
+def test_the_vector_has_the_learned_part_and_those_beside_it(run: ev.Run) -> None:
+    z, x = run.embed(table()), dataset().sequences
+    assert z.parts == {"learned": (0, 8), "timing": (8, 15), "aggregates": (15, 21)}
+    assert torch.equal(torch.from_numpy(z.values[:, :8]), ev.encode(run.method.encoder, x))
+    alone = ev.fit(coles(dataset()), dataset(), epochs=1, batch_size=8)
+    np.testing.assert_array_equal(z.values[:, :8], alone.embed(table()).values)  # the training does not know of them
+    assert alone.embed(table()).parts == {}
+    assert isinstance(alone.encoder, ev.encoders.Recurrent)
+
+
+def test_the_parts_are_fitted_to_the_entities_that_are_not_held_out() -> None:
+    data = dataset()
+    run = ev.fit(coles(data), data, epochs=1, **BOTH, validation=0.25)
+    shuffled = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    rows = data.sequences[shuffled[10:].sort().values]
+    expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(rows)
+    assert same(weights(run.beside["aggregates"]), weights(expected))
+    everyone = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(data.sequences)
+    assert not same(weights(run.beside["aggregates"]), weights(everyone))
+
+
+def test_the_parts_are_fitted_to_entities_that_the_method_cannot_use_too() -> None:
+    events = table()
+    some = ev.read(events.filter(pl.col("t") < pl.col("id")), schema=dataset().schema)  # one event to 29 of each
+    short = events.with_columns(pl.col("t") + pl.col("id"))
+    cut = ev.read(short, schema=dataset().schema, until=30)  # ten entities have no event
+    for data in (some, cut):
+        filled = data.sequences[data.sequences.lengths > 0]
+        method = coles(data)
+        assert int(usable_rows(method, filled).sum()) < len(filled)
+        run = ev.fit(method, data, epochs=1, **BOTH, validation=0)
+        expected = Compressed(RunningHandcrafted(data.schema, 50, 20), 6).fit(filled)
+        assert same(weights(run.beside["aggregates"]), weights(expected))
+
+
+def test_one_part_alone_and_none(tmp_path: Path) -> None:
+    run = ev.fit("ocp", dataset(), epochs=1, beside=["timing"])
+    assert list(run.embed(table()).parts) == ["learned", "timing"]
+    run.save(tmp_path / "run")
+    assert np.array_equal(ev.load(tmp_path / "run").embed(table()), run.embed(table()))
+    assert ev.fit("ocp", dataset(), epochs=1, beside=()).beside == {}
+
+
+def test_a_loaded_run_gives_the_same_vectors(run: ev.Run) -> None:
+    assert run.path is not None
+    loaded = ev.load(run.path)
+    assert np.array_equal(loaded.embed(table()), run.embed(table()))
+    assert loaded.embed(table()).parts == run.embed(table()).parts
+    assert loaded.config["fit"]["beside"] == ["timing", "aggregates"]
+    assert loaded.embed(table()).metadata["run"] == run.id
+    for encoder in (loaded.method.encoder, loaded.encoder, run.method.encoder):
+        record = lineage_of(encoder)
+        assert record is not None
+        assert record.run == run.id
+    for module in (loaded.encoder, loaded.method, *loaded.beside.values()):
+        assert not module.training
+
+
+def test_the_command_line_and_files_keep_the_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table().write_parquet("events.parquet")
+    labels().write_parquet("labels.parquet")
+    data = ("--events", "events.parquet", "--key", "id", "--time", "t", "--categorical", "code")
+    answer(
+        "fit", *data, "--numeric", "amount", "--epochs", 1, "--beside", "aggregates,timing", "--out", "run",
+        "--set", "fit.components=6",
+    )  # fmt: skip
+    assert answer("embed", "run", "events.parquet", "-o", "z.parquet")["dim"] == 32 + 7 + 6
+    answer("update", "run", "events.parquet", "--state", "state.db", "-o", "fresh.parquet")
+    z, fresh = ev.read_embeddings("z.parquet"), ev.read_embeddings("fresh.parquet")
+    assert fresh.parts == z.parts == {"learned": (0, 32), "timing": (32, 39), "aggregates": (39, 45)}
+    np.testing.assert_allclose(fresh, z, atol=1e-5)
+    result = answer(
+        "evaluate", "z.parquet", "labels.parquet", "--label", "churn", "--events", "events.parquet", "--models", "knn"
+    )
+    parts = {row["features"] for row in result["results"] if row["features"].startswith("embedding: ")}
+    assert parts == {f"embedding: {way}{name}" for way in ("", "without ") for name in z.parts}
+
+
+def test_updates_in_batches_give_the_vectors_of_whole_histories(run: ev.Run, tmp_path: Path) -> None:
+    events = table().sort("t", "id")
+    rng = np.random.default_rng(0)
+    batch = np.sort(rng.integers(0, 4, len(events)))
+    expected = whole(run, events)
+    for number in range(4):
+        updated = ev.update(run, events.filter(batch == number), tmp_path / "state.db")
+        assert updated.embeddings.parts == run.embed(table()).parts
+        assert same_vectors(updated, whole(run, events.filter(batch <= number)))
+    assert same_vectors(updated, expected)
+    again = ev.update(run, events.filter(batch == 3), tmp_path / "state.db")  # `read` without a `state` before it
+    assert not again.applied
+    assert np.array_equal(again.embeddings, updated.embeddings)
+
+
+def test_an_encoder_without_a_state_reads_the_latest_events(tmp_path: Path) -> None:
+    run = ev.fit(coles(dataset(), "transformer"), dataset(), epochs=1, **BOTH)
+    with pytest.raises(ev.ConfigError, match="the encoder Joined cannot continue exactly from a stored state"):
+        ev.update(run, table(), tmp_path / "state.db")
+    updated = ev.update(run, table(), tmp_path / "state.db", recent=30)
+    np.testing.assert_allclose(updated.embeddings, run.embed(table()), atol=1e-5)
+
+
+def test_entities_without_events_and_any_order_of_entities(run: ev.Run) -> None:
+    data = run.read(table().with_columns(pl.col("t") + pl.col("id")), until=5)
+    z = run.embed(data).values
+    assert np.isfinite(z).all()
+    assert (z[5:] == z[5]).all()
+    assert (data.sequences.lengths > 0).tolist() == [True] * 5 + [False] * 35
+    order = np.random.default_rng(0).permutation(40)
+    np.testing.assert_allclose(run.embed(dataset()[order]), run.embed(dataset()).values[order], atol=1e-6)
+
+
+def test_a_resumed_run_ends_with_the_parts_of_one_that_was_never_interrupted(tmp_path: Path) -> None:
+    options: dict[str, Any] = {**BOTH, "epochs": 2, "checkpoint_every": 1}
+    expected = ev.fit(coles(dataset()), dataset(), **options)
+    with pytest.raises(Interrupted):
+        ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", progress=interrupt_after(6))
+    resumed = ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", resume=True)
+    assert np.array_equal(resumed.embed(table()), expected.embed(table()))
+    finished = ev.fit(coles(dataset()), dataset(), **options, out=tmp_path / "run", resume=True)
+    assert np.array_equal(finished.embed(table()), expected.embed(table()))
+    for other in ({"beside": ("timing",)}, {"components": 7}):
+        with pytest.raises(ev.CheckpointError, match=r"other settings in \[fit\]"):
+            ev.fit(coles(dataset()), dataset(), **{**options, **other}, out=tmp_path / "run", resume=True)
+
+
+def test_an_encoder_is_trained_further_without_the_parts(run: ev.Run) -> None:
+    assert run.path is not None
+    further = ev.fit({"encoder": {"from": str(run.path)}}, dataset(), epochs=1, lr=1e-9, batch_size=8)
+    start = weights(run.method.encoder)
+    assert {name: value.shape for name, value in weights(further.encoder).items()} == {
+        name: value.shape for name, value in start.items()
+    }
+    assert further.beside == {}
+    tuned = ev.fine_tune(run, dataset(), labels(), "churn", epochs=1, beside=["timing"])
+    assert list(tuned.embed(table()).parts) == ["learned", "timing"]
+    assert ev.predict(tuned, table()).num_rows == 40
+    assert same(weights(run.method.encoder), start)
+    assert tuned.info["holdouts"][0]["run"] == run.id
+
+
+def test_vectorizers_take_the_parts(tmp_path: Path) -> None:
+    vectorizer = ev.EventVectorizer("id", "t", epochs=1, beside=["timing"], progress=False).fit(table())
+    frame = vectorizer.transform(table())
+    assert frame.width == 1 + 32 + 7
+    assert list(vectorizer.get_feature_names_out()) == frame.columns[1:]
+    vectorizer.save(tmp_path / "run")
+    loaded = ev.EventVectorizer.load(tmp_path / "run")
+    assert loaded.transform(table()).equals(frame)
+    assert loaded.fit(dataset()).run_.beside.keys() == {"timing"}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("beside.aggregates.components", 7, "has 'beside.aggregates.projection' as .* ask for"),
+        ("beside.aggregates.components", 2**50, "has 'beside.aggregates.projection' as|damaged"),
+        ("beside.aggregates.components", 0, "damaged: beside: components must be at least 1"),
+        ("beside.aggregates.values", 1, "has 'beside.aggregates.mean' as"),
+        ("beside.aggregates.colour", 1, "damaged: .*colour"),
+        ("beside.colour", {}, "run.json is damaged: beside"),
+        ("beside", {"timing": {}}, "has an unknown tensor 'beside.aggregates"),
+        ("beside", {}, "has an unknown tensor 'beside."),
+    ],
+)
+def test_damaged_parts_are_refused(copied: Path, place: str, value: Any, message: str) -> None:
+    change(copied / "run.json", place, value)
+    with pytest.raises(ev.CheckpointError, match=message) as error:
+        ev.load(copied)
+    assert "\n" not in str(error.value)
+
+
+def test_runs_of_earlier_versions_have_no_parts() -> None:
+    run = ev.load(STORED / "coles")
+    assert run.beside == {}
+    assert run.encoder is run.method.encoder
+
+
+def test_parts_need_times() -> None:
+    data = dataset()
+    x = data.sequences
+    timeless = ev.Sequences({n: v for n, v in x.columns.items() if n != "time"}, x.starts, x.lengths)
+    without = ev.Dataset(data.keys, timeless, data.schema)
+    with pytest.raises(ev.DataError, match="beside needs events with times, and the data have none"):
+        ev.fit(coles(data), without, epochs=1, beside=["timing"])
+
+
+def test_wide_tables_have_fewer_values_of_each_column() -> None:
+    many = tuple(f"v{i}" for i in range(300))
+    narrow = Schema("id", "t", "integer", categorical=(Categorical("a", many),))
+    wide = Schema(
+        "id", "t", "integer", categorical=tuple(Categorical(f"c{i}", many) for i in range(8)),
+        numeric=tuple(Numeric(f"n{i}") for i in range(10)),
+    )  # fmt: skip
+    assert sizes_beside(narrow, ["aggregates"], 64)["aggregates"] == {"components": 64, "values": 50, "frequent": 20}
+    sizes = sizes_beside(wide, ["timing", "aggregates"], 8)
+    assert sizes == {"timing": {}, "aggregates": {"components": 8, "values": 10, "frequent": 10}}
+    assert RunningHandcrafted(wide, 10, 10).dim <= WIDEST < RunningHandcrafted(wide, 20, 20).dim
+
+
+def test_the_model_card_names_the_parts(run: ev.Run) -> None:
+    assert run.path is not None
+    card = (run.path / "README.md").read_text()
+    assert "| static columns used | none |\n| beside the learned part | `timing`, `aggregates` |\n| steps, sec" in card
