@@ -138,8 +138,8 @@ class NextEvent(nn.Module):
                 parts.append(_exact(head, states, target))
             else:
                 parts.append(self._sampled(head, states, target, rng))
-        for column, head in zip(self.schema.numeric, self.bins, strict=True):
-            parts.append(_exact(head, states, column.bins(values[column.name])))
+        for number, head in zip(self.schema.numeric, self.bins, strict=True):
+            parts.append(_exact(head, states, number.bins(values[number.name])))
         return torch.stack([*parts, self._gap_nll(states, values["gap"])], 1)
 
     def _sampled(self, head: nn.Module, states: Tensor, target: Tensor, rng: torch.Generator) -> Tensor:
