@@ -25,6 +25,7 @@ from eventvec.methods import (
     ExpCLR,
     MaskedLanguage,
     MetaCDE,
+    NextEvent,
     Siamese,
     Supervised,
     TargetedCReSP,
@@ -90,6 +91,12 @@ def states(build: Callable[..., nn.Module], **options: object) -> tuple[nn.Modul
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return build(make.encoder("lstm"), **options), batch()
+
+
+def next_event() -> tuple[nn.Module, Sequences]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return NextEvent(make.encoder("gru"), make.schema(), RandomSlices(count=1, shortest=3, longest=5)), batch()
 
 
 def cresp(build: Callable[..., nn.Module], count: int, layers: int) -> tuple[nn.Module, Sequences]:
@@ -160,6 +167,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
     "fclr": lambda: cresp(fclr, count=2, layers=0),
     "masked_language": masked_language,
     "metacde": metacde,
+    "next_event": next_event,
     "nsp": lambda: slices(nsp),
     "ocp": lambda: windows(ocp),
     "ocp_biased": lambda: windows(ocp_biased),

@@ -27,7 +27,7 @@ ORDER = (
     ("embedding", "features", "model_card", "outline", "suggestions"),
     ("checkpoint", "run_files", "run_writing"),
     ("grids",),
-    ("prediction", "training"),
+    ("event_surprise", "prediction", "training"),
     ("updating", "evaluation"),
     ("fine_tuned", "frames", "vectorizer"),
     ("reporting",),

@@ -73,6 +73,7 @@ def test_the_signature_shows_the_fields_after_the_other_arguments() -> None:
         (ev.fine_tune, (FitOptions,)),
         (ev.update, (UpdateOptions, TableFormat)),
         (ev.predict, (Cuts, TableFormat)),
+        (ev.surprise, (Cuts, TableFormat)),
         (ev.Run.read, (Cuts, TableFormat)),
         (ev.Run.embed, (Cuts, TableFormat)),
     ],

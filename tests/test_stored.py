@@ -81,6 +81,14 @@ def test_stored_runs_predict_as_they_did(name: str) -> None:
             assert now[column].to_list() == before[column].to_list()
 
 
+def test_a_stored_run_is_surprised_as_it_was() -> None:
+    before = pl.DataFrame(pq.read_table(STORED / "next_event.surprise.parquet"))
+    now = pl.DataFrame(ev.surprise(ev.load(STORED / "next_event"), str(STORED / "events.parquet")))
+    assert now[["card", "when"]].equals(before[["card", "when"]])
+    parts = [name for name in before.columns if name.startswith("surprise")]
+    np.testing.assert_allclose(now[parts].to_numpy(), before[parts].to_numpy(), **CLOSE)
+
+
 @pytest.mark.parametrize(("name", "recent"), [("coles", None), ("ocp", None), ("coles_transformer", 5)])
 def test_a_stored_store_goes_on_as_it_did(name: str, recent: int | None, tmp_path: Path) -> None:
     store = tmp_path / "state.db"

@@ -21,6 +21,7 @@ from eventvec.diagnosis import Diagnosis, diagnose
 from eventvec.embedding import embed, encode
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
+from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
@@ -71,6 +72,7 @@ __all__ = [
     "score_features",
     "searchsorted",
     "stack",
+    "surprise",
     "until",
     "update",
     "views",

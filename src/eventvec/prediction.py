@@ -114,7 +114,7 @@ def predict(
         if taken := named.keys() & columns:
             raise ConfigError(f"two labels have predictions of the name {min(taken)!r}; rename a label and train again")
         columns |= named
-    return _table(run, data, None, columns)
+    return keyed_table(run, data, None, columns)
 
 
 def _predict_at(
@@ -134,11 +134,21 @@ def _predict_at(
         raise ConfigError(
             f"the covariate {shown(min(taken))} is called like a column of the predictions; rename it in the events"
         )
-    return _table(run, data, places.rows, {**places.columns, **columns})
+    return keyed_table(run, data, places.rows, {**places.columns, **columns})
 
 
-def _table(run: Run, data: Dataset, index: Array | None, columns: Mapping[str, Any]) -> pa.Table:
-    """Return the table of predictions; `index` has the row of the data of each prediction."""
+def keyed_table(run: Run, data: Dataset, index: Array | None, columns: Mapping[str, Any]) -> pa.Table:
+    """Return a table of predictions with their keys, and with what the encoder was trained on in its metadata.
+
+    Args:
+        run: The run that predicts.
+        data: The entities.
+        index: The row of the data of each prediction; None if there is one for each row.
+        columns: The predictions.
+
+    Raises:
+        ConfigError: If the key, or the column of cutoffs, has the name of another column of the table.
+    """
     rows = row_columns(data.keys, data.schema, data.moments, data.origin.options)
     if index is not None:
         rows = {name: column.take(pa.array(index)) for name, column in rows.items()}

@@ -316,6 +316,8 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         ((*FIT, "--out", "x", "--from", "{run}", "--encoder", "lstm"), 2, "leave it out"),
         ((*FIT, "--out", "x", "--from", "{run}", "--categorical", "bought"), 2, "together with a schema"),
         (("predict", "{run}", "{e}", "-o", "p.parquet"), 2, "the method CoLES predicts no label"),
+        (("surprise", "{run}", "{e}", "-o", "s.parquet"), 2, "the method CoLES gives no surprise of events; fit a run"),
+        (("surprise", "{run}", "{e}", "-o", "{e}"), 2, "is an input; name another file to write"),
         (("predict", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),
         (("embed", "absent", "{e}", "-o", "."), 2, "is a folder; name a file to write"),
         (("embed", "absent", "{e}", "-o", "z.parquet"), 1, "is not a run folder"),

@@ -145,6 +145,7 @@ def test_a_type_that_does_not_fit_is_refused() -> None:
         ("fit", (Columns, TableFormat, Cuts, StaticColumns)),
         ("embed", (Cuts, TableFormat)),
         ("predict", (Cuts, TableFormat)),
+        ("surprise", (Cuts, TableFormat)),
         ("update", (UpdateOptions, TableFormat)),
     ],
 )

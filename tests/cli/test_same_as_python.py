@@ -188,6 +188,25 @@ def test_predict(files: Path, tmp_path: Path) -> None:
         assert_same_tables(command, call)
 
 
+def test_surprise(files: Path, tmp_path: Path) -> None:
+    events, run = files / "events.parquet", tmp_path / "run"
+    roles = ("--key", "customer", "--time", "when", "--set", "encoder.dim=8", "--epochs", 1, "--device", "cpu")
+    answer("fit", "--events", events, *roles, "--method", "next_event", "--out", run)
+    cutoffs = {"cutoffs": str(files / "people.parquet"), "cutoff_column": "decided"}
+    for name, arguments, options in (
+        ("all", (), {}),
+        ("until", ("--until", "2024-01-10", "--key-as", "who"), {"until": "2024-01-10", "key_as": "who"}),
+        ("cut", ("--cutoffs", files / "people.parquet", "--cutoff-column", "decided"), cutoffs),
+    ):
+        command, call = tmp_path / f"{name} command", tmp_path / f"{name} call"
+        printed = answer("surprise", run, events, "-o", command, "--device", "cpu", *arguments)
+        ev.write(call, ev.surprise(ev.load(run), events, **options))
+        assert_same_tables(command, call)
+        assert (printed["entities"], printed["events"]) == (60, pq.read_metadata(command).num_rows)
+        columns = ["when", "surprise", "surprise_bought", "surprise_amount", "surprise_gap"]
+        assert printed["columns"][-5:] == columns
+
+
 @pytest.mark.parametrize("method", ["cresp", "cnp"])
 def test_predict_at_places(files: Path, tmp_path: Path, method: str) -> None:
     events = files / "events.parquet"

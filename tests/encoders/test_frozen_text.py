@@ -234,7 +234,7 @@ def test_texts_count_for_the_identity_of_a_batch(run: ev.Run):
     assert batch_identity(run.read(changed)) != first
 
 
-@pytest.mark.parametrize("method", ["rtd", "cpc", "nsp"])
+@pytest.mark.parametrize("method", ["rtd", "cpc", "next_event", "nsp"])
 def test_methods_learn_from_texts(method: str):
     data = read(payments(600, 12), **COLUMNS)
     trained = ev.fit({**config(), "method": {"name": method}}, data, epochs=1)

@@ -25,7 +25,7 @@ from eventvec.cli import app
 
 INPUTS = (
     "events.parquet", "events.csv", "labels.parquet", "labels.csv", "later.parquet", "other.parquet", "z.parquet",
-    "wide.parquet", "zm.parquet", "months.parquet", "p.parquet", "run", "run2", "tuned", "lstm", "state.db",
+    "wide.parquet", "zm.parquet", "months.parquet", "p.parquet", "run", "run2", "tuned", "lstm", "judge", "state.db",
     "lstm.db", "mine.txt", "empty", "broken.parquet", "broken.csv", "folder", "link.parquet", "dangling.parquet",
     "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".", "/dev/null", "[", "*.parquet", "folder/*",
     "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml", "mine.txt/below",
@@ -67,7 +67,7 @@ TEXTS = {
     "group": ("group", "label", "absent"), "weight": ("weight", "score", "group", "label", "absent"),
     "split_at": ("2024-01-10", "2024-01-12T00:00Z", "1970-01-01", "soon", "5", ""),
     "gap": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"), "features": INPUTS,
-    "method": ("ocp", "coles", "rtd", "cpc", "supervised", "none", "", "expclr", "tpp_embedding"),
+    "method": ("ocp", "coles", "rtd", "cpc", "next_event", "supervised", "none", "", "expclr", "tpp_embedding"),
     "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
     "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
     "precision": ("float32", "bfloat16", "float16"),
@@ -148,6 +148,7 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
         "update ": ["run", "events.parquet", "--state", "new.db", "-o", out],
         "update  ": ["run", "--state", "state.db", "--forget", workplace.KEYS[3]],
         "predict": ["tuned", "events.parquet", "-o", out],
+        "surprise": ["judge", "events.parquet", "-o", out],
         "evaluate": ["z.parquet", "labels.parquet", "--label", "label", "--folds", "2", "--fractions", "1"],
         "embed ": ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out],
         "evaluate ": ["zm.parquet", "months.parquet", "--label", "label", "--label-time", "month", "--folds", "2",
@@ -243,7 +244,7 @@ def _check_output(command: str, arguments: list[str]) -> None:
     output, out = _value(arguments, "-o", "--output"), _value(arguments, "--out")
     if command in ("embed", "update") and output is not None:
         check_finite(ev.read_embeddings(output))
-    elif command == "predict" and output is not None:
+    elif command in ("predict", "surprise") and output is not None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
     elif command == "diagnose" and output is not None:
         require(Path(output).read_text().rstrip().endswith("</html>"), "the page is not whole")

@@ -169,7 +169,8 @@ def _further_use(
         check_same(z, stored, "embeddings that were written and read", 0.0)
         require(stored.events.tolist() == z.events.tolist(), "embeddings that were written and read have other counts")
     elif use in ("fit", "supervised"):
-        method: dict[str, Any] = {"name": rng.choice(("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs"))}
+        names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
+        method: dict[str, Any] = {"name": rng.choice(names)}
         if use == "supervised":
             method = {"name": "supervised", "label": data.schema.static[0].name}
         tables = {"method": method, "encoder": {"dim": 4}}
@@ -180,6 +181,11 @@ def _further_use(
         check_finite(vectors)
         if run.path:
             check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
+        if method["name"] == "next_event":
+            surprise = attempt(keys, ev.surprise, run, data)
+            firsts = int((data.sequences.lengths > 0).sum())
+            require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
+            require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
     elif use == "diagnose":
         result = attempt(keys, ev.diagnose, data)
         require(bool(result.render()), "a diagnosis shows nothing")

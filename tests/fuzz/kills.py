@@ -40,6 +40,7 @@ CALLS = {
     "evaluate": ("z.parquet", "labels.parquet", "--label", "label", "--events", "events.parquet", "--folds", "2"),
     "diagnose": ("events.parquet", *ROLES, "-o", "out"),
     "predict": ("tuned", "events.parquet", "-o", "out"),
+    "surprise": ("judge", "events.parquet", "-o", "out"),
 }  # fmt: skip
 """The arguments of each command, whose output, if it has one, is `out`."""
 
@@ -119,7 +120,7 @@ def content(name: str, folder: Path) -> Any:
         if not page.rstrip().endswith("</html>"):
             raise ValueError("the page is not whole")
         return len(page)
-    if name == "predict":
+    if name in ("predict", "surprise"):
         return pl.read_parquet(out).rows()
     z = ev.read_embeddings(out)
     return z.keys.to_pylist(), z.values.round(5).tolist(), z.events.tolist()

@@ -74,6 +74,7 @@ def master() -> Path:
     supervised = {"method": {"name": "supervised", "label": "label"}, "encoder": ENCODER}
     tuned = ev.fit(supervised, labelled, epochs=1, out=folder / "tuned")
     begun = ev.fit({**tables, "encoder": {"name": "lstm", **ENCODER}}, data, epochs=1, out=folder / "lstm")
+    ev.fit({"method": {"name": "next_event"}, "encoder": ENCODER}, data, epochs=1, out=folder / "judge")
     z = trained.embed(folder / "events.parquet")
     ev.write(folder / "z.parquet", z)
     months = pl.DataFrame({"month": [table["t"].quantile(share) for share in (0.3, 0.6, 0.9)]})

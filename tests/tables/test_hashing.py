@@ -141,7 +141,7 @@ def test_every_kind_of_features_takes_hashed_columns():
         LanguageEncoder("absent", data.schema, text="merchant")
 
 
-@pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "nsp"])
+@pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "next_event", "nsp"])
 def test_methods_learn_from_hashed_columns(method: str):
     data = read(merchants(800, 16), **HASHED)
     run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, data, epochs=1)

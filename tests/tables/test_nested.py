@@ -156,7 +156,7 @@ def test_a_description_and_notes_count_elements():
     assert (row["kind"], row["values"], row["unknown"], row["missing"]) == ("summed", 6, 1.0, 0.5)
 
 
-@pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "nsp", "sop"])
+@pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "next_event", "nsp", "sop"])
 def test_methods_learn_from_baskets(method: str):
     run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, read(visits(800, 16), **SUMMED), epochs=1)
     events = run.encoder.events  # type: ignore[attr-defined]

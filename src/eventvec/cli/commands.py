@@ -18,6 +18,7 @@ from eventvec import (
     config,
     diagnosis,
     evaluation,
+    event_surprise,
     interrupts,
     prediction,
     run_files,
@@ -254,6 +255,29 @@ def predict(
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
+    terminal.show({"output": str(output), **described}, json_)
+
+
+@command
+@takes(Cuts, TableFormat)
+def surprise(
+    run: RunFolder,
+    events: Events,
+    output: Output,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Write how surprising each event is, given those before it, by field; the run is one of the method next_event.
+
+    Example: `eventvec surprise run events.parquet -o surprise.parquet`
+    """
+    trained, data = to_score(run, events, output, overwrite, device, options)
+    with bar("judging") as tick:
+        table = event_surprise.surprise(trained, data, progress=tick)
+    tables.write(output, table, overwrite=overwrite)
+    described = {**counts(data), "events": len(table), "columns": table.column_names, "run": trained.id}
     terminal.show({"output": str(output), **described}, json_)
 
 

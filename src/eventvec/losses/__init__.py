@@ -22,7 +22,7 @@ from eventvec.losses.distances import (
     squared_distances,
     triplet,
 )
-from eventvec.losses.likelihoods import Gaussian, gaussian_nll
+from eventvec.losses.likelihoods import Gaussian, gap_nll, gaussian_nll, sampled_softmax_nll
 from eventvec.losses.redundancy import BarlowTwins, VICReg, barlow_twins, vicreg
 from eventvec.losses.similarity import Normalization, expclr_loss, feature_similarity, pair_loss, quadratic
 from eventvec.losses.softmax import NTXent, info_nce, nt_xent
@@ -60,6 +60,7 @@ __all__ = [
     "contrastive",
     "expclr_loss",
     "feature_similarity",
+    "gap_nll",
     "gaussian_nll",
     "histogram",
     "info_nce",
@@ -67,6 +68,7 @@ __all__ = [
     "nt_xent",
     "pair_loss",
     "quadratic",
+    "sampled_softmax_nll",
     "squared_distances",
     "triplet",
     "vicreg",

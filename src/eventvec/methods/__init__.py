@@ -12,6 +12,7 @@ from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.masked_language import MaskedLanguage
 from eventvec.methods.metacde import MetaCDE
 from eventvec.methods.neural_processes import CNP, acnp, acnp_cross, cnp
+from eventvec.methods.next_event import NextEvent
 from eventvec.methods.order_contrastive import Order, entity_contrastive, ocp, ocp_biased, pcl
 from eventvec.methods.permuted_covariates import CovariateUse, covariate_use
 from eventvec.methods.rtd import RTD
@@ -34,6 +35,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "fclr": fclr,
     "masked_language": MaskedLanguage,
     "metacde": MetaCDE,
+    "next_event": NextEvent,
     "nsp": nsp,
     "ocp": ocp,
     "ocp_biased": ocp_biased,
@@ -59,6 +61,7 @@ __all__ = [
     "MaskedLanguage",
     "MetaCDE",
     "Method",
+    "NextEvent",
     "Order",
     "Siamese",
     "SlicePairs",

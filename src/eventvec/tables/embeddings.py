@@ -207,15 +207,15 @@ def row_columns(
 
 
 def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False, overwrite: bool = False) -> None:
-    """Write embeddings or predictions to a Parquet file.
+    """Write embeddings, predictions or the surprise of events to a Parquet file.
 
-    The file has one row per entity, and its metadata has the origin of the rows. The file is written whole or not at
-    all, and only its owner can read it. Missing folders above it are created.
+    The file has one row per entity or event, and its metadata has the origin of the rows. The file is written whole or
+    not at all, and only its owner can read it. Missing folders above it are created.
 
     Args:
         path: The file. A file that eventvec wrote is replaced.
-        table: The result of `embed` or `predict`.
-        wide: As for `Embeddings.arrow`; it does not apply to predictions.
+        table: The result of `embed`, `predict` or `surprise`.
+        wide: As for `Embeddings.arrow`; it does not apply to the others.
         overwrite: Whether another file may be replaced too.
 
     Raises:
@@ -232,7 +232,9 @@ def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False,
         ([7, 8], [[1.0, 0.0], [0.0, 1.0]], [1, 2])
     """
     if not isinstance(table, Embeddings | pa.Table):
-        raise ConfigError(f"write takes a path and the result of embed or predict, got {type(table).__name__}")
+        raise ConfigError(
+            f"write takes a path and the result of embed, predict or surprise, got {type(table).__name__}"
+        )
     check_output(path, overwrite=overwrite)
     arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
     Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,108 @@
+"""How surprising each event is to a run that predicts the next event, as a table with the keys and times."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eventvec.checkpoint import Run, check_run
+from eventvec.dataset import Dataset
+from eventvec.embedding import EVENTS_PER_BATCH, Progress, batches
+from eventvec.errors import ConfigError, DataError, shown
+from eventvec.methods.next_event import NextEvent
+from eventvec.options import accepts
+from eventvec.precision import matmul_precision
+from eventvec.prediction import keyed_table
+from eventvec.sequences import Sequences
+from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.sources import Tabular
+from eventvec.tables.times import to_arrow
+
+
+@accepts(Cuts, TableFormat)
+def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
+    """Return one row per event: its key, its time, `surprise`, and the part of each field, `surprise_` before its name.
+
+    The surprise of a field is its negative log likelihood, in nats, given the events before it: 0 for a value that was
+    certain, 4.6 for one with a probability of 1 %. A number counts as its quantile bin. `surprise_gap` is that of the
+    time since the previous event, which has a density, so that it can be negative. `surprise` is the sum of all parts.
+    The first event of a history has no surprise: its row has nulls.
+
+    Rows are in the order of the entities and, for each, in that of its events. Each event is judged by those before it
+    alone, so that later events and other entities do not change the result. If histories are cut at several times of an
+    entity, its events are repeated for each time, which follows the key.
+
+    Relations: `predict` gives one row per entity, for runs that learned labels.
+
+    Args:
+        run: A run of the method `next_event`.
+        events: The events, as `Run.read` takes them.
+        progress: Called with the number of entities done and of all entities.
+        options: As for `Run.read`.
+
+    Returns:
+        The table; its metadata has the run's id, what the encoder was trained on, and the fingerprint of the events.
+
+    Raises:
+        ConfigError: If it is no run, its method is another one, or a column of the events has the name of one of the
+            result.
+        DataError: If the events cannot be read, or a surprise is not finite.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 4], "paid": [0.5, 1.0, 2.0, 3.0]})
+        >>> run = ev.fit("next_event", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> table = ev.surprise(run, events)
+        >>> table.column_names, table["surprise"].is_null().to_pylist()
+        (['card', 'day', 'surprise', 'surprise_paid', 'surprise_gap'], [True, False, True, False])
+    """
+    check_run(run)
+    method = run.method
+    if not isinstance(method, NextEvent):
+        raise ConfigError(
+            f"the method {type(method).__name__} gives no surprise of events; fit a run with the method next_event"
+        )
+    data = run.read(events, **options)
+    x = data.sequences.to("cpu")
+    parts = _parts(method, x, progress)
+    first = (x.steps() == 0).numpy()
+    named = {"surprise": parts.sum(1), **{f"surprise_{name}": parts[:, i] for i, name in enumerate(method.fields)}}
+    if data.schema.time in named:
+        raise ConfigError(
+            f"the time column is called {shown(data.schema.time)}, like a column of the surprise; rename it in the "
+            "events and train again"
+        )
+    times = to_arrow(data.schema, x.values("time").numpy(), torch.zeros(x.total, dtype=torch.bool).numpy())
+    columns = {name: pa.array(values.numpy(), mask=first) for name, values in named.items()}
+    return keyed_table(run, data, x.rows().numpy(), {data.schema.time: times, **columns})
+
+
+def _parts(method: NextEvent, x: Sequences, progress: Progress | None) -> Tensor:
+    """Return `(total, fields)` float32 surprises on the CPU, computed in batches of about as many events."""
+    parts = torch.full((x.total, len(method.fields)), math.nan)
+    device = next(method.parameters()).device
+    events, begins = x.to(device), x.lengths.cumsum(0) - x.lengths
+    training, done = method.training, 0
+    method.eval()
+    try:
+        with torch.inference_mode(), matmul_precision("float32", device):
+            for rows in batches(x.lengths, EVENTS_PER_BATCH):
+                places = Sequences({}, begins[rows], x.lengths[rows]).flat()
+                parts[places] = method.surprise(events[rows]).cpu()
+                done += len(rows)
+                if progress:
+                    progress(done, len(x))
+    finally:
+        method.train(training)
+    wrong = ~parts.isfinite().all(1) & (x.steps() > 0)
+    if bool(wrong.any()):
+        raise DataError(
+            f"the surprise of {int(wrong.sum()):,} of {x.total:,} events is not finite: a value is missing or infinite "
+            "that the run needs, or its weights are not finite; fill in or leave out these events"
+        )
+    return parts
