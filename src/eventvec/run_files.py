@@ -85,7 +85,7 @@ class _Finished(_Info):
     usable: NonNegativeInt
     kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
-    beside: dict[Beside, dict[str, NonNegativeInt]] = Field(default_factory=dict)
+    beside: dict[Beside, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tenso
 
 
 def build_beside(
-    path: Path, sizes: Mapping[str, Mapping[str, int]], schema: Schema, tensors: Mapping[str, Tensor]
+    path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
 ) -> dict[str, Compressed]:
     """Return the parts that stand beside the learned one, with their tensors.
 

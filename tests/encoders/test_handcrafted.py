@@ -125,8 +125,8 @@ def slow_row(events: dict[str, list], moment: float, schema: Schema, values: int
             is_value, condition = [code == i + FIRST for code in codes], f"{name}={value}"
             z[f"{condition}: count"], z[f"{condition}: share"] = log(sum(is_value)), sum(is_value) / max(n, 1)
             for number in schema.numeric:
-                summed = [v for v, chosen in zip(events[number.name], is_value, strict=True) if chosen and v == v]
-                z[f"{number.name} where {condition}: sum"] = log(sum(summed))
+                of_value = [v for v, chosen in zip(events[number.name], is_value, strict=True) if chosen and v == v]
+                z[f"{number.name} where {condition}: mean"] = (log if number.log else float)(mean(of_value))
             if i < frequent:
                 z[f"{condition}: last"] = float(is_value[-1]) if n else 0.0
                 in_late = sum(chosen and part for chosen, part in zip(is_value, late, strict=True))
@@ -197,7 +197,7 @@ def test_worked_by_hand():
         "c0: seen before": 1 / 3,
         "c0=v0: count": math.log(3),
         "c0=v0: share": 0.5,
-        "n0 where c0=v0: sum": math.log(2),
+        "n0 where c0=v0: mean": 1.0,
         "c0=v0: share of late half": 0.0,
         "c0=v1: share of late half": 1.0,
         "c0=v0: last": 0.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ from updates import whole
 
 BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "batch_size": 8}
 STORED = Path(__file__).parents[1] / "stored"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_features_are_many() -> Iterator[None]:
+    """The small tables of these tests have few features, which would not be compressed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eventvec.encoders.beside.NARROW", 8)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +232,13 @@ def test_parts_need_times() -> None:
     without = ev.Dataset(data.keys, timeless, data.schema)
     with pytest.raises(ev.DataError, match="beside needs events with times, and the data have none"):
         ev.fit(coles(data), without, epochs=1, beside=["timing"])
+
+
+def test_few_features_are_kept_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, width = Schema("id", "t", "integer", numeric=(Numeric("v"),)), 15
+    for most, components in ((width, None), (width - 1, 64)):
+        monkeypatch.setattr("eventvec.encoders.beside.NARROW", most)
+        assert sizes_beside(schema, ["aggregates"], 64)["aggregates"]["components"] == components
 
 
 def test_wide_tables_have_fewer_values_of_each_column() -> None:

@@ -23,6 +23,8 @@ FREQUENT = 20
 """For how many of them a feature says whether the last event has it, at most."""
 WIDEST = 2000
 """The largest number of features that are compressed, if fewer values can bring it down to that."""
+NARROW = 256
+"""The largest number of features that are not compressed: boosted trees read features better than components."""
 
 
 def timing(schema: Schema) -> Compressed:
@@ -35,12 +37,12 @@ def timing(schema: Schema) -> Compressed:
     return Compressed(RunningHandcrafted(replace(schema, categorical=(), numeric=())), components=None)
 
 
-def aggregates(schema: Schema, components: int = 64, values: int = 50, frequent: int = 20) -> Compressed:
-    """Return the principal components of all features of `RunningHandcrafted`.
+def aggregates(schema: Schema, components: int | None = 64, values: int = 50, frequent: int = 20) -> Compressed:
+    """Return the principal components of all features of `RunningHandcrafted`, or these features.
 
     Args:
         schema: The meaning of the columns.
-        components: The number of components.
+        components: The number of components; the standardised features themselves if None.
         values: As for `RunningHandcrafted`.
         frequent: As for `RunningHandcrafted`.
 
@@ -55,31 +57,33 @@ PARTS: Mapping[str, Callable[..., Compressed]] = {"timing": timing, "aggregates"
 """The parts by name, in the order in which they stand in the vector, after the learned part."""
 
 
-def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[str, dict[str, int]]:
+def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[str, dict[str, int | None]]:
     """Return the arguments of each part besides the schema, which a run keeps.
 
-    Wide tables have fewer values of each categorical column, so that there are about 2,000 features at most.
+    Up to 256 features are not compressed. Wide tables have fewer values of each categorical column, so that there are
+    about 2,000 features at most.
 
     Args:
         schema: The meaning of the columns.
         names: The names of parts.
-        components: The number of components of the aggregates.
+        components: The number of components of the aggregates, if they are compressed.
 
     Example:
         >>> sizes_beside(Schema("card", "day", "integer"), ["timing", "aggregates"], 64)
-        {'timing': {}, 'aggregates': {'components': 64, 'values': 50, 'frequent': 20}}
+        {'timing': {}, 'aggregates': {'components': None, 'values': 50, 'frequent': 20}}
     """
-    arguments: dict[str, dict[str, int]] = {}
+    arguments: dict[str, dict[str, int | None]] = {}
     for name in names:
         arguments[name] = {}
         if name == "aggregates":
-            widths = ((values, RunningHandcrafted(schema, values, min(values, FREQUENT)).dim) for values in VALUES)
-            values = next((values for values, width in widths if width <= WIDEST), VALUES[-1])
-            arguments[name] = {"components": components, "values": values, "frequent": min(values, FREQUENT)}
+            widths = {values: RunningHandcrafted(schema, values, min(values, FREQUENT)).dim for values in VALUES}
+            values = next((values for values, width in widths.items() if width <= WIDEST), VALUES[-1])
+            compressed = components if widths[values] > NARROW else None
+            arguments[name] = {"components": compressed, "values": values, "frequent": min(values, FREQUENT)}
     return arguments
 
 
-def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int]], x: Sequences) -> dict[str, Compressed]:
+def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]], x: Sequences) -> dict[str, Compressed]:
     """Return the parts beside the learned one, fitted to rows.
 
     Args:

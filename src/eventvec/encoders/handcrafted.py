@@ -45,7 +45,7 @@ class Handcrafted(nn.Module):
     Args:
         schema: The meaning of the columns.
         moment: The moment of prediction in the unit of the column `time`, for rows without the static value `MOMENT`.
-        values: How many values of each categorical column have counts, shares and sums, the most frequent first.
+        values: How many values of each categorical column have counts, shares and means, the most frequent first.
         frequent: How many of these values also have a share of the late half, and say whether the last event has them.
 
     Raises:

@@ -27,7 +27,7 @@ class RunningHandcrafted(nn.Module):
     - for each numeric column: the count and the sum of its values, their mean, sample standard deviation, minimum,
       maximum and last value, and the share of events where it is missing;
     - for each categorical column: the shares of missing and of unknown values and of values that repeat the one of the
-      event before; count and share of each frequent value; the sum of each numeric column over the events with that
+      event before; count and share of each frequent value; the mean of each numeric column over the events with that
       value; and which frequent value the last event has.
 
     Counts, sums and times are signed logs, `sign(v)·log(1 + |v|)`, in seconds for calendar times and otherwise in the
@@ -41,7 +41,7 @@ class RunningHandcrafted(nn.Module):
 
     Args:
         schema: The meaning of the columns.
-        values: How many values of each categorical column have counts, shares and sums, the most frequent first.
+        values: How many values of each categorical column have counts, shares and means, the most frequent first.
         frequent: For how many of these values a feature says whether the last event has it.
 
     Raises:
@@ -72,7 +72,7 @@ class RunningHandcrafted(nn.Module):
         self.names = tuple(self._names())
         self.dim = len(self.names)
         n_added = 2 + sum(
-            2 + self._n_slots(column) + len(self.numeric) * self.n_values(column) for column in self.categorical
+            2 + self._n_slots(column) + 2 * len(self.numeric) * self.n_values(column) for column in self.categorical
         )
         self._sizes = (2 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
         self.width = 3 * sum(self._sizes) + self.dim
@@ -138,7 +138,8 @@ class RunningHandcrafted(nn.Module):
             added.append(torch.bincount(group, minlength=n * slots).view(n, slots))
             for number in numbers:
                 sums = number.new_zeros(n * slots).index_add(0, group, number.nan_to_num())
-                added.append(sums.view(n, slots)[:, FIRST:-1])
+                present = tally(~number.isnan(), group, n * slots)
+                added += [part.view(n, slots)[:, FIRST:-1] for part in (sums, present)]
         moments = [statistics(values, rows, n) for values in (gap, *numbers)]
         return torch.cat(
             [
@@ -165,13 +166,18 @@ class RunningHandcrafted(nn.Module):
             parts += [signed_log(levels) if field.log else levels, (n - count) / n.clamp(min=1)]
         for i, column in enumerate(self.categorical):
             values, slots = self.n_values(column), self._n_slots(column)
-            sizes = (2, slots, values * len(self.numeric))
-            pairs, counts, sums = added[:, : sum(sizes)].split(sizes, 1)
+            sizes = (2, slots, 2 * values * len(self.numeric))
+            pairs, counts, of_numbers = added[:, : sum(sizes)].split(sizes, 1)
             added = added[:, sum(sizes) :]
             shares = counts / n.clamp(min=1)
             codes = torch.arange(FIRST, FIRST + min(values, self.frequent), device=state.device)
             parts += [shares[:, [MISSING, UNKNOWN]], pairs[:, 1:] / pairs[:, :1].clamp(min=1)]
-            parts += [signed_log(counts[:, FIRST:-1]), shares[:, FIRST:-1], signed_log(sums)]
+            parts += [signed_log(counts[:, FIRST:-1]), shares[:, FIRST:-1]]
+            of_numbers = of_numbers.reshape(len(state), len(self.numeric), 2, values)
+            for field, both in zip(self.numeric, of_numbers.unbind(1), strict=True):
+                sums, present = both.unbind(1)
+                means = sums / present.clamp(min=1)
+                parts.append(signed_log(means) if field.log else means)
             parts.append(latest[:, 2 + i, None] == codes)
         return finite(torch.cat([part.double() for part in parts], 1))
 
@@ -198,7 +204,7 @@ class RunningHandcrafted(nn.Module):
             yield from (f"{condition}: count" for condition in conditions)
             yield from (f"{condition}: share" for condition in conditions)
             for number in self.numeric:
-                yield from (f"{number.name} where {condition}: sum" for condition in conditions)
+                yield from (f"{number.name} where {condition}: mean" for condition in conditions)
             yield from (f"{condition}: last" for condition in conditions[: self.frequent])
 
 

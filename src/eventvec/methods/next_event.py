@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
+from eventvec.encoders.interface import state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
 from eventvec.schema import Schema, check_schema
@@ -88,9 +89,9 @@ class NextEvent(nn.Module):
         if not isinstance(views, RandomSlices) or views.shortest < 2:
             raise ConfigError(f"views must be RandomSlices with shortest of at least 2 events, got {views}")
         self.encoder, self.schema, self.views, self.negatives = encoder, schema, views, negatives
-        self.codes = nn.ModuleList(nn.Linear(encoder.dim, column.size) for column in schema.categorical)
-        self.bins = nn.ModuleList(nn.Linear(encoder.dim, len(column.edges) + 2) for column in schema.numeric)
-        self.gap = nn.Linear(encoder.dim, 1 + 3 * COMPONENTS)
+        self.codes = nn.ModuleList(nn.Linear(state_size(encoder), column.size) for column in schema.categorical)
+        self.bins = nn.ModuleList(nn.Linear(state_size(encoder), len(column.edges) + 2) for column in schema.numeric)
+        self.gap = nn.Linear(state_size(encoder), 1 + 3 * COMPONENTS)
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -50,11 +50,11 @@ class FitOptions:
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
         beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both. Timing has
-            standardised features of the times and of the number of events. Aggregates are the principal components of
-            hand-crafted features of all columns. Their means, scales and components are computed after the training
-            from all entities with events that are not held out, those that the method cannot use included, and do not
-            count as time of the training. Training further leaves them out.
-        components: The number of components of `aggregates`.
+            standardised features of the times and of the number of events. Aggregates are hand-crafted features of all
+            columns, or their principal components if there are more than 256. Their means, scales and components are
+            computed after the training from all entities with events that are not held out, those that the method
+            cannot use included, and do not count as time of the training. Training further leaves them out.
+        components: The number of principal components of `aggregates`, if there are more than 256 of them.
         checkpoint_every: The number of steps between two checkpoints of a run folder.
 
     Raises:
