@@ -23,6 +23,7 @@ def rows(n: int, length: int) -> Sequences:
 @pytest.mark.parametrize(
     ("n", "median", "shortest", "longest", "dim", "batch"),
     [
+        (10, 2, 1, 16, 32, 8),
         (10, 3, 2, 16, 32, 8),  # 8·10^⅓ = 17.2; 10/16 < 8
         (334, 40, 10, 80, 64, 16),  # 8·334^⅓ = 55.5, nearest power 64; 334/16 = 20.9, nearest power 16
         (3_000, 75, 18, 150, 128, 128),
@@ -35,6 +36,12 @@ def test_suggested_sizes(n, median, shortest, longest, dim, batch):
         "encoder": {"name": "gru", "dim": dim},
         "fit": {"batch_size": batch},
     }
+
+
+def test_histories_of_two_events_can_be_trained():
+    for name in ("coles", "siamese", "nsp", "sop", "next_event", "ocp"):
+        method = build_method(suggest(rows(100, 2), {"method": {"name": name}}), make.schema())
+        assert method.usable(rows(3, 2)).all(), name
 
 
 @pytest.mark.parametrize(("median", "length"), [(5, 1), (19, 1), (48, 4), (9_999, 50)])

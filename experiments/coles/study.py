@@ -7,9 +7,7 @@ trained again, so tables that share an arm share its training, and a killed run 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +22,6 @@ from eventvec import checkpoint, config, datasets, run_files
 from eventvec.cli import terminal
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
-from eventvec.errors import ConfigError
 from eventvec.evaluation import join_labels
 from eventvec.methods import Supervised
 from eventvec.reporting import map2d
@@ -33,14 +30,13 @@ from eventvec.views import VIEWS
 from experiments import data as private
 from experiments.coles import arms
 from experiments.coles.boosting_settings import lightgbm_settings
+from experiments.coles.peer_embedding import peer_embedding
 from experiments.command_line import Row, print_epoch
 from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol, paper_split
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SMALL: config.Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 16}}
 SMALL_TRANSFORMER: config.Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
-LIFESTREAM = Path(__file__).parents[2] / ".venv-peer/bin/python"
-"""The interpreter of pytorch-lifestream's environment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,38 +131,15 @@ class Study:
     def peer(self, seed: int, epochs: int) -> Array:
         """Return `(n, dim)` the embeddings of pytorch-lifestream's CoLES, trained on the same events.
 
-        It gets the columns in the form in which eventvec's event encoder sees them: codes, scaled numbers with 0 where
-        missing, and the scaled logarithm of the gap. The embedding size, the slices, the batches and the highest
-        learning rate are the same.
+        The embedding size, the slices, the batches and the highest learning rate are the same.
         """
-        folder, x, tables = self.keep / f"peer-{seed}", self.data.sequences, self.tables("coles")
-        if (folder / "z.npy").exists():
-            return np.asarray(np.load(folder / "z.npy"))
-        if not LIFESTREAM.exists():
-            raise ConfigError("pytorch-lifestream is not installed; make its environment: make peer")
-        embeddings = ev.encoders.EventEncoder(self.data.schema, **tables["encoder"].get("events", {})).embeddings
-        widths = [int(table.weight.shape[1]) for table in embeddings]  # type: ignore[union-attr]
-        fields = dict(zip((field.name for field in self.data.schema.categorical), widths, strict=True))
-        whole = x.take(x.flat(), x.lengths)
-        columns = {name: whole.columns[name].numpy() for name in fields}
-        numbers = {f.name: f.scale(whole.columns[f.name].float()) for f in self.data.schema.numeric}
-        numbers["gap"] = self.data.schema.gap.scale(whole.columns["gap"].float())
-        columns |= {name: values.nan_to_num(0).numpy() for name, values in numbers.items()}
-        (folder / "columns").mkdir(parents=True, exist_ok=True)
-        for name, values in {**columns, "event_time": np.arange(whole.total)}.items():
-            np.save(folder / "columns" / f"{name}.npy", values)
-        np.save(folder / "starts.npy", (whole.lengths.cumsum(0) - whole.lengths).numpy())
-        np.save(folder / "lengths.npy", whole.lengths.numpy())
-        np.save(folder / "seen.npy", np.isin(np.arange(len(whole)), self.trained_on()))
-        sizes = {name: {"in": int(columns[name].max()) + 1, "out": dim} for name, dim in fields.items()}
+        tables = self.tables("coles")
         settings = {
-            **self.config["slices"], "embeddings": sizes, "numeric": list(numbers), "dim": tables["encoder"]["dim"],
-            "epochs": epochs, "batch_size": tables["fit"]["batch_size"], "seed": seed,
-            "lr": tables["fit"].get("lr", terminal.default(ev.fit, "lr")),
+            **self.config["slices"], "dim": tables["encoder"]["dim"], "epochs": epochs, "seed": seed,
+            "batch_size": tables["fit"]["batch_size"], "lr": tables["fit"].get("lr", terminal.default(ev.fit, "lr")),
         }  # fmt: skip
-        (folder / "settings.json").write_text(json.dumps(settings))
-        subprocess.run([LIFESTREAM, Path(__file__).with_name("lifestream.py"), folder], check=True)
-        return np.asarray(np.load(folder / "z.npy"))
+        events = tables["encoder"].get("events", {})
+        return peer_embedding(self.data, self.trained_on(), settings, self.keep / f"peer-{seed}", **events)
 
     def aggregates(self) -> Array:
         """Return `(n, k)` the paper's hand-crafted features."""

@@ -15,10 +15,13 @@ from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.result import Scores
 from eventvec.features import handcrafted_features
+from eventvec.training.fit_options import FitOptions
+from eventvec.views.sizes import batch_size
+from experiments.coles.peer_embedding import peer_embedding
 from experiments.command_line import Row, run
 from experiments.jobs import side_by_side
-from experiments.worth.candidates import CANDIDATES
-from experiments.worth.halves import LABELS, Problem, problem
+from experiments.worth.candidates import CANDIDATES, tables
+from experiments.worth.halves import LABELS, Half, Problem, problem
 from experiments.worth.vectors import vectors
 
 DEFAULT = "last"
@@ -29,11 +32,12 @@ SCREEN_SECONDS = 90
 COUNTS = (50, 200, 1000)
 """The numbers of labels, beside all."""
 OPPONENTS = ("handcrafted", "aggregates")
+PEER = "pytorch-lifestream"
 
 
 def screen(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """All candidates on the halves for choosing: one seed, 90 seconds on one core, all labels (AUROC)."""
-    names = list(only or LABELS)
+    names = _names(small, only)
     candidates = CANDIDATES[:2] if small else CANDIDATES
     jobs = [
         (name, "choose", candidate, 0, SCREEN_SECONDS, 1, keep, small) for name in names for candidate in candidates
@@ -63,29 +67,54 @@ def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """The default of 0.1.0 and the finalists on the other halves: three seeds, five minutes on all cores (AUROC)."""
     candidates, seeds = (DEFAULT, *FINALISTS), SEEDS[:1] if small else SEEDS
     rows = []
-    for name in only or LABELS:
+    for name in _names(small, only):
         threads = os.cpu_count() or 1
         trained = {
-            (candidate, seed): vectors(name, "judge", candidate, seed, None, threads, keep, small)
+            (candidate, seed): vectors(name, _half(small), candidate, seed, None, threads, keep, small)
             for seed in seeds
             for candidate in (candidates[:2] if small else candidates)
         }
-        of_half = problem(name, "judge", small)
+        of_half = problem(name, _half(small), small)
         sets = _opponents(of_half)
         for (candidate, seed), each in trained.items():
             sets |= {f"{candidate}/{seed}": each.learned, f"{candidate}, joined/{seed}": each.joined}
         torch.set_num_threads(threads)
         scored = _scored(sets, of_half, small, COUNTS)
-        rows += _compared(name, scored, [*dict.fromkeys(features.partition("/")[0] for features in sets)], small)
+        rows += _compared(name, scored, (DEFAULT, *OPPONENTS), small)
     return rows
 
 
-def _compared(name: str, scored: Evaluation, vectors_of: Sequence[str], small: bool) -> list[Row]:
-    """Return a row for each vector, share of labels and model: the mean over seeds, and paired differences."""
+def peer(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """The same folds beside pytorch-lifestream's CoLES, with the epochs of the default of 0.1.0, seed 0 (AUROC)."""
     rows = []
+    for name in _names(small, only):
+        of_half, threads = problem(name, _half(small), small), os.cpu_count() or 1
+        trained = {
+            candidate: vectors(name, _half(small), candidate, 0, None, threads, keep, small)
+            for candidate in (DEFAULT, *FINALISTS)
+        }
+        config = tables(DEFAULT, of_half.data.sequences)
+        views = {option: value for option, value in config["method"]["views"].items() if option != "name"}
+        settings = {
+            **views, "dim": config["encoder"]["dim"], "epochs": trained[DEFAULT].about["epochs"], "seed": 0,
+            "batch_size": batch_size(of_half.data.sequences), "lr": FitOptions.lr,
+        }  # fmt: skip
+        folder = keep / f"{name}-peer-0{'-small' if small else ''}"
+        theirs = peer_embedding(of_half.data, np.arange(len(of_half.data)), settings, folder)
+        sets = _opponents(of_half) | {PEER: theirs[of_half.rows]}
+        for candidate, each in trained.items():
+            sets |= {candidate: each.learned, f"{candidate}, joined": each.joined}
+        rows += _compared(name, _scored(sets, of_half, small), (PEER,), small)
+    return rows
+
+
+def _compared(name: str, scored: Evaluation, opponents: Sequence[str], small: bool) -> list[Row]:
+    """Return a row for each vector, share of labels and model: the mean over seeds, and differences from opponents."""
+    rows = []
+    names = dict.fromkeys(each.features.partition("/")[0] for each in scored.results)
     for fraction in dict.fromkeys(each.fraction for each in scored.results):
         for model in _models(small):
-            runs: dict[str, list[Scores]] = {vector: [] for vector in vectors_of}
+            runs: dict[str, list[Scores]] = {vector: [] for vector in names}
             for each in scored.results:
                 if (each.fraction, each.model) == (fraction, model):
                     runs[each.features.partition("/")[0]].append(each.main)
@@ -94,7 +123,7 @@ def _compared(name: str, scored: Evaluation, vectors_of: Sequence[str], small: b
             for vector, mean in means.items():
                 row: Row = {"data": name, "labels": labels, "model": model, "vector": vector, "auroc": mean.mean}
                 row["interval"], row["seeds"] = mean.interval, float(np.std([s.mean for s in runs[vector]], ddof=0))
-                for opponent in (DEFAULT, *OPPONENTS):
+                for opponent in opponents:
                     difference = mean - means[opponent]
                     row[f"− {opponent}"] = f"{difference.mean:+.3f} ± {difference.interval:.3f}"
                 rows.append(row)
@@ -122,11 +151,21 @@ def _scored(sets: Mapping[str, Array], of_half: Problem, small: bool, counts: Se
     return score_features(sets, of_half.y, models=_models(small), fractions=fractions, folds=5, label=of_half.name)
 
 
+def _names(small: bool, only: Sequence[str] | None) -> list[str]:
+    """Return the data sets that were named; if none were, all, or in a small study the one in the package."""
+    return list(only or (["flights"] if small else LABELS))
+
+
+def _half(small: bool) -> Half:
+    """Return the half for judging, which a small study leaves unread."""
+    return "choose" if small else "judge"
+
+
 def _models(small: bool) -> Sequence[str]:
     return MODELS[:1] if small else MODELS
 
 
-TABLES = {"screen": screen, "result": result}
+TABLES = {"screen": screen, "result": result, "peer": peer}
 
 
 def main() -> None:

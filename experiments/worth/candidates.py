@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
 from eventvec.config import Table
+from eventvec.dataset import Dataset
+from eventvec.encoders import Recurrent
+from eventvec.methods import CoLES, NextEvent
 from eventvec.sequences import Sequences
+from eventvec.training.setup import build
+from eventvec.views import RandomSlices
 from eventvec.views.sizes import embedding_size, slice_bounds
 
 READ_OUT = ["last", "mean", "max"]
@@ -18,6 +28,8 @@ CANDIDATES = (
     "read+mixed",
     "read+mixed+small",
     "read+small+narrow",
+    "read+mixed+small+narrow",
+    "together+mixed+small",
     "next",
     "next+mixed",
 )
@@ -31,7 +43,41 @@ CANDIDATES = (
     mixed   the event encoder embeds the quantile bin of each number, and a network of width 64 mixes the columns
     narrow  the state has half the size
     next    the method predicts the next event; the embedding is read as with `read`
+    together  both, on one encoder: the loss of CoLES for each positive pair, and that of the next event
 """
+
+
+class Together(nn.Module):
+    """The sum of the loss of CoLES for each positive pair and of the loss of the next event, on one encoder."""
+
+    def __init__(self, coles: CoLES, following: NextEvent, pairs: float) -> None:
+        super().__init__()
+        self.encoder, self.coles, self.following, self.pairs = coles.encoder, coles, following, pairs
+
+    def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the loss of a batch, in which each row has `pairs` positive pairs."""
+        return self.coles.loss(batch, rng) / (len(batch) * self.pairs) + self.following.loss(batch, rng)
+
+    loss = forward
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that both can use."""
+        return self.coles.usable(x) & self.following.usable(x)
+
+
+def method(name: str, config: Table, data: Dataset, seed: int) -> Any:
+    """Return what `fit` trains: the tables, or for `together` a method."""
+    if "together" not in name:
+        return config
+    coles = build(config, data.schema, seed)
+    assert isinstance(coles, CoLES)
+    assert isinstance(coles.encoder, Recurrent)
+    _, longest = slice_bounds(data.sequences)
+    count = config["method"]["views"]["count"]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        following = NextEvent(coles.encoder, data.schema, RandomSlices(1, longest, longest))
+    return Together(coles, following, count * (count - 1) / 2)
 
 
 def tables(name: str, x: Sequences) -> Table:

@@ -13,7 +13,7 @@ import torch
 
 import eventvec as ev
 from eventvec.evaluation.metrics import Array
-from experiments.worth.candidates import tables
+from experiments.worth.candidates import method, tables
 from experiments.worth.halves import Half, problem
 
 BESIDE = ("timing", "aggregates")
@@ -58,7 +58,7 @@ def vectors(
         of_half = problem(name, half, small)
         config = tables(candidate, of_half.data.sequences)
         fit = {**config.pop("fit"), "seed": seed, "beside": BESIDE} | ({"time_budget": bound} if bound else {})
-        run = ev.fit(config, of_half.data, **fit)
+        run = ev.fit(method(candidate, config, of_half.data, seed), of_half.data, **fit)
         z = run.embed(of_half.data)
         about = {
             "steps": run.steps, "seconds": round(run.seconds), "epochs": len(run.history), "stopped": run.stopped,

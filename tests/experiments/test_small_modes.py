@@ -21,22 +21,28 @@ TABLES = {
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
     "tpp": ("badges",),
+    "worth": ("screen", "result"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
-PEER = ("coles", "peer")  # needs the environment that `make peer` makes
+PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
 COMMAND_LINE = (
     ("coles", "figure3"), ("cresp", "sinusoids"), ("expclr", "hapt"), ("main_job", "order"), ("order", "population"),
-    ("tpp", "badges"),
+    ("tpp", "badges"), ("worth", "screen"),
 )  # fmt: skip
 """One table of each experiment runs in a process of its own; the others run in this process."""
 WITHOUT_DATA = {
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("main_job", "flights"),
-    ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"),
+    ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("worth", "screen"), ("worth", "result"),
 }  # fmt: skip
 
 
 def cases(*tables: tuple[str, str]) -> list[object]:
     return [pytest.param(*table, marks=() if table in WITHOUT_DATA else pytest.mark.data) for table in tables]
+
+
+def keep(name: str, folder: Path) -> list[str]:
+    """Return the option that names the folder of what was trained, for experiments that have it."""
+    return ["--keep", str(folder)] if name in ("coles", "worth") else []
 
 
 def check(printed: str) -> None:
@@ -47,8 +53,8 @@ def check(printed: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "table"), cases(*COMMAND_LINE))
-def test_a_table_of_each_experiment_runs_from_the_command_line(name: str, table: str) -> None:
-    command = [sys.executable, "-m", f"experiments.{name}", table, "--small", "--json"]
+def test_a_table_of_each_experiment_runs_from_the_command_line(name: str, table: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", f"experiments.{name}", table, "--small", "--json", *keep(name, tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     check(done.stdout)
@@ -58,8 +64,7 @@ def test_a_table_of_each_experiment_runs_from_the_command_line(name: str, table:
 def test_all_other_tables_run(
     name: str, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep = ["--keep", str(tmp_path)] if name == "coles" else []
-    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep])
+    monkeypatch.setattr(sys, "argv", [name, table, "--small", "--json", *keep(name, tmp_path)])
     importlib.import_module(f"experiments.{name}.__main__").main()
     check(capsys.readouterr().out)
 
@@ -70,4 +75,4 @@ def test_every_table_is_run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         monkeypatch.setattr(sys, "argv", [name])
         importlib.import_module(f"experiments.{name}.__main__").main()
         listed |= {(name, line.split()[0]) for line in capsys.readouterr().out.splitlines()}
-    assert listed == {*ALL, PEER}
+    assert listed == {*ALL, *PEER}

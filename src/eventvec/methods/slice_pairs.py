@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import suggested_slices, suggests
+from eventvec.methods.declarations import Suggestion, suggested_slices, suggests
 from eventvec.sequences import Sequences
 from eventvec.views import NextPairs, RandomSlices, SwappedPairs
 
@@ -71,7 +71,13 @@ class SlicePairs(nn.Module):
         return self.pairs.usable(x)
 
 
-@suggests(suggested_slices)
+def _suggested(x: Sequences) -> Suggestion:
+    """Return slices up to twice the median length, of two events at least, which have two parts."""
+    views = suggested_slices(x)["method"]["views"]
+    return {"method": {"views": {**views, "shortest": max(views["shortest"], 2)}}}
+
+
+@suggests(_suggested)
 def nsp(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  # noqa: B008 (frozen)
     """Return next sequence prediction: in a pair with label 0, the second part comes from another slice.
 
@@ -84,7 +90,7 @@ def nsp(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  
     return SlicePairs(encoder, NextPairs(views))
 
 
-@suggests(suggested_slices)
+@suggests(_suggested)
 def sop(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  # noqa: B008
     """Return sequence order prediction: in a pair with label 0, the parts are swapped.
 

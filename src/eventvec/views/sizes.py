@@ -14,7 +14,8 @@ from eventvec.views.ties import distinct_times
 def slice_bounds(x: Sequences) -> tuple[int, int]:
     """Return the shortest and the longest slice: the longest is twice the median length, clipped to [16, 200].
 
-    The shortest is an eighth of it. Rows without events do not count.
+    The shortest is an eighth of it, or one event less than the median if that is fewer, so that a table of histories of
+    two events can be trained. Rows without events do not count.
 
     Example:
         >>> import torch
@@ -22,8 +23,9 @@ def slice_bounds(x: Sequences) -> tuple[int, int]:
         (18, 150)
     """
     lengths = x.lengths[x.lengths > 0]
-    longest = min(max(2 * (int(lengths.median()) if len(lengths) else 0), 16), 200)
-    return longest // 8, longest
+    median = int(lengths.median()) if len(lengths) else 0
+    longest = min(max(2 * median, 16), 200)
+    return min(longest // 8, max(median - 1, 1)), longest
 
 
 def window_length(x: Sequences) -> int:
