@@ -27,7 +27,7 @@ Nothing here is tuned: the settings of a model are the same for every set of fea
 
 from __future__ import annotations
 
-from eventvec.evaluation.labels import Joined, join_labels
+from eventvec.evaluation.labels import JoinedLabels, join_labels
 from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
 from eventvec.evaluation.on_labels import LabelOptions, evaluate
@@ -41,7 +41,7 @@ __all__ = [
     "MODELS",
     "Evaluation",
     "EvaluationOptions",
-    "Joined",
+    "JoinedLabels",
     "LabelOptions",
     "Retrieval",
     "evaluate",

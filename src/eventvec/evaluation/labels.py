@@ -19,7 +19,7 @@ from eventvec.tables.sources import Tabular, read_table
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class JoinedLabels:
     """Labels beside the embeddings that they belong to.
 
     Args:
@@ -79,7 +79,7 @@ def join_labels(
     time: str | None = None,
     weight: str | None = None,
     moments: Array | None = None,
-) -> Joined:
+) -> JoinedLabels:
     """Return the labels of a table beside the embeddings that have the same key, or the same key and time.
 
     Keys are compared by value, see `tables.align`. Rows of one key that agree in label, group, time and weight are
@@ -149,7 +149,7 @@ def join_labels(
         )
     unmatched = rows.filter(pl.col("position") < 0)
     values = {name: _values(joined[role]) for role, name in labels.items()}
-    return Joined(
+    return JoinedLabels(
         positions=joined["position"].to_numpy(writable=True),
         labels=values[label] if isinstance(label, str) else values,
         groups=_values(joined["group"]) if group else None,

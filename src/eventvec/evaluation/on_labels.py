@@ -15,7 +15,7 @@ from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.labels import Joined, join_labels
+from eventvec.evaluation.labels import JoinedLabels, join_labels
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.part_sets import is_part, part_sets
@@ -183,7 +183,7 @@ def evaluate(
     return replace(result, notes=(*notes, *result.notes, *feature_notes))
 
 
-def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> Joined:
+def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> JoinedLabels:
     """Return the labels of the embeddings, with their times in the unit of the events' times.
 
     Labels are joined by key and time if the times are those at which the histories were cut.
