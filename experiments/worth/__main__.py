@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ FINALISTS = ("read+small", "read+mixed+small")
 MODELS = ("logistic_regression", "lightgbm")
 SEEDS = (0, 1, 2)
 SCREEN_SECONDS = 90
+CURVE_SETS, CURVE_SECONDS = ("flights", "physionet2012"), (30, 300, 1500)
 COUNTS = (50, 200, 1000)
 """The numbers of labels, beside all."""
 OPPONENTS = ("handcrafted", "aggregates")
@@ -108,6 +110,31 @@ def peer(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     return rows
 
 
+def curve(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """Whether the learned part grows with 10 and 50 times the training: three seeds, one core each (AUROC)."""
+    names = [name for name in _names(small, only) if name in CURVE_SETS]
+    lengths, seeds = CURVE_SECONDS[: 1 if small else None], SEEDS[: 1 if small else None]
+    cells = [(name, seconds, seed) for name in names for seconds in lengths for seed in seeds]
+    jobs = [(name, _half(small), FINALISTS[0], seed, seconds, 1, keep, small) for name, seconds, seed in cells]
+    trained = dict(zip(cells, side_by_side(vectors, jobs), strict=True))
+    rows = []
+    for name in names:
+        of_half = problem(name, _half(small), small)
+        sets = {f"{seconds}/{seed}": each.learned for (of, seconds, seed), each in trained.items() if of == name}
+        scored = _scored(sets, of_half, small)
+        for seconds, model in product(lengths, _models(small)):
+            runs = [scored.get(f"{seconds}/{seed}", model).main for seed in seeds]
+            steps = [trained[name, seconds, seed].about["steps"] for seed in seeds]
+            mean = _mean(runs)
+            rows.append(
+                {
+                    "data": name, "seconds": seconds, "steps": round(float(np.mean(steps))), "model": model,
+                    "auroc": mean.mean, "interval": mean.interval, "seeds": float(np.std([run.mean for run in runs])),
+                }
+            )  # fmt: skip
+    return rows
+
+
 def _compared(name: str, scored: Evaluation, opponents: Sequence[str], small: bool) -> list[Row]:
     """Return a row for each vector, share of labels and model: the mean over seeds, and differences from opponents."""
     rows = []
@@ -165,7 +192,7 @@ def _models(small: bool) -> Sequence[str]:
     return MODELS[:1] if small else MODELS
 
 
-TABLES = {"screen": screen, "result": result, "peer": peer}
+TABLES = {"screen": screen, "result": result, "peer": peer, "curve": curve}
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ TABLES = {
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
     "tpp": ("badges",),
-    "worth": ("screen", "result"),
+    "worth": ("screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
@@ -33,6 +33,7 @@ COMMAND_LINE = (
 WITHOUT_DATA = {
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("main_job", "flights"),
     ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("worth", "screen"), ("worth", "result"),
+    ("worth", "curve"),
 }  # fmt: skip
 
 
