@@ -26,7 +26,7 @@ from experiments.worth.halves import LABELS, Half, Problem, problem
 from experiments.worth.vectors import vectors
 
 DEFAULT = "last"
-FINALISTS = ("read+small", "read+mixed+small")
+FINALISTS = ("read+mixed+small", "read+small+narrow")
 MODELS = ("logistic_regression", "lightgbm")
 SEEDS = (0, 1, 2)
 SCREEN_SECONDS = 90
