@@ -12,6 +12,7 @@ import torch
 
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
+from eventvec.errors import ConfigError
 from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.result import Scores
@@ -62,7 +63,17 @@ def screen(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
                     "steps": about.get("steps"), "stopped": about.get("stopped"),
                 }
             )  # fmt: skip
-    return rows
+    return rows + _means(rows, small)
+
+
+def _means(rows: Sequence[Row], small: bool) -> list[Row]:
+    """Return a row for each vector with its mean over the data sets and models."""
+    first, *_ = models = _models(small)
+    means = []
+    for vector in dict.fromkeys(row["vector"] for row in rows):
+        mean = np.mean([row[model] for row in rows if row["vector"] == vector for model in models])
+        means.append({**dict.fromkeys(rows[0]), "data": "mean of both models", "vector": vector, first: float(mean)})
+    return means
 
 
 def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
@@ -113,6 +124,8 @@ def peer(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
 def curve(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """Whether the learned part grows with 10 and 50 times the training: three seeds, one core each (AUROC)."""
     names = [name for name in _names(small, only) if name in CURVE_SETS]
+    if not names:
+        raise ConfigError(f"the curve is of {' and '.join(CURVE_SETS)}; name one of them with --only")
     lengths, seeds = CURVE_SECONDS[: 1 if small else None], SEEDS[: 1 if small else None]
     cells = [(name, seconds, seed) for name in names for seconds in lengths for seed in seeds]
     jobs = [(name, _half(small), FINALISTS[0], seed, seconds, 1, keep, small) for name, seconds, seed in cells]
@@ -124,12 +137,13 @@ def curve(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
         scored = _scored(sets, of_half, small)
         for seconds, model in product(lengths, _models(small)):
             runs = [scored.get(f"{seconds}/{seed}", model).main for seed in seeds]
-            steps = [trained[name, seconds, seed].about["steps"] for seed in seeds]
+            abouts = [trained[name, seconds, seed].about for seed in seeds]
             mean = _mean(runs)
             rows.append(
                 {
-                    "data": name, "seconds": seconds, "steps": round(float(np.mean(steps))), "model": model,
-                    "auroc": mean.mean, "interval": mean.interval, "seeds": float(np.std([run.mean for run in runs])),
+                    "data": name, "model": model,
+                    **{part: round(float(np.mean([about[part] for about in abouts]))) for part in ("seconds", "steps")},
+                    "auroc": mean.mean, "interval": mean.interval, "seeds": _deviation(runs),
                 }
             )  # fmt: skip
     return rows
@@ -149,7 +163,7 @@ def _compared(name: str, scored: Evaluation, opponents: Sequence[str], small: bo
             labels = round(fraction * scored.n * (scored.folds - 1) / scored.folds)
             for vector, mean in means.items():
                 row: Row = {"data": name, "labels": labels, "model": model, "vector": vector, "auroc": mean.mean}
-                row["interval"], row["seeds"] = mean.interval, float(np.std([s.mean for s in runs[vector]], ddof=0))
+                row["interval"], row["seeds"] = mean.interval, _deviation(runs[vector])
                 for opponent in opponents:
                     difference = mean - means[opponent]
                     row[f"− {opponent}"] = f"{difference.mean:+.3f} ± {difference.interval:.3f}"
@@ -162,6 +176,11 @@ def _mean(scores: Sequence[Scores]) -> Scores:
     values = np.mean([each.values for each in scores], axis=0)
     replicates = np.mean([np.asarray(each.replicates) for each in scores], axis=0)
     return Scores(tuple(values.tolist()), replicates)
+
+
+def _deviation(scores: Sequence[Scores]) -> float | None:
+    """Return the sample standard deviation over seeds; None for one."""
+    return float(np.std([each.mean for each in scores], ddof=1)) if len(scores) > 1 else None
 
 
 def _opponents(of_half: Problem) -> dict[str, Array]:

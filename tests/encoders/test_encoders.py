@@ -212,8 +212,8 @@ def test_the_mean_and_the_maximum_of_states_are_read_beside_the_last(cell, layer
     states, start = encoder.states(x), encoder._starts(encoder.start[None])[-1][0][0]
     assert (encoder.dim, states.shape) == (24, (x.total, 8))
     for row, embedding in enumerate(encoder(x)):
-        own = states[x.rows() == row]
-        parts = [own.amax(0), own[-1], own.mean(0)] if len(own) else [start] * 3
+        of_row = states[x.rows() == row]
+        parts = [of_row.amax(0), of_row[-1], of_row.mean(0)] if len(of_row) else [start] * 3
         torch.testing.assert_close(embedding, torch.cat(parts), rtol=0, atol=1e-6)
 
 
@@ -236,7 +236,7 @@ def test_a_read_out_of_all_states_learns_as_a_loop_over_rows_does():
     fast = {name: weight.grad.clone() for name, weight in encoder.named_parameters() if weight.grad is not None}
     encoder.zero_grad(set_to_none=True)
     states, start = encoder.states(x), encoder.start
-    slow = [torch.cat([own[-1], own.mean(0), own.amax(0)]) for own in states.split([3, 5])]
+    slow = [torch.cat([row[-1], row.mean(0), row.amax(0)]) for row in states.split([3, 5])]
     (torch.stack([slow[0], start.repeat(3), slow[1]]) * weights).sum().backward()
     for name, weight in encoder.named_parameters():
         torch.testing.assert_close(fast[name], weight.grad, rtol=1e-4, atol=1e-5)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from eventvec.tables import Fitting, read
-from eventvec.tables.fields import BINS, edges, scaled
+from eventvec.tables.scales import BINS, edges, scaled
 
 EVERY = Fitting(min_count=1)
 
@@ -187,7 +187,7 @@ def test_edges_separate_bins_of_about_as_many_events():
 
 
 def test_edges_of_a_long_column_are_those_of_a_sample(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("eventvec.tables.fields.SAMPLE", 100)
+    monkeypatch.setattr("eventvec.tables.scales.SAMPLE", 100)
     values = np.arange(10_050, dtype=np.float32)
     assert edges(values) == pytest.approx(np.quantile(values, np.arange(1, BINS) / BINS), abs=102)
 

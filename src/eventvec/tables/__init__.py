@@ -6,11 +6,11 @@
     sources     Parquet, CSV, Arrow: columns on demand        times       time columns and intervals
     csv_files   names, types and values of CSV files          paths       the files of a path; whether they changed
     layouts     Arrow layouts; checks of damaged columns
-    fields      codes, numbers, vocabularies, scales          keys        types of keys, joins by key, hashes of keys
+    fields      codes, numbers, vocabularies                  keys        types of keys, joins by key, hashes of keys
     request     which column plays which role                 sorting     the order of rows by key and time
     statics     `attach`: columns about the entity            cutoffs     cutting histories at a time
     embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
-    places      covariates at which entities are predicted
+    scales      means, deviations and bins of numbers         places      covariates at which entities are predicted
     outputs     files to write, which replace nothing of others
 
 Not here: what columns mean once they are read (`schema`), and anything that learns.

@@ -15,6 +15,7 @@ from eventvec.tables import fields, kinds, request
 from eventvec.tables.fields import Array, Coded, Fitting, pick
 from eventvec.tables.lists import Events
 from eventvec.tables.nested import distinct_bags, distinct_texts, elements
+from eventvec.tables.scales import scaled
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,14 @@ class ColumnReader:
                 if guess.kind == "hashed" and name not in requested.hashed:
                     self.notes.append(fields.hashed_note(categorical[-1]))
             elif guess.kind == "numeric":
-                numeric.append(fields.scaled(name, self._numbers(name, column), fitting))
+                numeric.append(scaled(name, self._numbers(name, column), fitting))
             else:
                 remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
                 near_unique = "near-unique" in guess.reason
                 self.notes.append(f"column {shown(name)} is left out: {guess.reason}{remedy if near_unique else ''}")
         options = "categorical= and numeric= (--categorical, --numeric)"
         self.notes.extend(kinds.guess_note(guesses.items(), "columns", options))
-        gap = fields.scaled("gap", self.gaps, replace(fitting, log=True))
+        gap = scaled("gap", self.gaps, replace(fitting, log=True))
         return replace(
             frame,
             categorical=tuple(categorical),

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import torch
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical, Numeric
+from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical
 from eventvec.tables.hashing import buckets_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
 BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
-BINS = 12
-"""The number of bins of a number."""
-SAMPLE = 2**20
-"""The largest number of values from which the edges of bins are computed."""
 
 
 @dataclass(frozen=True)
@@ -310,43 +304,6 @@ def hashed_note(field: Categorical) -> str:
         f"column {shown(field.name)} is hashed into {field.buckets:,} buckets: more than half of its values are "
         "distinct; list columns to use others only"
     )
-
-
-def scaled(name: str, values: Array, fitting: Fitting) -> Numeric:
-    """Return the numeric field of a column: mean and standard deviation of its (log-transformed) numbers, and edges."""
-    field = Numeric(name, log=fitting.log, edges=edges(values))
-    if not fitting.standardise:
-        return field
-    count, mean, squares = 0, 0.0, 0.0  # merged block by block (Chan et al. 1979)
-    for block in blocks(values):
-        present = field.scale(torch.from_numpy(block[~np.isnan(block)])).double()
-        if not len(present):
-            continue
-        difference, before, count = float(present.mean()) - mean, count, count + len(present)
-        squares += float(present.var(correction=0)) * len(present) + difference**2 * before * len(present) / count
-        mean += difference * (len(present) / count)
-    if not count:
-        return field
-    std = math.sqrt(squares / count)
-    # Nine digits, because later ones depend on the order of summation, and a resumed run must get equal numbers.
-    return replace(field, mean=float(f"{mean:.9g}"), std=float(f"{std:.9g}") or 1.0)
-
-
-def edges(values: Array) -> tuple[float, ...]:
-    """Return the distinct quantiles that separate `BINS` bins of numbers; fewer bins if few numbers are distinct.
-
-    The quantiles are those of at most `SAMPLE` values at even distances in the table.
-
-    Example:
-        >>> edges(np.array([1, 1, 1, np.nan, 2], np.float32)), len(edges(np.arange(100, dtype=np.float32)))
-        ((1.0, 2.0), 11)
-    """
-    sample = values[:: max(1, -(-len(values) // SAMPLE))]
-    sample = sample[~np.isnan(sample)]
-    if not len(sample):
-        return ()
-    quantiles = np.quantile(sample, np.arange(1, BINS) / BINS, method="higher")
-    return tuple(np.unique(quantiles).tolist())
 
 
 def pick(values: Array, order: Array | None) -> Array:

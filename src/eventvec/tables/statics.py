@@ -21,6 +21,7 @@ from eventvec.tables import fields, kinds
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.kinds import FEW, Guess
+from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, name_of, open_source
 from eventvec.texts import text_column
 
@@ -194,7 +195,7 @@ class _Matched:
             return field, values, (*notes, *fields.rare_note(field, fitting))
         if kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
-            field = fields.scaled(name, fields.numbers(name, column)[self.rows], scale)
+            field = scaled(name, fields.numbers(name, column)[self.rows], scale)
         elif kind == "vector":
             field = _scaled(name, vectors(name, column)[self.rows])
         else:
