@@ -44,11 +44,19 @@ def events(keys: np.ndarray[Any, Any], count: int, after: int = 0, seed: int = 0
 
 def run(cell: str = "gru") -> Run:
     """Return a run with untrained weights, on which the cost does not depend."""
-    table = events(np.arange(200), 20)
-    schema = ev.read(table, key="id", time="at", categorical=["shop"], numeric=["amount"]).schema
+    schema = _table().schema
     torch.manual_seed(0)
     encoder = ev.encoders.ENCODERS[cell](ev.encoders.EventEncoder(schema, time=("gap", "hour")), dim=DIM)
     return Run(Method(encoder.eval()), schema, {}, {"id": "benchmark", "labels": [], "holdouts": []})
+
+
+def joined() -> Run:
+    """Return a run with all that CoLES has by default: three parts of the states, timing and aggregates."""
+    return ev.fit({"encoder": {"dim": DIM}}, _table(), epochs=1, validation=0)
+
+
+def _table() -> ev.Dataset:
+    return ev.read(events(np.arange(200), 20), key="id", time="at", categorical=["shop"], numeric=["amount"])
 
 
 def row(what: str, value: float, unit: str, **axes: Any) -> Row:
@@ -81,9 +89,9 @@ def embed_table(encoder: Run, table: pl.DataFrame) -> torch.Tensor:
     return ev.encode(encoder.encoder, ev.read(table, schema=encoder.schema).sequences)
 
 
-def speed(encoder: Run, folder: Path, small: bool) -> list[Row]:
+def speed(encoder: Run, folder: Path, entities: int, small: bool) -> list[Row]:
     """Return the entities per second in batches, the delay for one entity, and the store's disk space and memory."""
-    entities, batch, length = (5_000, 1_000, 20) if small else (1_000_000, BATCH, 200)
+    batch, length = (1_000, 20) if small else (BATCH, 200)
     state, rng = folder / "state", np.random.default_rng(0)
     for start in range(0, entities, 50_000):
         ev.update(encoder, events(np.arange(start, min(start + 50_000, entities)), 1), state)
@@ -115,9 +123,13 @@ def memory() -> float:
 def main() -> None:
     """Run the benchmark."""
     parsed, encoder = options(__doc__, "update").parse_args(), run()
+    small = parsed.small
     with tempfile.TemporaryDirectory() as folder:
-        rows = speed(encoder, Path(folder), parsed.small) + growth(encoder, Path(folder), parsed.small)
-    show("update", rows, {"dim": DIM, "small": parsed.small}, parsed.json)
+        rows = speed(encoder, Path(folder), 5_000 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
+    with tempfile.TemporaryDirectory() as folder:
+        with_parts = speed(joined(), Path(folder), 5_000 if small else 100_000, small)
+    rows += [{**each, "what": f"{each['what']}, CoLES by default"} for each in with_parts]
+    show("update", rows, {"dim": DIM, "small": small}, parsed.json)
 
 
 if __name__ == "__main__":

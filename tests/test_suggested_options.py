@@ -31,11 +31,23 @@ def rows(n: int, length: int) -> Sequences:
     ],
 )
 def test_suggested_sizes(n, median, shortest, longest, dim, batch):
-    assert suggest(rows(n, median), {}) == {
-        "method": {"name": "coles", "views": {"name": "random_slices", "shortest": shortest, "longest": longest}},
+    views = {"name": "random_slices", "shortest": shortest, "longest": longest}
+    assert suggest(rows(n, median), {"method": {"name": "siamese"}}) == {
+        "method": {"name": "siamese", "views": views},
         "encoder": {"name": "gru", "dim": dim},
         "fit": {"batch_size": batch},
     }
+    # CoLES: half the shortest slice and half the state, which is read three times, in batches of at most 48
+    assert suggest(rows(n, median), {}) == {
+        "method": {"name": "coles", "views": {**views, "shortest": max(shortest // 2, 1), "count": 4}},
+        "encoder": {"name": "gru", "dim": dim // 2, "read_out": ["last", "mean", "max"]}
+        if median >= 100
+        else {"name": "gru", "dim": dim},
+        "fit": {"batch_size": min(batch, 48)},
+    }
+    timed = Sequences({"time": torch.zeros(1)}, torch.zeros(n).long(), torch.ones(n).long())
+    assert suggest(timed, {})["fit"]["beside"] == ["timing", "aggregates"]
+    assert suggest(timed, {"fit": {"beside": []}})["fit"]["beside"] == []
 
 
 def test_histories_of_two_events_can_be_trained():
@@ -64,7 +76,7 @@ def test_options_in_the_tables_are_not_changed():
         "fit": {"batch_size": 3, "epochs": 1},
     }
     suggestion = suggest(rows(100, 30), tables)
-    views = {"name": "rejection_slices", "shortest": 7, "longest": 40}
+    views = {"name": "rejection_slices", "shortest": 3, "longest": 40}
     assert suggestion == {**tables, "method": {"name": "coles", "margin": 0.3, "views": views}}
     assert tables["method"]["views"] == {"name": "rejection_slices", "longest": 40}
     assert suggest(rows(100, 30), {"method": {"name": "ocp", "length": 9}})["method"]["length"] == 9

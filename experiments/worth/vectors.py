@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import eventvec as ev
+from eventvec.config import Table
 from eventvec.evaluation.metrics import Array
 from experiments.worth.candidates import method, tables
 from experiments.worth.halves import Half, problem
@@ -37,7 +38,7 @@ class Vectors:
 
 
 def vectors(
-    name: str, half: Half, candidate: str, seed: int, seconds: float | None, threads: int, keep: Path, small: bool
+    name: str, half: Half, candidate: str, seed: int, bound: Table, threads: int, keep: Path, small: bool
 ) -> Vectors:
     """Return the vectors of a candidate; from the folder, if they are kept there already.
 
@@ -46,18 +47,19 @@ def vectors(
         half: The half of its entities on which the candidate is trained.
         candidate: A name in `CANDIDATES`.
         seed: The seed of the training.
-        seconds: The bound of the training; the default bound if not given.
+        bound: `time_budget` or `epochs` of the training; the default bound if empty.
         threads: The number of threads of the training.
         keep: The folder.
         small: Whether there are few entities and two seconds.
     """
-    bound = SMALL if small else seconds
-    file = keep / f"{name}-{half}-{candidate}-{seed}-{bound or 'default'}{'-small' if small else ''}.npz"
+    bound = {"time_budget": SMALL} if small else bound
+    until = " ".join(f"{option}={value}" for option, value in bound.items()) or "default"
+    file = keep / f"{name}-{half}-{candidate}-{seed}-{until}{'-small' if small else ''}.npz"
     if not file.exists():
         torch.set_num_threads(threads)
         of_half = problem(name, half, small)
         config = tables(candidate, of_half.data.sequences)
-        fit = {**config.pop("fit"), "seed": seed, "beside": BESIDE} | ({"time_budget": bound} if bound else {})
+        fit = {**config.pop("fit"), "seed": seed, "beside": BESIDE, **bound}
         run = ev.fit(method(candidate, config, of_half.data, seed), of_half.data, **fit)
         z = run.embed(of_half.data)
         about = {

@@ -10,21 +10,25 @@ from eventvec.methods.declarations import suggested
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import batch_size, embedding_size
 
+LENGTHS = ("shortest", "longest")
+"""The options of a view sampler that follow from the data for every sampler that has them."""
+
 
 def suggest(x: Sequences, config: Table) -> Table:
     """Return the tables of a configuration with the options that follow from the data and are not in the tables yet.
 
     The method suggests an encoder and the sizes of its views or windows, such as slices up to twice the median length.
     The embedding dimension grows with the cube root of the number of entities, from 32 to 512. A batch has a sixteenth
-    of the entities, from 8 to 128. These rules are in `views.sizes`.
+    of the entities, from 8 to 128. These rules are in `views.sizes`; a method may suggest other sizes, as CoLES does.
 
     Example:
         >>> import torch
-        >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
+        >>> x = Sequences({"time": torch.arange(225_000)}, torch.arange(3000) * 75, torch.full((3000,), 75))
         >>> suggest(x, {"method": {"name": "coles", "margin": 0.3}, "fit": {"epochs": 3}}) == {
         ...     "method": {"name": "coles", "margin": 0.3,
-        ...                "views": {"name": "random_slices", "shortest": 18, "longest": 150}},
-        ...     "encoder": {"name": "gru", "dim": 128}, "fit": {"batch_size": 128, "epochs": 3}}
+        ...                "views": {"name": "random_slices", "count": 4, "shortest": 9, "longest": 150}},
+        ...     "encoder": {"name": "gru", "dim": 128},
+        ...     "fit": {"batch_size": 48, "beside": ["timing", "aggregates"], "epochs": 3}}
         True
     """
     method, encoder = {"name": "coles", **config.get("method", {})}, config.get("encoder", {})
@@ -35,7 +39,7 @@ def suggest(x: Sequences, config: Table) -> Table:
         encoder = _merged(encoder, suggestion["encoder"])
     if "dim" in arguments(ENCODER_NAMES.get(str(encoder["name"]), Recurrent)):
         encoder = {**encoder, "dim": encoder.get("dim", embedding_size(x))}
-    fit = {"batch_size": batch_size(x), **config.get("fit", {})}
+    fit = {"batch_size": batch_size(x), **suggestion["fit"], **config.get("fit", {})}
     return {**config, "method": method, "encoder": encoder, "fit": fit}
 
 
@@ -48,8 +52,10 @@ def _sized(table: Any, suggestion: Table) -> Any:
     options = arguments(constructor) if constructor else {}
     if "views" in options:
         sampler["views"] = _sized(sampler.get("views", {}), suggestion)
-    sizes = {option: value for option, value in suggestion.items() if option != "name"}
-    return {**(sizes if set(sizes) <= set(options) else {}), **sampler}
+    if sampler["name"] == suggestion["name"]:
+        return {**suggestion, **sampler}
+    lengths = {option: suggestion[option] for option in LENGTHS}
+    return {**(lengths if set(options) >= set(lengths) else {}), **sampler}
 
 
 def _merged(table: Table, suggestion: Table) -> Table:

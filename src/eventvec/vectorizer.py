@@ -61,7 +61,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
             minutes, or after 5 epochs without improvement.
         time_budget: The seconds of training.
-        beside: What the vectors have beside the learned part, `timing`, `aggregates` or both; see `FitOptions`.
+        beside: What the vectors have beside the learned part, `timing`, `aggregates` or both, see `FitOptions`; an
+            empty list for the learned part alone. By default both with `coles`, and nothing with other methods.
         holdout: The share of entities that are left out of training, so that `evaluate(..., holdout=True)` tests on
             entities that the encoder never saw.
         random_state: The seed of everything random.
@@ -245,6 +246,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     def similar(self, key: Any, count: int = 10, *, events: Events | None = None) -> Any:
         """Return the entities whose vectors are nearest to one entity's, with their cosine similarity, nearest first.
 
+        Of vectors with parts, the learned part alone is compared: its training was about distances.
+
         Args:
             key: The key of an entity among the events; the text of a whole number stands for the number.
             count: How many others to return, at least 1.
@@ -264,7 +267,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         row = int(align(z.keys, pl.DataFrame({"key": [key]}), "key")[0])
         if row < 0:
             raise DataError(f"the key is not among the {len(z):,} entities that are searched; give one of theirs")
-        unit = z.values / np.maximum(np.linalg.norm(z.values, axis=1, keepdims=True), 1e-12)
+        learned = z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
+        unit = learned / np.maximum(np.linalg.norm(learned, axis=1, keepdims=True), 1e-12)
         similarity = unit @ unit[row]
         nearest_rows = np.argsort(-similarity, kind="stable")
         nearest_rows = nearest_rows[nearest_rows != row][:count]

@@ -29,7 +29,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     decided = pl.Series("decided", [f"2024-01-{10 + i % 10}T00:00:00" for i in range(80)]).str.to_datetime()
     customer_labels(customers).with_columns(decided).write_parquet(path / "labels.parquet")
     arguments = ("--key", "customer", "--time", "when", "--epochs", 3, "--holdout", 0.25)
-    answer("fit", "--events", path / "events.parquet", *arguments, "--out", path / "run", "--set", "encoder.dim=8")
+    options = ("--set", "encoder.dim=8", "--set", "fit.beside=[]")
+    answer("fit", "--events", path / "events.parquet", *arguments, "--out", path / "run", *options)
     answer("embed", path / "run", path / "events.parquet", "-o", path / "z.parquet")
     return path
 

@@ -49,11 +49,15 @@ def test_each_aircraft_has_an_embedding_of_the_saved_run(small: Small) -> None:
     data, _ = flights()
     z, run = read_embeddings(small.result.embeddings), checkpoint.load(small.result.run)
     assert z.keys.to_pylist() == data[FIFTH].keys.to_pylist()
-    assert z.values.shape == (809, 128)
+    assert {name: end - start for name, (start, end) in z.parts.items()} == {
+        "learned": 64,
+        "timing": 7,
+        "aggregates": 64,
+    }
     assert np.isfinite(z.values).all()
     assert z.metadata["run"] == run.id
     assert z.metadata["fingerprint"] == run.info["fingerprint"] == data[FIFTH].fingerprint
-    assert run.config["encoder"]["dim"] == 128
+    assert run.config["encoder"]["dim"] == 64
     assert z.metadata["labels"] == []
 
 
@@ -67,7 +71,7 @@ def test_labels_are_evaluated_on_aircraft_with_enough_flights(small: Small) -> N
     assert engine.notes[1].startswith("Classes of fewer than 50 aircraft are left out: Reciprocating (")
     for e in small.result.evaluations:
         assert e.notes[0] == f"Evaluated on the {len(labels)} aircraft with 10 flights or more."
-        sets = ("embedding", "handcrafted", "event_count", "untrained", "embedding_handcrafted")
+        sets = ("embedding", "handcrafted", "event_count", "untrained", "embedding_handcrafted", "embedding: learned")
         cells = {(name, share) for name in sets for share in (1.0, 0.05)}
         assert {(r.features, r.fraction) for r in e.results} == cells
 
@@ -84,7 +88,8 @@ def test_the_nearest_aircraft_equal_those_of_a_slow_loop(small: Small) -> None:
         counts = routes.setdefault(plane, {})
         counts[f"{origin}–{dest}"] = counts.get(f"{origin}–{dest}", 0) + 1
     query = z.keys.to_pylist().index(max(miles, key=lambda plane: miles[plane]))
-    distances = [float(np.linalg.norm(row - z.values[query])) for row in z.values]
+    learned = z.values[:, slice(*z.parts["learned"])]
+    distances = [float(np.linalg.norm(row - learned[query])) for row in learned]
     nearest = sorted(range(len(z)), key=lambda i: (i != query, distances[i], i))[:11]
     rows = small.result.neighbours.rows
     assert [row[0] for row in rows] == [z.keys[i].as_py() for i in nearest]

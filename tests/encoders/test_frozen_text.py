@@ -250,7 +250,8 @@ def test_the_command_line_reads_texts_as_python_does(tmp_path: Path):
     answer("fit", "--events", tmp_path / "e.parquet", *columns, *backbone, "--epochs", 1, "--out", tmp_path / "run")
     run = ev.load(tmp_path / "run")
     assert run.schema.texts == (Text("note"),)
-    assert run.embed(tmp_path / "e.parquet").shape == (6, 8)
+    z = run.embed(tmp_path / "e.parquet")
+    assert (len(z), z.parts["learned"], list(z.parts)) == (6, (0, 8), ["learned", "timing", "aggregates"])
 
 
 def test_real_minilm_vectors_follow_the_meaning():

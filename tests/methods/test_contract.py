@@ -18,7 +18,9 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import METHODS, CoLES, Order
 from eventvec.methods.declarations import static_columns, suggested, usable_rows
+from eventvec.options import fields
 from eventvec.sequences import Sequences
+from eventvec.training import FitOptions
 from eventvec.views import OrderPairs, RandomSlices, RejectionSlices
 from laws import rng
 
@@ -113,7 +115,8 @@ def test_static_columns_are_the_only_ones_that_the_method_reads(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_suggestion_has_options_of_the_method_and_of_its_encoder(name):
     suggestion = suggested(METHODS[name], make.sequences([30] * 40))
-    assert set(suggestion) == {"method", "encoder"}
+    assert set(suggestion) == {"method", "encoder", "fit"}
+    assert set(suggestion["fit"]) <= set(fields(FitOptions))
     assert set(suggestion["method"]) <= set(arguments(METHODS[name]))
     encoder = ENCODERS[suggestion["encoder"]["name"]]
     assert set(suggestion["encoder"]) <= {"name", *arguments(encoder)}

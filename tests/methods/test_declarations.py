@@ -65,14 +65,20 @@ def test_rows_of_a_process_are_usable_without_events(method):
 
 def test_defaults_of_a_method_that_declares_nothing():
     x = make.sequences([3, 4])
-    assert suggested(None, x) == suggested(nn.Identity, x) == {"method": {}, "encoder": {"name": "gru"}}
+    assert suggested(None, x) == suggested(nn.Identity, x) == {"method": {}, "encoder": {"name": "gru"}, "fit": {}}
     assert static_columns(CPC(make.encoder("gru"))) == ()
 
 
 @pytest.mark.parametrize(
     ("name", "suggestion"),
     [
-        ("coles", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
+        (
+            "coles",
+            {
+                "method": {"views": {"name": "random_slices", "shortest": 5, "longest": 80, "count": 4}},
+                "fit": {"batch_size": 8},
+            },
+        ),
         ("sop", {"method": {"views": {"name": "random_slices", "shortest": 10, "longest": 80}}}),
         ("entity_contrastive", {"method": {"length": 4}}),
         ("cresp", {"encoder": {"name": "set", "events": POINTS}}),
@@ -88,7 +94,7 @@ def test_defaults_of_a_method_that_declares_nothing():
 def test_suggestions_follow_from_the_method_and_the_lengths_of_rows(name, suggestion):
     lengths = torch.full((30,), 40)
     x = Sequences({}, torch.zeros_like(lengths), lengths)
-    assert suggested(METHODS[name], x) == {"method": {}, "encoder": {"name": "gru"}, **suggestion}
+    assert suggested(METHODS[name], x) == {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **suggestion}
 
 
 def test_only_methods_that_declare_it_have_defaults_of_training_and_inputs() -> None:

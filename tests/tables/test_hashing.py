@@ -145,7 +145,7 @@ def test_every_kind_of_features_takes_hashed_columns():
 def test_methods_learn_from_hashed_columns(method: str):
     data = read(merchants(800, 16), **HASHED)
     run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, data, epochs=1)
-    table = run.encoder.events.embeddings[0].weight  # type: ignore[attr-defined]
+    table = run.method.encoder.events.embeddings[0].weight  # type: ignore[attr-defined]
     assert table[2:].abs().sum() > 0
     assert np.isfinite(run.embed(merchants(seed=2)).values).all()
 

@@ -159,7 +159,7 @@ def test_a_description_and_notes_count_elements():
 @pytest.mark.parametrize("method", ["coles", "rtd", "cpc", "next_event", "nsp", "sop"])
 def test_methods_learn_from_baskets(method: str):
     run = ev.fit({"method": {"name": method}, "encoder": {"dim": 8}}, read(visits(800, 16), **SUMMED), epochs=1)
-    events = run.encoder.events  # type: ignore[attr-defined]
+    events = run.method.encoder.events  # type: ignore[attr-defined]
     fresh = EventEncoder(run.schema)
     assert events.elements[0].weight.shape == fresh.elements[0].weight.shape
     assert events.elements[0].weight[:2].abs().sum() > 0  # zero before training

@@ -175,7 +175,7 @@ def test_a_resumed_run_ends_with_the_parts_of_one_that_was_never_interrupted(tmp
 
 def test_an_encoder_is_trained_further_without_the_parts(run: ev.Run) -> None:
     assert run.path is not None
-    further = ev.fit({"encoder": {"from": str(run.path)}}, dataset(), epochs=1, lr=1e-9, batch_size=8)
+    further = ev.fit({"encoder": {"from": str(run.path)}}, dataset(), epochs=1, lr=1e-9, batch_size=8, beside=[])
     start = weights(run.method.encoder)
     assert {name: value.shape for name, value in weights(further.encoder).items()} == {
         name: value.shape for name, value in start.items()

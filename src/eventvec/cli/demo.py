@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +30,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, need
 from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.part_sets import PART
 from eventvec.features import with_moment
 from eventvec.run_writing import write_text
 from eventvec.tables import Embeddings, write
@@ -124,10 +125,11 @@ def _run(
         write(out / "embeddings.parquet", z)
     with step("Evaluate the embedding beside hand-crafted features") as advance:
         evaluations = _evaluate(data, z, registry, models, advance)
+    learned = z.values[:, slice(*z.parts["learned"])]
     with step("Draw the map"):
-        points = reporting.Map(reporting.map2d(z.values, seed), _colours(registry), _hover(registry), MAP_CAPTION)
+        points = reporting.Map(reporting.map2d(learned, seed), _colours(registry), _hover(registry), MAP_CAPTION)
     with step("Write the page"):
-        neighbours = _neighbours(torch.from_numpy(z.values), registry)
+        neighbours = _neighbours(torch.from_numpy(learned), registry)
         text = reporting.page(
             TITLE,
             LEAD,
@@ -150,9 +152,9 @@ LEAD = (
     "US Department of Transportation and Federal Aviation Administration, public domain."
 )
 MAP_CAPTION = (
-    "Each point is an aircraft; close points have similar histories. This is a t-SNE of the embedding: neighbourhoods "
-    "are meaningful, the axes and the distances between far groups are not. The scale of numbers ends at their 2 % and "
-    "98 % quantiles."
+    "Each point is an aircraft; close points have similar histories. This is a t-SNE of the learned part of the "
+    "embedding: neighbourhoods are meaningful, the axes and the distances between far groups are not. The scale of "
+    "numbers ends at their 2 % and 98 % quantiles."
 )
 
 
@@ -206,11 +208,12 @@ def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
 
 
 def _learn(data: Dataset, out: Path, epochs: int, seed: int, advance: Callable[[float], None]) -> Run:
-    """Return the run of CoLES with a GRU of 128 dimensions."""
-    tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 128}}
-    return fit(
-        tables, data, epochs=epochs, seed=seed, out=out, progress=lambda record: advance(float(record["share"] or 0))
-    )
+    """Return the run of CoLES, with timing and hand-crafted features beside what it learned, as `eventvec fit` does."""
+
+    def progress(record: Mapping[str, Any]) -> None:
+        advance(float(record["share"] or 0))
+
+    return fit("coles", data, epochs=epochs, seed=seed, out=out, progress=progress)
 
 
 def _evaluate(
@@ -224,6 +227,7 @@ def _evaluate(
     timed, part = with_moment(data)[rows], data[rows]  # the moment of prediction is the last flight of all
     features = {
         "embedding": z.values[rows],
+        f"{PART}learned": z.values[rows, slice(*z.parts["learned"])],
         "handcrafted": encode(Handcrafted(data.schema), timed.sequences).numpy(),
         **baselines(part),
     }
@@ -268,7 +272,7 @@ def _labels(column: pl.Series) -> tuple[Array, list[str]]:
 
 
 def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.Table:
-    """Return the aircraft that flew the most miles and those nearest to it, by Euclidean distance of embeddings."""
+    """Return the aircraft that flew the most miles and those nearest to it, by their learned parts."""
     query = int(registry["miles"].arg_max() or 0)
     distance = torch.linalg.vector_norm(z - z[query], dim=1)
     distance[query] = -1  # so that it is the first, also before aircraft with an equal history
@@ -287,7 +291,7 @@ def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.Table:
     )
     caption = (
         "The first row is the aircraft that flew the most miles out of New York in 2013. Below it are the "
-        f"{NEIGHBOURS} nearest of {len(registry):,} aircraft, by the Euclidean distance of the embeddings. The year "
+        f"{NEIGHBOURS} nearest of {len(registry):,} aircraft, by the Euclidean distance of the learned part. The year "
         "and the model are from the registry; the encoder was not trained on them."
     )
     return reporting.Table("The nearest aircraft of one", table.columns, table.rows(), caption)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -10,9 +12,12 @@ from eventvec import losses
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.losses.negatives import PairNegatives
-from eventvec.methods.declarations import suggested_slices
+from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
+from eventvec.views.sizes import batch_size, embedding_size, slice_bounds
+
+MANY_EVENTS, SMALL_BATCH = 100, 48
 
 
 class CoLES(nn.Module):
@@ -64,4 +69,20 @@ class CoLES(nn.Module):
         """Return `(n,)` bool: rows with more than one view."""
         return self.views.usable(x)
 
-    suggested = staticmethod(suggested_slices)
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return what the study `experiments/worth` chose.
+
+        Slices have up to twice the median length; there are four of each entity, in small batches. Where the median
+        history has 100 events or more, the vector has the last state of the encoder and the mean and the maximum of all
+        states, each half as wide as the state of other methods; the last state does not keep what happened long ago.
+        Beside what is learned, the vector has features of timing and hand-crafted features.
+        """
+        shortest, longest = slice_bounds(x)
+        views = {"name": "random_slices", "count": 4, "shortest": max(shortest // 2, 1), "longest": longest}
+        encoder: dict[str, Any] = {"name": "gru"}
+        if longest >= 2 * MANY_EVENTS:
+            encoder |= {"dim": embedding_size(x) // 2, "read_out": ["last", "mean", "max"]}
+        beside = {"beside": ["timing", "aggregates"]} if "time" in x.columns else {}
+        fit = {"batch_size": min(batch_size(x), SMALL_BATCH), **beside}
+        return {"method": {"views": views}, "encoder": encoder, "fit": fit}

@@ -17,7 +17,7 @@ from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
 
 Suggestion: TypeAlias = dict[str, dict[str, Any]]
-"""Tables of a configuration, `{"method": {option: value}, "encoder": {option: value}}`; either may be absent."""
+"""Tables of a configuration, `{"method": …, "encoder": …, "fit": …}`, each `{option: value}`; any may be absent."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -147,10 +147,10 @@ def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestio
         >>> from eventvec.methods import METHODS
         >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
         >>> suggested(METHODS["ocp"], x)
-        {'method': {'length': 7}, 'encoder': {'name': 'gru'}}
+        {'method': {'length': 7}, 'encoder': {'name': 'gru'}, 'fit': {}}
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
-    return {"method": {}, "encoder": {"name": "gru"}, **(rule(x) if rule else {})}
+    return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
 
 
 def fit_defaults(method: Method | nn.Module, x: Sequences) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
         >>> @suggests(lambda x: {"encoder": {"name": "lstm"}})
         ... def variant(encoder): ...
         >>> suggested(variant, Sequences({}, torch.tensor([0]), torch.tensor([1])))
-        {'method': {}, 'encoder': {'name': 'lstm'}}
+        {'method': {}, 'encoder': {'name': 'lstm'}, 'fit': {}}
     """
 
     def declare(function: _F) -> _F:

@@ -141,7 +141,8 @@ def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
             f"the encoder of run {parent.id} has no name in configurations, so it cannot be built again; put a method "
             "together with run.method.encoder and give it to fit"
         )
-    encoder = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
+    written = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
+    encoder: Table = complete({"encoder": written})["encoder"]  # an earlier version had fewer options
     for option, value in table.items():
         if option != "from" and encoder.get(option) != value:
             raise ConfigError(
