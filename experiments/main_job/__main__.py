@@ -14,6 +14,7 @@ from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Scores
 from eventvec.evaluation.scoring import TOGETHER
+from eventvec.views.sizes import batch_size, slice_bounds
 from experiments import data as datasets
 from experiments.command_line import Row, print_epoch, run
 
@@ -88,8 +89,17 @@ def _ordered(method: ev.methods.Order, unseen: ev.Sequences) -> tuple[Array, Arr
 def _coles(
     name: str, data: ev.Dataset, labels: pl.DataFrame, label: str, epochs: int, reference: Reference, small: bool
 ) -> list[Row]:
-    """Train CoLES at width 128 with the defaults that follow from the data, evaluate it, and print the verdict."""
-    tables = {"method": {"name": "coles"}, "encoder": {"dim": 16 if small else 128}}
+    """Train CoLES at width 128 with the defaults before commit f8364ef, evaluate it, and print the verdict."""
+    x = data.sequences
+    shortest, longest = slice_bounds(x)
+    tables = {
+        "method": {
+            "name": "coles",
+            "views": {"name": "random_slices", "shortest": shortest, "longest": longest, "count": 5},
+        },
+        "encoder": {"dim": 16 if small else 128, "read_out": ["last"]},
+        "fit": {"batch_size": batch_size(x), "beside": []},
+    }
     trained = ev.fit(tables, data, epochs=1 if small else epochs, seed=SEED, progress=print_epoch)
     models = ["logistic_regression"] if small else ["lightgbm", "logistic_regression"]
     evaluation = ev.evaluate(trained.embed(data), data, labels, label, models=models)

@@ -81,7 +81,7 @@ def _means(rows: Sequence[Row], small: bool) -> list[Row]:
 
 
 def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
-    """The default of 0.1.0, the finalists and today's default on the other halves: three seeds, all cores (AUROC)."""
+    """The earlier default, the finalists and today's default on the other halves: three seeds, all cores (AUROC)."""
     seeds = SEEDS[:1] if small else SEEDS
     rows = []
     for name in _names(small, only):
@@ -102,13 +102,13 @@ def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
 
 
 def peer(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
-    """The same folds beside pytorch-lifestream's CoLES, with the epochs of the default of 0.1.0, seed 0 (AUROC)."""
+    """The same folds beside pytorch-lifestream's CoLES, with the epochs of the earlier default, seed 0 (AUROC)."""
     rows = []
     for name in _names(small, only):
         of_half, threads = problem(name, _half(small), small), os.cpu_count() or 1
         trained = {
             candidate: vectors(name, _half(small), candidate, 0, {}, threads, keep, small)
-            for candidate in (DEFAULT, *FINALISTS)
+            for candidate in (DEFAULT, default_of(of_half.data.sequences))
         }
         config = tables(DEFAULT, of_half.data.sequences)
         views = {option: value for option, value in config["method"]["views"].items() if option != "name"}

@@ -34,7 +34,7 @@ CANDIDATES = (
     "next",
     "next+mixed",
 )
-"""The candidates, each by what it changes. `last` is the default of version 0.1.0.
+"""The candidates, each by what it changes. `last` is the earlier default.
 
 ::
 
@@ -85,7 +85,7 @@ def default_of(x: Sequences) -> str:
     """Return the candidate that CoLES is by default for some rows, with timing and aggregates beside it.
 
     It reads all states where the median history has 100 events or more. On the halves for choosing, reading them raised
-    the score where the median is 422 events, and not where it is 4, 33 or 53.
+    both models where the median is 422 events, and not both where it is 4, 33 or 53.
     """
     return "read+small+narrow" if slice_bounds(x)[1] >= 2 * MANY_EVENTS else "last+small"
 

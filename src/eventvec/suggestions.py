@@ -18,8 +18,9 @@ def suggest(x: Sequences, config: Table) -> Table:
     """Return the tables of a configuration with the options that follow from the data and are not in the tables yet.
 
     The method suggests an encoder and the sizes of its views or windows, such as slices up to twice the median length.
-    The embedding dimension grows with the cube root of the number of entities, from 32 to 512. A batch has a sixteenth
-    of the entities, from 8 to 128. These rules are in `views.sizes`; a method may suggest other sizes, as CoLES does.
+    The embedding dimension grows with the cube root of the number of entities, from 32 to 512; the state of an encoder
+    that is read in several parts has half of it. A batch has a sixteenth of the entities, from 8 to 128. These rules
+    are in `views.sizes`; a method may suggest other sizes, and options of `fit`, as CoLES does.
 
     Example:
         >>> import torch
@@ -38,7 +39,8 @@ def suggest(x: Sequences, config: Table) -> Table:
     if encoder.get("name", suggestion["encoder"]["name"]) == suggestion["encoder"]["name"]:
         encoder = _merged(encoder, suggestion["encoder"])
     if "dim" in arguments(ENCODER_NAMES.get(str(encoder["name"]), Recurrent)):
-        encoder = {**encoder, "dim": encoder.get("dim", embedding_size(x))}
+        parts = len(encoder.get("read_out", ()))
+        encoder = {**encoder, "dim": encoder.get("dim", embedding_size(x) // (2 if parts > 1 else 1))}
     fit = {"batch_size": batch_size(x), **suggestion["fit"], **config.get("fit", {})}
     return {**config, "method": method, "encoder": encoder, "fit": fit}
 

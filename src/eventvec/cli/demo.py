@@ -90,7 +90,7 @@ class Demo:
 def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Console | None = None) -> Demo:
     """Return the results of CoLES on 4,043 aircraft and their 334,264 flights out of New York in 2013.
 
-    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes three to four minutes on
+    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about five minutes on
     two cores.
 
     Args:
@@ -147,9 +147,10 @@ def _run(
 TITLE = "What flights reveal about aircraft"
 LEAD = (
     "Every aircraft that flew out of New York in 2013 has a history of flights: carrier, route, hour, delays. From the "
-    "histories alone, without labels, an encoder learned to place aircraft with similar histories close together. This "
-    "page shows what can be predicted from that embedding, beside hand-crafted features of the same flights. Data: "
-    "US Department of Transportation and Federal Aviation Administration, public domain."
+    "histories alone, without labels, an encoder learned to place aircraft with similar histories close together. The "
+    "embedding has features of timing and hand-crafted features beside this learned part. This page shows what can be "
+    "predicted from that embedding, beside hand-crafted features of the same flights. Data: US Department of "
+    "Transportation and Federal Aviation Administration, public domain."
 )
 MAP_CAPTION = (
     "Each point is an aircraft; close points have similar histories. This is a t-SNE of the learned part of the "

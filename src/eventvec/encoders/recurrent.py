@@ -1,4 +1,4 @@
-"""Recurrent encoders, whose embedding is the state after a row's last event and can be continued exactly."""
+"""Recurrent encoders, whose embedding is read from their states and can be continued exactly."""
 
 from __future__ import annotations
 

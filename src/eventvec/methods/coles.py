@@ -15,9 +15,10 @@ from eventvec.losses.negatives import PairNegatives
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
-from eventvec.views.sizes import batch_size, embedding_size, slice_bounds
+from eventvec.views.sizes import batch_size, slice_bounds
 
 MANY_EVENTS, SMALL_BATCH = 100, 48
+"""The median length from which all states are read, and the largest batch that is suggested."""
 
 
 class CoLES(nn.Module):
@@ -71,18 +72,18 @@ class CoLES(nn.Module):
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
-        """Return what the study `experiments/worth` chose.
+        """Return the options that the study `experiments/worth` led to.
 
-        Slices have up to twice the median length; there are four of each entity, in small batches. Where the median
-        history has 100 events or more, the vector has the last state of the encoder and the mean and the maximum of all
-        states, each half as wide as the state of other methods; the last state does not keep what happened long ago.
-        Beside what is learned, the vector has features of timing and hand-crafted features.
+        Slices have up to twice the median length, and half the least length of other methods. There are four of each
+        entity, in small batches. Where the median history has 100 events or more and the encoder is `gru`, the vector
+        has the last state and the mean and the maximum of all states, because the last state alone does not keep what
+        happened long ago. Features of timing and hand-crafted features stand beside what is learned.
         """
         shortest, longest = slice_bounds(x)
         views = {"name": "random_slices", "count": 4, "shortest": max(shortest // 2, 1), "longest": longest}
         encoder: dict[str, Any] = {"name": "gru"}
         if longest >= 2 * MANY_EVENTS:
-            encoder |= {"dim": embedding_size(x) // 2, "read_out": ["last", "mean", "max"]}
+            encoder["read_out"] = ["last", "mean", "max"]
         beside = {"beside": ["timing", "aggregates"]} if "time" in x.columns else {}
         fit = {"batch_size": min(batch_size(x), SMALL_BATCH), **beside}
         return {"method": {"views": views}, "encoder": encoder, "fit": fit}

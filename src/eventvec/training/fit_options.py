@@ -49,7 +49,8 @@ class FitOptions:
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
-        beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both. Timing has
+        beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both; an empty list
+            for nothing. By default both for `coles` by name or in tables, and nothing otherwise. Timing has
             standardised features of the times and of the number of events. Aggregates are hand-crafted features of all
             columns, or their principal components if there are more than 256. Their means, scales and components are
             computed after the training from all entities with events that are not held out, those that the method

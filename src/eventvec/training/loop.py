@@ -66,7 +66,8 @@ def fit(
     Args:
         method: A method, the name of one, or the tables `method`, `encoder` and `fit` of a configuration. The entry
             `encoder.from` may name a run folder, whose encoder is trained further. For a name or tables, sizes that
-            are not given follow from the data, and the initial weights are drawn with `seed`.
+            are not given follow from the data, `coles` gets its parts `beside`, and the initial weights are drawn with
+            `seed`.
         data: The entities; those that the method or its encoder cannot use are left out and counted.
         out: The run folder to write; it must be new, unless `resume`.
         resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
