@@ -58,7 +58,7 @@ def series_features(data: Dataset, channels: Sequence[str] | None = None, *, pai
         >>> data = ev.read_series(waves[:, None].numpy(), channels=["x"])
         >>> features = series_features(data)
         >>> features.shape, features["x: dominant_frequency"].to_list()
-        ((2, 61), [0.125, 0.25])
+        ((2, 63), [0.125, 0.25])
     """
     check_dataset(data)
     names = tuple(field.name for field in data.schema.numeric) if channels is None else tuple(channels)
