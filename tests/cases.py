@@ -23,6 +23,7 @@ from eventvec.methods import (
     CReSP,
     CrossOrder,
     ExpCLR,
+    ExpertTriplets,
     MaskedLanguage,
     MetaCDE,
     NextEvent,
@@ -30,6 +31,7 @@ from eventvec.methods import (
     Supervised,
     TargetedCReSP,
     TPPEmbedding,
+    TS2Vec,
     acnp,
     acnp_cross,
     cnp,
@@ -140,6 +142,10 @@ def expclr() -> tuple[nn.Module, Sequences]:
     return ExpCLR(make.encoder("gru"), make.schema(), ["level", "profile"]), batch()
 
 
+def expert_triplets() -> tuple[nn.Module, Sequences]:
+    return ExpertTriplets(make.encoder("gru"), make.schema(), ["level", "profile"]), batch()
+
+
 def supervised() -> tuple[nn.Module, Sequences]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -164,6 +170,7 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
     "cross_order": cross_order,
     "entity_contrastive": lambda: windows(entity_contrastive),
     "expclr": expclr,
+    "expert_triplets": expert_triplets,
     "fclr": lambda: cresp(fclr, count=2, layers=0),
     "masked_language": masked_language,
     "metacde": metacde,
@@ -176,5 +183,6 @@ CASES: dict[str, Callable[[], tuple[nn.Module, Sequences]]] = {
     "siamese": siamese,
     "sop": lambda: slices(sop),
     "supervised": supervised,
+    "ts2vec": lambda: (TS2Vec(make.encoder("tcn")), batch()),
     "tpp_embedding": tpp_embedding,
 }

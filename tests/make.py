@@ -7,12 +7,21 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset
-from eventvec.encoders import GRU, LSTM, EventEncoder, PaperTransformer, SetEncoder, TemporalConvolution, Transformer
+from eventvec.encoders import (
+    GRU,
+    LSTM,
+    EventEncoder,
+    PaperTransformer,
+    ResidualNetwork,
+    SetEncoder,
+    TemporalConvolution,
+    Transformer,
+)
 from eventvec.schema import Categorical, Numeric, Schema, Vector
 from eventvec.sequences import Sequences
 
 ALL_TIMES = ("gap", "hour", "weekday", "yearday")
-ENCODERS = ("gru", "lstm", "set", "tcn", "transformer", "transformer_paper")
+ENCODERS = ("gru", "lstm", "resnet", "set", "tcn", "transformer", "transformer_paper")
 
 
 def schema(codes: int = 4, kind: str = "timestamp") -> Schema:
@@ -78,10 +87,17 @@ def encoder(
         torch.manual_seed(seed)
         encoded = EventEncoder(schema(), **{"time": ALL_TIMES, **events})
         kinds = {"gru": GRU, "lstm": LSTM, "set": SetEncoder, "tcn": TemporalConvolution, "transformer": Transformer}
+        kinds |= {"resnet": ResidualNetwork}
         kinds["transformer_paper"] = PaperTransformer
-        small = {"transformer": {"heads": 2, "longest": 6}, "set": {"heads": 2}, "tcn": {"width": 8}}.get(name, {})
+        sizes = {
+            "transformer": {"heads": 2, "longest": 6},
+            "set": {"heads": 2},
+            "tcn": {"width": 8},
+            "resnet": {"width": 4},
+        }
+        small = {**sizes.get(name, {}), **({} if name == "resnet" else {"layers": layers})}
         small |= {"read_out": read_out} if read_out else {}
-        module = kinds[name](encoded, dim=dim, layers=layers, **small)
+        module = kinds[name](encoded, dim=dim, **small)
         for weight in module.parameters():
             torch.nn.init.normal_(weight, std=0.4)
         if encoded.norm is not None:

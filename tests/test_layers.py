@@ -24,7 +24,7 @@ ORDER = (
     ("encoders",),
     ("lineage", "methods"),
     ("config", "tables"),
-    ("embedding", "features", "model_card", "outline", "suggestions"),
+    ("embedding", "features", "model_card", "outline", "series_statistics", "suggestions"),
     ("checkpoint", "run_files", "run_writing"),
     ("grids",),
     ("event_surprise", "prediction", "training"),

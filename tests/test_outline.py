@@ -85,7 +85,7 @@ def test_a_container_may_have_less_memory_than_its_machine(tmp_path: Path, monke
         assert memory() == expected
 
 
-@pytest.mark.parametrize("encoder", make.ENCODERS)
+@pytest.mark.parametrize("encoder", [name for name in make.ENCODERS if name != "resnet"])  # it has eight blocks
 def test_an_encoder_of_a_million_layers_is_refused_before_the_first_is_built(encoder: str) -> None:
     with pytest.raises(ConfigError, match=r"layers must be at most 1000, got 1000000|receptive field must be below"):
         build(tables(encoder, layers=10**6), make.schema(), seed=0)

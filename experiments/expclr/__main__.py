@@ -34,7 +34,7 @@ class LabelPairs(nn.Module):
     def forward(self, batch: ev.Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss of all pairs in a batch."""
         label = batch.static[self.label]
-        return losses.pair_loss(self.encoder(batch), (label[:, None] == label).float(), margin=1.0)
+        return losses.pair_loss(self.encoder(batch), (label[:, None] == label).float(), margin=1.0, hinge="squared")
 
 
 def hapt(small: bool) -> list[Row]:

@@ -25,7 +25,8 @@ from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, until, write
+from eventvec.series_statistics import series_features
+from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
@@ -69,8 +70,10 @@ __all__ = [
     "predict",
     "read",
     "read_embeddings",
+    "read_series",
     "score_features",
     "searchsorted",
+    "series_features",
     "stack",
     "surprise",
     "until",

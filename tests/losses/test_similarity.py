@@ -11,22 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from eventvec.losses import expclr_loss, feature_similarity, pair_loss, quadratic
+from eventvec.losses import expclr_loss, feature_similarity, largest_distance, pair_loss, quadratic, with_labels
 
 NORMALIZE = ("none", "row_mean")
 QUADRATIC = functools.partial(quadratic, delta=1.0, normalize="row_mean")
 EXPCLR = functools.partial(expclr_loss, delta=1.0, temperature=1.0, normalize="row_mean")
-PAIR_LOSS = functools.partial(pair_loss, margin=1.0)
+PAIR_LOSS = functools.partial(pair_loss, margin=1.0, hinge="squared")
 
 
 def draw(rows: int, dim: int, seed: int = 0) -> Tensor:
     return torch.randn(rows, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def slow_similarity(f: list[list[float]]) -> list[list[float]]:
+def slow_distance(a: list[float], b: list[float]) -> float:
+    """Return the distance over the entries that both have, scaled to all entries; NaN if they share none."""
+    shared = [(p - q) ** 2 for p, q in zip(a, b, strict=True) if not math.isnan(p - q)]
+    return math.sqrt(sum(shared) * len(a) / len(shared)) if shared else math.nan
+
+
+def slow_similarity(f: list[list[float]], largest: float | None = None) -> list[list[float]]:
     n = range(len(f))
-    bound = max(math.dist(f[i], f[j]) for i in n for j in n)
-    return [[(1 - math.dist(f[i], f[j]) / bound) ** 2 for j in n] for i in n]
+    bound = largest or max(d for i in n for j in n if not math.isnan(d := slow_distance(f[i], f[j])))
+    return [[max(1 - slow_distance(f[i], f[j]) / bound, 0 * slow_distance(f[i], f[j])) ** 2 for j in n] for i in n]
 
 
 def slow_errors(z: list[list[float]], s: list[list[float]], delta: float | str, normalize: str) -> list[float]:
@@ -68,17 +74,126 @@ def test_quadratic_and_expclr_equal_a_double_loop(rows, delta, temperature, norm
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(1, 9), st.sampled_from([0.2, 1.0, 4.0]), st.booleans(), st.integers(0, 10**6))
-def test_pair_loss_equals_a_double_loop(rows, margin, labels, seed):
+@given(st.integers(2, 9), st.integers(1, 5), st.floats(0.2, 3.0), st.integers(0, 10**6))
+def test_features_that_are_missing_are_left_out_of_both_rows(rows, dim, largest, seed):
+    f = draw(rows, dim, seed)
+    f[torch.rand(f.shape, generator=torch.Generator().manual_seed(seed)) < 0.3] = math.nan
+    f[0] = 1.0
+    f[1] = 2.0
+    for bound in (None, largest):
+        expected = torch.tensor(slow_similarity(f.tolist(), bound), dtype=torch.float64)
+        found = feature_similarity(f, largest=bound)
+        torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-6, atol=1e-6)
+
+
+def test_the_largest_distance_of_a_data_set_is_that_of_its_rows(monkeypatch: pytest.MonkeyPatch):
+    f = draw(1_100, 3)
+    assert largest_distance(f) == pytest.approx(torch.cdist(f, f).max().item())
+    batch = feature_similarity(f[:9], largest=largest_distance(f))
+    torch.testing.assert_close(batch, feature_similarity(f)[:9, :9])
+    f[3:, 1] = math.nan
+    few = f[:40].tolist()
+    assert largest_distance(f[:40]) == pytest.approx(max(slow_distance(a, b) for a in few for b in few))
+    monkeypatch.setattr("eventvec.losses.similarity.MOST_ROWS", 10)
+    assert largest_distance(f[:40]) == pytest.approx(largest_distance(f[:40:4]))
+    assert largest_distance(f[:0]) == 0
+
+
+def test_pairs_without_a_similarity_do_not_count():
+    z, f = draw(6, 3), draw(6, 2, 1)
+    s = feature_similarity(f)
+    holes = s.clone()
+    holes[1, 4] = holes[4, 1] = holes[2, 2] = math.nan
+    known = ~holes.isnan()
+    for delta in (1.3, "auto"):
+        scale = known.sum() / (1 - s)[known].sum() if delta == "auto" else delta
+        distance = torch.cdist(z, z)
+        errors = ((1 - s) * scale - distance / distance.mean(1, keepdim=True)).square()[known]
+        assert QUADRATIC(z, holes, delta=delta).item() == pytest.approx(errors.mean().item())
+        expected = 0.5 * (torch.logsumexp(errors / 0.5, 0) - math.log(len(errors)))
+        assert EXPCLR(z, holes, delta=delta, temperature=0.5).item() == pytest.approx(expected.item())
+    squared = torch.cdist(z, z).square()
+    pairs = (s * squared + (1 - s) * (1 - squared).clamp(min=0))[known]
+    assert PAIR_LOSS(z, holes).item() == pytest.approx(pairs.mean().item())
+
+
+@pytest.mark.parametrize("loss", [QUADRATIC, EXPCLR, PAIR_LOSS])
+def test_without_any_similarity_the_loss_and_its_gradient_are_zero(loss):
+    z = draw(4, 2).requires_grad_()
+    value = loss(z, torch.full((4, 4), math.nan, dtype=torch.float64))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(z.grad, torch.zeros_like(z))
+
+
+def test_labels_decide_about_the_pairs_that_have_them():
+    s, label = feature_similarity(draw(4, 2)), torch.tensor([2, 3, 2, 0])
+    joined = with_labels(s, label, torch.tensor([True, True, True, False]))
+    for i in range(4):
+        for j in range(4):
+            both = 3 not in (i, j)
+            assert joined[i, j].item() == (float(label[i] == label[j]) if both else s[i, j].item())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(1, 9),
+    st.sampled_from([0.2, 1.0, 4.0]),
+    st.sampled_from(["squared", "distance"]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_pair_loss_equals_a_double_loop(rows, margin, hinge, labels, seed):
     z, graded = draw(rows, 3, seed), feature_similarity(draw(rows, 2, seed + 1))
     label = torch.randint(0, 3, (rows,), generator=torch.Generator().manual_seed(seed))
     s = (label[:, None] == label).double() if labels else graded
     total = 0.0
     for i in range(rows):
         for j in range(rows):
-            squared = math.dist(z[i].tolist(), z[j].tolist()) ** 2
-            total += float(s[i, j]) * squared + (1 - float(s[i, j])) * max(0, margin**2 - squared)
-    assert pair_loss(z, s, margin=margin).item() == pytest.approx(total / rows**2, rel=1e-9, abs=1e-12)
+            distance = math.dist(z[i].tolist(), z[j].tolist())
+            repulsion = max(0, margin**2 - distance**2) if hinge == "squared" else max(0, margin - distance) ** 2
+            total += float(s[i, j]) * distance**2 + (1 - float(s[i, j])) * repulsion
+    assert pair_loss(z, s, margin=margin, hinge=hinge).item() == pytest.approx(total / rows**2, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("margin", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("s", [0.0, 0.3, 0.5, 0.7, 1.0])
+def test_with_the_hinge_on_the_distance_the_pair_loss_is_the_quadratic_loss_and_a_constant(s, margin):
+    similarity = torch.tensor([[1.0, s], [s, 1.0]], dtype=torch.float64)
+    for distance in (0.0, 0.2 * margin, 0.9 * margin, margin):
+        z = torch.tensor([[0.0], [distance]], dtype=torch.float64)
+        pair = pair_loss(z, similarity, margin=margin, hinge="distance").item()
+        square = quadratic(z, similarity, delta=margin, normalize="none").item()
+        assert pair == pytest.approx(square + s * (1 - s) * margin**2 / 2)
+
+
+@pytest.mark.parametrize(("s", "squared", "distance"), [(0.3, 1.0, 0.7), (0.7, 0.0, 0.3), (1.0, 0.0, 0.0)])
+def test_the_printed_pair_loss_has_its_minimum_elsewhere(s, squared, distance):
+    """The poster says that the quadratic loss has the same minimum; with the hinge on the distance it has."""
+    similarity, grid = torch.tensor([[1.0, s], [s, 1.0]], dtype=torch.float64), torch.linspace(0, 1.5, 151).double()
+
+    def best(loss) -> float:
+        return float(grid[torch.stack([loss(torch.stack([g * 0, g])[:, None]) for g in grid]).argmin()])
+
+    assert best(lambda z: pair_loss(z, similarity, margin=1.0, hinge="squared")) == pytest.approx(squared)
+    assert best(lambda z: pair_loss(z, similarity, margin=1.0, hinge="distance")) == pytest.approx(distance)
+    assert best(lambda z: quadratic(z, similarity, delta=1.0, normalize="none")) == pytest.approx(distance)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.5, 1.0, 3.0]))
+def test_without_error_distances_are_between_two_multiples_of_those_of_the_features(seed, delta):
+    """The bilipschitz property: D = Δ(1 - s) = Δ(2d/M - (d/M)²), which lies between Δd/M and 2Δd/M."""
+    f = draw(3, 4, seed)
+    apart, largest = torch.cdist(f, f), torch.cdist(f, f).max()
+    target = delta * (1 - feature_similarity(f))  # three points: a triangle with these sides is a solution
+    a, b, c = target[0, 1], target[0, 2], target[1, 2]
+    x = (a.square() + b.square() - c.square()) / (2 * a)
+    y = (b.square() - x.square()).clamp(min=0).sqrt()
+    z = torch.stack([torch.stack([a * 0, a * 0]), torch.stack([a, a * 0]), torch.stack([x, y])])
+    assert quadratic(z, feature_similarity(f), delta=delta, normalize="none").item() == pytest.approx(0, abs=1e-12)
+    between = torch.cdist(z, z)[apart > 0] / (apart[apart > 0] * delta / largest)
+    assert 1 - 1e-6 <= between.min().item() <= between.max().item() <= 2 + 1e-6
 
 
 @pytest.mark.parametrize("normalize", NORMALIZE)
@@ -131,7 +246,8 @@ def test_gradient_equals_the_numerical_gradient(normalize, delta):
     z, s = draw(5, 3).requires_grad_(), feature_similarity(draw(5, 2, 1))
     assert torch.autograd.gradcheck(lambda v: quadratic(v, s, delta=delta, normalize=normalize), z)
     assert torch.autograd.gradcheck(lambda v: expclr_loss(v, s, delta=delta, temperature=0.5, normalize=normalize), z)
-    assert torch.autograd.gradcheck(lambda v: pair_loss(v, s, margin=2.0), z)
+    assert torch.autograd.gradcheck(lambda v: pair_loss(v, s, margin=2.0, hinge="squared"), z)
+    assert torch.autograd.gradcheck(lambda v: pair_loss(v, s, margin=2.0, hinge="distance"), z)
 
 
 def test_gradient_weighs_pairs_by_a_softmax_of_their_errors():

@@ -18,6 +18,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import EventEncoder, TemporalConvolution
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.expclr import ExpCLR
+from eventvec.methods.explained import explained_features
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.sequences import Sequences
 from eventvec.training.loop import fit
@@ -71,12 +72,79 @@ def test_loss_equals_a_double_loop_over_embeddings_and_features(delta, normalize
     assert method.loss(x, rng()).item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_rows_without_a_feature_or_an_event_are_not_usable():
+def test_rows_without_any_feature_or_an_event_are_not_usable():
     x = rows((5, 0, 7, 3))
     x.static["speed"][2] = float("nan")
     x.static["shape"][3, 1] = float("nan")
-    assert ExpCLR(make.encoder("gru"), schema(), ["speed", "shape"]).usable(x).tolist() == [True, False, False, False]
+    assert ExpCLR(make.encoder("gru"), schema(), ["speed", "shape"]).usable(x).tolist() == [True, False, True, True]
     assert ExpCLR(make.encoder("gru"), schema(), ["speed"]).usable(x).tolist() == [True, False, False, True]
+    labelled = ExpCLR(make.encoder("gru"), schema(), ["speed"], label="group")
+    x.static["group"] = torch.tensor([0, 2, 2, 1])  # missing, a class, a class, unknown
+    assert labelled.usable(x).tolist() == [True, False, True, True]
+
+
+def test_rows_that_lack_features_are_compared_by_those_that_both_have():
+    x, encoder = rows(), make.encoder("gru")
+    x.static["speed"][2] = float("nan")
+    x.static["shape"][3] = float("nan")
+    method = ExpCLR(encoder, schema(), ["speed", "shape"], temperature=math.inf)
+    similarity = method.similarity(x)
+    assert similarity.isnan().nonzero().tolist() == [[2, 3], [3, 2]]  # these share no feature
+    expected = losses.quadratic(encoder(x), similarity, delta="auto", normalize="row_mean")
+    assert torch.equal(method.loss(x, rng()), expected)
+
+
+def test_labels_of_some_rows_decide_about_their_pairs():
+    x = rows()
+    x.static["group"] = torch.tensor([2, 2, 3, 0, 1, 3])
+    field = Categorical("group", ("a", "b"))
+    described = replace(schema(), static=tuple(field if each.name == "group" else each for each in STATIC))
+    plain = ExpCLR(make.encoder("gru"), described, ["speed"])
+    method = ExpCLR(make.encoder("gru"), described, ["speed"], label="group")
+    known = torch.tensor([True, True, True, False, False, True])
+    expected = losses.with_labels(plain.similarity(x), x.static["group"], known)
+    assert torch.equal(method.similarity(x), expected)
+    assert not torch.equal(expected, plain.similarity(x))
+    assert (plain.static_columns, method.static_columns) == (("speed",), ("speed", "group"))
+    with pytest.raises(ConfigError, match="label must be a categorical column, got 'speed', which is numeric"):
+        ExpCLR(make.encoder("gru"), described, ["speed"], label="speed")
+
+
+def test_the_largest_distance_may_be_that_of_the_training_rows():
+    x = rows()
+    method = ExpCLR(make.encoder("gru"), schema(), ["speed", "shape"], largest="data")
+    with pytest.raises(ConfigError, match="needs the rows to train on"):
+        method.loss(x, rng())
+    method.prepare(x)
+    whole = ExpCLR(make.encoder("gru"), schema(), ["speed", "shape"]).similarity(x)
+    torch.testing.assert_close(method.similarity(x[:3]), whole[:3, :3])
+
+
+def test_the_features_are_needed_in_training_only():
+    data, _ = waves(24)
+    method = small_method(data)
+    run = fit(method, data, epochs=1, batch_size=8)
+    x = data.sequences
+    assert run.notes[-1].startswith("R² of each feature from the embedding by a linear model on ")
+    assert torch.equal(encode(run.encoder, replace(x, static={})), encode(run.encoder, x))
+
+
+def test_features_that_the_embedding_holds_are_explained():
+    data, _ = waves(200)
+    data.sequences.static["speed"][:50] = float("nan")
+    method = small_method(data)
+    position = torch.randn(200, 8, generator=rng(1))
+    method.encoder.forward = lambda x: position[x.starts // 40]  # type: ignore[method-assign]
+    data.sequences.static["size"] = position @ torch.linspace(-1, 1, 8) + 0.1 * torch.randn(200, generator=rng(2))
+    found = explained_features(method, data.sequences, rng())
+    assert found.rows == 200
+    assert found.lacking == 50
+    assert found.r2["size"] > 0.95
+    assert found.r2["speed"] < 0.2
+    sentence = "on 200 rows; 50 of them lack some features: median 1.00; size 1.00, speed -0."
+    assert sentence in str(found)
+    with pytest.raises(DataError, match="R² of a feature needs 20 rows"):
+        explained_features(method, data.sequences[:9], rng())
 
 
 def test_columns_that_are_missing_or_not_numbers_are_refused():
@@ -103,6 +171,7 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
         {"temperature": 0.0},
         {"temperature": math.nan},
         {"normalize": "rows"},
+        {"largest": "rows"},
     ],
 )
 def test_options_out_of_range_are_refused(options):
@@ -125,6 +194,7 @@ def test_a_configuration_builds_the_method_and_is_described_again(options):
         "delta": "auto",
         "temperature": 1.0,
         "normalize": "row_mean",
+        "largest": "batch",
         **options,
     }
 
@@ -161,7 +231,7 @@ def test_a_killed_run_resumes_and_loads(tmp_path):
     data.sequences.static["speed"][3] = float("nan")
     settings = {"epochs": 3, "batch_size": 8, "checkpoint_every": 1, "validation": 0.0}
     whole, resumed = small_method(data), small_method(data)
-    assert fit(whole, data, out=tmp_path / "whole", **settings).usable == 23
+    assert fit(whole, data, out=tmp_path / "whole", **settings).usable == 24
 
     def killed(record: dict[str, float | int | None]) -> None:
         if record["step"] == 3:

@@ -108,9 +108,9 @@ def test_options_encoders_and_rows_that_do_not_fit_are_refused():
     for share in (0.0, 1.0, math.nan):
         with pytest.raises(ConfigError, match=rf"share must be in \(0, 1\), got {share}"):
             RTD(make.encoder("gru"), share)
-    for name in ("transformer", "tcn"):
+    for name in ("transformer", "resnet"):
         with pytest.raises(
-            ConfigError, match=r"must have a state after each event, got .*; accepted: .* gru, lstm, set"
+            ConfigError, match=r"must have a state after each event, got .*; accepted: .* gru, lstm, set, tcn"
         ):
             RTD(make.encoder(name))
     single = make.dataset([1] * 6)

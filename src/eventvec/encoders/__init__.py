@@ -16,6 +16,7 @@
     event_encoder  columns of a table to one vector per event
     static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each
+    residual       ResNet-18 for series
     pictures       ResNet-18 and a decoder, for small pictures
     at_places      representations of points that depend on x*: cross-attention, kernel mean
     segments       which of two joined rows an event is from
@@ -39,6 +40,7 @@ from eventvec.encoders.language import LanguageEncoder
 from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
+from eventvec.encoders.residual import ResidualNetwork
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
@@ -52,6 +54,7 @@ ENCODERS: Mapping[str, Callable[..., Any]] = {
     "kernel_mean": KernelMean,
     "language": LanguageEncoder,
     "lstm": LSTM,
+    "resnet": ResidualNetwork,
     "set": SetEncoder,
     "tcn": TemporalConvolution,
     "text": TextEncoder,
@@ -85,6 +88,7 @@ __all__ = [
     "RandomFourier",
     "Recurrent",
     "ResNet18",
+    "ResidualNetwork",
     "RunningHandcrafted",
     "Segmented",
     "SetEncoder",

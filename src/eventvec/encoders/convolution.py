@@ -70,14 +70,30 @@ class TemporalConvolution(nn.Module):
         return int(2 * (self.kernel - 1) * (2**self.layers - 1) + 1)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row."""
-        h = x.pad(self.inputs(self.events(x))).mT  # (n, width, longest)
-        mask = x.mask().unsqueeze(1)
-        for block in self.blocks if x.total else ():  # torch's convolution refuses an empty series
-            h = block(h, mask)
+        """Return `(n, dim)`, one embedding per row: the mean of its states."""
+        h = self._convolved(x, self.events(x))
         mean = h.float().sum(-1) / x.lengths.clamp(min=1).unsqueeze(1)
         out: Tensor = self.outputs(mean)
         return out.float()
+
+    def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
+        """Return `(total, dim)` states, in row order, from encoded events if they are given."""
+        h = self._convolved(x, self.events(x) if events is None else events)
+        out: Tensor = self.outputs(h.mT[x.mask()])
+        return out.float()
+
+    @property
+    def state_dim(self) -> int:
+        """The size of a state."""
+        return self.dim
+
+    def _convolved(self, x: Sequences, events: Tensor) -> Tensor:
+        """Return `(n, width, longest)` what the blocks make of encoded events, with zeros in the padding."""
+        mask = x.mask().unsqueeze(1)
+        h = x.pad(self.inputs(events)).mT
+        for block in self.blocks if x.total else ():  # torch's convolution refuses an empty series
+            h = block(h, mask)
+        return h
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows that the event encoder can read."""

@@ -3,7 +3,7 @@
 Each loss has one function, followed by a dataclass with its options and their defaults; `LOSSES` names these
 dataclasses. `distances` has the losses on distances and similarities of views, `negatives` the choice of negatives,
 `softmax` the losses that find a partner among a batch, `redundancy` those without negatives, `similarity` those on
-graded similarities, `likelihoods` those of a predicted distribution.
+graded similarities, `hierarchical` that of the steps of series, `likelihoods` those of a predicted distribution.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,19 @@ from eventvec.losses.distances import (
     squared_distances,
     triplet,
 )
+from eventvec.losses.hierarchical import hierarchical_contrast
 from eventvec.losses.likelihoods import Gaussian, gap_nll, gaussian_nll, sampled_softmax_nll
 from eventvec.losses.redundancy import BarlowTwins, VICReg, barlow_twins, vicreg
-from eventvec.losses.similarity import Normalization, expclr_loss, feature_similarity, pair_loss, quadratic
+from eventvec.losses.similarity import (
+    Hinge,
+    Normalization,
+    expclr_loss,
+    feature_similarity,
+    largest_distance,
+    pair_loss,
+    quadratic,
+    with_labels,
+)
 from eventvec.losses.softmax import NTXent, info_nce, nt_xent
 
 Loss: TypeAlias = Contrastive | BinomialDeviance | Histogram | Margin | Triplet | NTXent | VICReg | BarlowTwins
@@ -48,6 +58,7 @@ __all__ = [
     "BinomialDeviance",
     "Contrastive",
     "Gaussian",
+    "Hinge",
     "Histogram",
     "Loss",
     "Margin",
@@ -62,8 +73,10 @@ __all__ = [
     "feature_similarity",
     "gap_nll",
     "gaussian_nll",
+    "hierarchical_contrast",
     "histogram",
     "info_nce",
+    "largest_distance",
     "margin_loss",
     "nt_xent",
     "pair_loss",
@@ -72,4 +85,5 @@ __all__ = [
     "squared_distances",
     "triplet",
     "vicreg",
+    "with_labels",
 ]

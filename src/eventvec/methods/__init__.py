@@ -9,6 +9,8 @@ from eventvec.methods.cresp_targeted import TargetedCReSP
 from eventvec.methods.cross_order import CrossOrder
 from eventvec.methods.declarations import Method
 from eventvec.methods.expclr import ExpCLR
+from eventvec.methods.expert_triplets import ExpertTriplets
+from eventvec.methods.explained import ExplainedFeatures, explained_features
 from eventvec.methods.masked_language import MaskedLanguage
 from eventvec.methods.metacde import MetaCDE
 from eventvec.methods.neural_processes import CNP, acnp, acnp_cross, cnp
@@ -20,6 +22,7 @@ from eventvec.methods.siamese import Siamese
 from eventvec.methods.slice_pairs import SlicePairs, nsp, sop
 from eventvec.methods.supervised import Supervised
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.methods.ts2vec import TS2Vec
 
 METHODS: Mapping[str, Callable[..., Method]] = {
     "acnp": acnp,
@@ -32,6 +35,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "cross_order": CrossOrder,
     "entity_contrastive": entity_contrastive,
     "expclr": ExpCLR,
+    "expert_triplets": ExpertTriplets,
     "fclr": fclr,
     "masked_language": MaskedLanguage,
     "metacde": MetaCDE,
@@ -45,6 +49,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "sop": sop,
     "supervised": Supervised,
     "tpp_embedding": TPPEmbedding,
+    "ts2vec": TS2Vec,
 }
 """The methods by their names in a configuration; several names may build the same class."""
 
@@ -58,6 +63,8 @@ __all__ = [
     "CovariateUse",
     "CrossOrder",
     "ExpCLR",
+    "ExpertTriplets",
+    "ExplainedFeatures",
     "MaskedLanguage",
     "MetaCDE",
     "Method",
@@ -67,12 +74,14 @@ __all__ = [
     "SlicePairs",
     "Supervised",
     "TPPEmbedding",
+    "TS2Vec",
     "TargetedCReSP",
     "acnp",
     "acnp_cross",
     "cnp",
     "covariate_use",
     "entity_contrastive",
+    "explained_features",
     "fclr",
     "nsp",
     "ocp",

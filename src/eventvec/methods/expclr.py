@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,30 +13,44 @@ from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
-from eventvec.schema import Numeric, Schema, Vector, check_schema
+from eventvec.methods.explained import explained_features
+from eventvec.methods.label_losses import has_label
+from eventvec.schema import Categorical, Numeric, Schema, Vector, check_schema
 from eventvec.sequences import Sequences
+
+Largest: TypeAlias = Literal["batch", "data"]
 
 
 class ExpCLR(nn.Module):
     """Contrastive learning with expert features and without augmentation.
 
-    Features are static columns, which the schema standardises with the scales of the training data. Distances are
-    divided by the mean of their row, as in Kim et al. 2021, and Δ is chosen so that the mean of the target distances is
-    1 too: with a fixed Δ, few or correlated features would push all rows to one distance.
+    Features are static columns, which the schema standardises with the scales of the training data. They are needed in
+    training only. Distances are divided by the mean of their row, as in Kim et al. 2021, and Δ is chosen so that the
+    mean of the target distances is 1 too: with a fixed Δ, few or correlated features would push all rows to one
+    distance.
 
-    Relations: `Supervised` learns a static column as a label; here features only define how similar rows are.
+    With `label`, two rows that have labels are similar if these are equal, and all other pairs as their features are;
+    the paper's poster has this semi-supervised form but not its formula, and this is our reading. Rows that lack some
+    features are compared by those that both have, see `losses.feature_similarity`.
+
+    Relations: `Supervised` learns static columns as labels, and with the features as labels it decodes them; here
+    features only define how similar rows are.
 
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`; it reads whole rows, one view each.
         schema: Has the scales of the features.
-        features: Names of numeric or vector static columns; rows that lack a value are not usable.
+        features: Names of numeric or vector static columns.
         delta: Distance Δ of the least similar pair, or `auto`, ``1 / mean(1 - s)`` of each batch.
         temperature: τ; the lower it is, the more the worst pairs weigh. Infinity weighs all pairs equally (the paper's
             quadratic loss).
         normalize: `row_mean` or `none`, see `losses.quadratic`.
+        largest: Over which rows the similarity takes the largest distance between features: those of the `batch`, or
+            all `data` to train on (at most 8,192 of them).
+        label: Name of a categorical static column with labels of some rows.
 
     Raises:
-        ConfigError: If there are no features, a feature is not a number or vector, or a number is out of range.
+        ConfigError: If there are no features, a feature is not a number or vector, the label is not categorical, or a
+            number is out of range.
 
     Example:
         >>> from eventvec.encoders import EventEncoder, GRU
@@ -56,6 +70,8 @@ class ExpCLR(nn.Module):
         delta: float | Literal["auto"] = "auto",
         temperature: float = 1.0,
         normalize: losses.Normalization = "row_mean",
+        largest: Largest = "batch",
+        label: str | None = None,
     ) -> None:
         super().__init__()
         check_encoder(encoder)
@@ -68,36 +84,80 @@ class ExpCLR(nn.Module):
             raise ConfigError(f"delta must be above 0 and finite, or 'auto', got {delta!r}")
         if normalize not in get_args(losses.Normalization):
             raise ConfigError(f"normalize must be 'row_mean' or 'none', got {normalize!r}")
+        if largest not in get_args(Largest):
+            raise ConfigError(f"largest must be 'batch' or 'data', got {largest!r}")
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
+        self.largest, self.label = largest, label
         self.fields = [_feature_field(schema, name) for name in features]
+        self.label_field = None if label is None else _label_field(schema, label)
+        self._largest_distance: float | None = None
 
     @property
     def static_columns(self) -> tuple[str, ...]:
-        """The features."""
-        return self.features
+        """The features, and the label if there is one."""
+        return self.features if self.label is None else (*self.features, self.label)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The name of each number that `expert` returns: a column, or a column and the place in its vector."""
+        sizes = [(field.name, field.size if isinstance(field, Vector) else 0) for field in self.fields]
+        return tuple(name for field, size in sizes for name in ([f"{field}[{i}]" for i in range(size)] or [field]))
 
     def expert(self, x: Sequences) -> Tensor:
         """Return `(n, d)` standardised features of each row, NaN where missing."""
         columns = [(field, cast(Tensor, static_values(x, field.name))) for field in self.fields]
         return torch.column_stack([field.scale(values) for field, values in columns])
 
+    def prepare(self, x: Sequences) -> None:
+        """Find the largest distance between features of the rows to train on, if `largest` is `data`."""
+        if self.largest == "data":
+            self._largest_distance = losses.largest_distance(self.expert(x))
+
+    def similarity(self, x: Sequences) -> Tensor:
+        """Return `(n, n)` similarities of rows, NaN for two rows that have neither a feature nor a label in common.
+
+        Raises:
+            ConfigError: If `largest` is `data` and no training rows have been given to `prepare`.
+        """
+        if self.largest == "data" and self._largest_distance is None:
+            raise ConfigError("largest='data' needs the rows to train on: give them to prepare first, as fit does")
+        s = losses.feature_similarity(self.expert(x), largest=self._largest_distance)
+        if self.label_field is None:
+            return s
+        known = has_label(x, self.label_field)
+        return losses.with_labels(s, cast(Tensor, static_values(x, self.label_field.name)), known)
+
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the ExpCLR loss over all pairs of a batch; nothing is drawn."""
-        s = losses.feature_similarity(self.expert(batch))
-        z = self.encoder(batch)
+        s, z = self.similarity(batch), self.encoder(batch)
         return losses.expclr_loss(z, s, delta=self.delta, temperature=self.temperature, normalize=self.normalize)
 
     forward = loss
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least one event and all features."""
-        return self.expert(x).isfinite().all(1) & (x.lengths > 0)
+        """Return `(n,)` bool: rows with at least one event, and with a feature or a label."""
+        known = self.expert(x).isfinite().any(1)
+        if self.label_field is not None:
+            known = known | has_label(x, self.label_field)
+        return known & (x.lengths > 0)
+
+    def remark(self, x: Sequences, rng: torch.Generator) -> str:
+        """Return a sentence on how well the embedding predicts each feature, see `explained_features`."""
+        return str(explained_features(self, x, rng))
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
         """Return a temporal convolution, the kind of encoder that the paper uses."""
         return {"encoder": {"name": "tcn"}}
+
+
+def _label_field(schema: Schema, name: str) -> Categorical:
+    field = schema.static_field(name)
+    if not isinstance(field, Categorical):
+        kind = type(field).__name__.lower()
+        raise ConfigError(f"label must be a categorical column, got {name!r}, which is {kind}")
+    return field
 
 
 def _feature_field(schema: Schema, name: str) -> Numeric | Vector:

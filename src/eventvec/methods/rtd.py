@@ -47,7 +47,7 @@ class RTD(nn.Module):
         if not hasattr(encoder, "states"):
             raise ConfigError(
                 f"encoder must have a state after each event, got {type(encoder).__name__}; accepted: the encoders "
-                "gru, lstm, set"
+                "gru, lstm, set, tcn"
             )
         self.encoder, self.share = encoder, share
         self.head = nn.Linear(state_size(encoder), 1)

@@ -2,6 +2,7 @@
 
 ::
 
+    series      `read_series`: arrays of regular series
     reading     `read`: checks, order, columns                read_options  the options of `read`
     sources     Parquet, CSV, Arrow: columns on demand        times       time columns and intervals
     csv_files   names, types and values of CSV files          paths       the files of a path; whether they changed
@@ -22,6 +23,7 @@ from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
 from eventvec.tables.outputs import check_output, check_place
 from eventvec.tables.reading import read
+from eventvec.tables.series import read_series
 from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
 from eventvec.tables.summary import describe
@@ -38,6 +40,7 @@ __all__ = [
     "holdout_mask",
     "read",
     "read_embeddings",
+    "read_series",
     "read_table",
     "until",
     "write",

@@ -7,6 +7,7 @@ from. The random generator must be on the device of the batch.
 ::
 
     windows        slices, segments and time windows: no event is copied
+    perturbed      series with changed numbers and order
     samples        subsets and orders of a row's events: events are copied
     window_pairs   pairs of windows over distinct times, with a label per pair
     part_pairs     pairs of the two parts of a slice, with a label per pair
@@ -24,6 +25,7 @@ from typing import Any
 
 from eventvec.views.cuts import as_of, hold_out, restart_gap
 from eventvec.views.part_pairs import NextPairs, SwappedPairs
+from eventvec.views.perturbed import Perturbed
 from eventvec.views.processes import PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
 from eventvec.views.samples import Altered, DisjointSamples, RandomSamples, ShuffledParts, Views, of_every_row, several
 from eventvec.views.ties import distinct_times, during
@@ -34,6 +36,7 @@ VIEWS: Mapping[str, Callable[..., Any]] = {
     "altered": Altered,
     "disjoint_samples": DisjointSamples,
     "disjoint_segments": DisjointSegments,
+    "perturbed": Perturbed,
     "random_samples": RandomSamples,
     "random_slices": RandomSlices,
     "rejection_slices": RejectionSlices,
@@ -64,6 +67,7 @@ __all__ = [
     "NextPairs",
     "OrderPairs",
     "PermutationPairs",
+    "Perturbed",
     "Process",
     "RandomSamples",
     "RandomSlices",

@@ -11,6 +11,7 @@ from torch import Tensor
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 from eventvec.views.draws import at_least, check_bounds, shuffled_order, slice_lengths, subset_mask
+from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 
@@ -198,7 +199,14 @@ class Altered:
 
 
 Views: TypeAlias = (
-    RandomSlices | RejectionSlices | RandomSamples | DisjointSamples | DisjointSegments | TimeWindows | Altered
+    RandomSlices
+    | RejectionSlices
+    | RandomSamples
+    | DisjointSamples
+    | DisjointSegments
+    | TimeWindows
+    | Altered
+    | Perturbed
 )
 """Samplers whose views of a row can be compared; `several` refuses one that draws a single view of each row."""
 

@@ -1,0 +1,83 @@
+"""Triplets from expert features: of two rows, the one with the nearer features should have the nearer embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from eventvec import losses
+from eventvec.encoders.interface import Encoder
+from eventvec.errors import ConfigError
+from eventvec.methods.declarations import Suggestion
+from eventvec.methods.expclr import ExpCLR
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+
+
+class ExpertTriplets(nn.Module):
+    """The triplet loss with the order that expert features give, a baseline of `ExpCLR`.
+
+    For each row of a batch, `count` pairs of other rows are drawn; the row whose features are nearer is the positive:
+    ``max(0, D_ap - D_an + m)`` with Euclidean distances between embeddings. Pairs at equal or unknown distances do not
+    count.
+
+    Relations: `ExpCLR` uses how far features are apart, and not only which are nearer.
+
+    Args:
+        encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
+        schema: Has the scales of the features.
+        features: Names of numeric or vector static columns.
+        margin: m, above 0.
+        count: Pairs for each row, at least 1.
+
+    Raises:
+        ConfigError: If a feature cannot be used, or a number is out of range.
+
+    Example:
+        >>> from eventvec.encoders import EventEncoder, GRU
+        >>> from eventvec.schema import Numeric
+        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(Numeric("speed"),))
+        >>> method = ExpertTriplets(GRU(EventEncoder(schema, time=()), dim=4), schema, ["speed"])
+        >>> x = Sequences({"v": torch.randn(6)}, torch.arange(3) * 2, torch.full((3,), 2), {"speed": torch.arange(3.0)})
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        True
+    """
+
+    def __init__(
+        self, encoder: Encoder, schema: Schema, features: Sequence[str], margin: float = 1.0, count: int = 16
+    ) -> None:
+        super().__init__()
+        if not 0 < margin < float("inf"):
+            raise ConfigError(f"margin must be above 0 and finite, got {margin}")
+        if count < 1:
+            raise ConfigError(f"count must be at least 1, got {count}")
+        experts = ExpCLR(encoder, schema, features)
+        self.encoder, self.schema, self.features = encoder, schema, experts.features
+        self.margin, self.count = margin, count
+        self.expert, self.usable = experts.expert, experts.usable
+
+    @property
+    def static_columns(self) -> tuple[str, ...]:
+        """The features."""
+        return self.features
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean loss of the triplets of a batch that count."""
+        similarity = losses.feature_similarity(self.expert(batch))
+        z = self.encoder(batch)
+        distance = losses.squared_distances(z).clamp(min=1e-12).sqrt()
+        n = len(batch)
+        one, other = (torch.randint(n, (n, self.count), generator=rng, device=batch.device) for _ in range(2))
+        nearer = similarity.gather(1, one) - similarity.gather(1, other)
+        violation = (distance.gather(1, one) - distance.gather(1, other)) * nearer.nan_to_num(0.0).sign() + self.margin
+        counted = (nearer.nan_to_num(0.0) != 0).float()
+        return (violation.clamp(min=0) * counted).sum() / counted.sum().clamp(min=1)
+
+    forward = loss
+
+    @staticmethod
+    def suggested(x: Sequences) -> Suggestion:
+        """Return a temporal convolution, as for `ExpCLR`."""
+        return ExpCLR.suggested(x)
