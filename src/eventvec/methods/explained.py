@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -94,8 +95,15 @@ def explained_features(method: WithFeatures, x: Sequences, rng: torch.Generator)
     place = place[method.usable(x)[place]][:MOST_ROWS]
     rows, features = x[place], method.expert(x[place]).double()
     z, half = _encoded(method.encoder, rows).double(), torch.arange(len(rows), device=x.device) % 2
-    found = ((name, _r2(z, values, half)) for name, values in zip(method.feature_names, features.T, strict=True))
-    r2 = {name: value for name, value in found if value is not None}
+    complete = features.isfinite().all(0)
+    groups = [complete.nonzero().squeeze(1), *(~complete).nonzero()]  # columns of one pattern are solved together
+    values = torch.full((features.shape[1],), torch.nan, dtype=torch.float64)
+    for columns in groups:
+        known = features[:, columns].isfinite().all(1)
+        values[columns.cpu()] = _r2(z[known], features[known][:, columns], half[known]).cpu()
+    r2 = {
+        name: value for name, value in zip(method.feature_names, values.tolist(), strict=True) if not math.isnan(value)
+    }
     if not r2:
         raise DataError(f"R² of a feature needs {FEWEST_ROWS} rows that have it, with different values")
     return ExplainedFeatures(r2, len(rows), int((~features.isfinite()).any(1).sum()))
@@ -111,18 +119,17 @@ def _encoded(encoder: Encoder, rows: Sequences) -> Tensor:
     return z
 
 
-def _r2(z: Tensor, values: Tensor, half: Tensor) -> float | None:
-    """Return R² of values, each half predicted by the other; None if it is not defined."""
-    known = values.isfinite()
-    z, values, half = z[known], values[known], half[known]
-    if len(values) < FEWEST_ROWS or not bool((values != values[0]).any()) or len(half.unique()) < 2:
-        return None
-    error = z.new_zeros(())
+def _r2(z: Tensor, values: Tensor, half: Tensor) -> Tensor:
+    """Return `(k,)` R² of the columns of `values (n, k)`, each half predicted by the other; NaN if not defined."""
+    if len(values) < FEWEST_ROWS or len(half.unique()) < 2:
+        return values.new_full((values.shape[1],), torch.nan)
+    error = values.new_zeros(values.shape[1])
     for side in (0, 1):
         fitted, left_out = half == side, half != side
         inputs = (z - z[fitted].mean(0)) / z[fitted].std(0).clamp(min=1e-12)
-        centre = values[fitted].mean()
+        centre = values[fitted].mean(0)
         gram = inputs[fitted].T @ inputs[fitted] + torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
         weights = torch.linalg.solve(gram, inputs[fitted].T @ (values[fitted] - centre))
-        error = error + (values[left_out] - centre - inputs[left_out] @ weights).square().sum()
-    return 1 - float(error / (values - values.mean()).square().sum())
+        error = error + (values[left_out] - centre - inputs[left_out] @ weights).square().sum(0)
+    r2 = 1 - error / (values - values.mean(0)).square().sum(0)
+    return r2.masked_fill((values == values[0]).all(0), torch.nan)
