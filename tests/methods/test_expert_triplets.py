@@ -12,6 +12,7 @@ import make
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError
 from eventvec.methods import ExpertTriplets
+from eventvec.methods.expclr import expert_features
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
 from laws import rng
@@ -34,7 +35,7 @@ def test_the_loss_equals_a_loop_over_triplets(missing: bool) -> None:
     if missing:
         x.static["speed"][2] = x.static["size"][2] = float("nan")
     method = ExpertTriplets(encoder, schema(), ["speed", "size"], margin=0.7, count=5)
-    f, z = method.expert(x).tolist(), encoder(x).detach().double().tolist()
+    f, z = expert_features(x, method.fields).tolist(), encoder(x).detach().double().tolist()
     draw, n = rng(3), len(x)
     one, other = (torch.randint(n, (n, 5), generator=draw).tolist() for _ in range(2))
     losses = []

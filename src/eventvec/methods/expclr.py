@@ -76,8 +76,6 @@ class ExpCLR(nn.Module):
         super().__init__()
         check_encoder(encoder)
         check_schema(schema)
-        if not features:
-            raise ConfigError("features must name at least one static column, got none")
         if not temperature > 0:
             raise ConfigError(f"temperature must be above 0, got {temperature}")
         if delta != "auto" and not 0 < delta < float("inf"):
@@ -89,7 +87,7 @@ class ExpCLR(nn.Module):
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
         self.largest, self.label = largest, label
-        self.fields = [_feature_field(schema, name) for name in features]
+        self.fields = feature_fields(schema, features)
         self.label_field = None if label is None else _label_field(schema, label)
         self._largest_distance: float | None = None
 
@@ -106,8 +104,7 @@ class ExpCLR(nn.Module):
 
     def expert(self, x: Sequences) -> Tensor:
         """Return `(n, d)` standardised features of each row, NaN where missing."""
-        columns = [(field, cast(Tensor, static_values(x, field.name))) for field in self.fields]
-        return torch.column_stack([field.scale(values) for field, values in columns])
+        return expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
         """Find the largest distance between features of the rows to train on, if `largest` is `data`."""
@@ -160,9 +157,39 @@ def _label_field(schema: Schema, name: str) -> Categorical:
     return field
 
 
-def _feature_field(schema: Schema, name: str) -> Numeric | Vector:
-    field = schema.static_field(name)
-    if not isinstance(field, Numeric | Vector):
-        kind = type(field).__name__.lower()
-        raise ConfigError(f"features must be numeric or vector columns, got {name!r}, which is {kind}")
-    return field
+def feature_fields(schema: Schema, features: Sequence[str]) -> list[Numeric | Vector]:
+    """Return the schema's fields of expert features.
+
+    Args:
+        schema: The schema.
+        features: Names of numeric or vector static columns.
+
+    Raises:
+        ConfigError: If there are none, or one is of another kind.
+
+    Example:
+        >>> feature_fields(Schema("id", "t", "integer", static=(Numeric("speed"),)), ["speed"])[0].name
+        'speed'
+    """
+    if not features:
+        raise ConfigError("features must name at least one static column, got none")
+    fields = []
+    for name in features:
+        field = schema.static_field(name)
+        if not isinstance(field, Numeric | Vector):
+            kind = type(field).__name__.lower()
+            raise ConfigError(f"features must be numeric or vector columns, got {name!r}, which is {kind}")
+        fields.append(field)
+    return fields
+
+
+def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:
+    """Return `(n, d)` standardised features of each row, NaN where missing.
+
+    Example:
+        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"speed": torch.tensor([1.0, 3.0])})
+        >>> expert_features(x, [Numeric("speed", log=False, mean=1.0, std=2.0)]).tolist()
+        [[0.0], [1.0]]
+    """
+    columns = [(field, cast(Tensor, static_values(x, field.name))) for field in fields]
+    return torch.column_stack([field.scale(values) for field, values in columns])

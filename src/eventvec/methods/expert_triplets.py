@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
-from eventvec.methods.expclr import ExpCLR
-from eventvec.schema import Schema
+from eventvec.methods.expclr import ExpCLR, expert_features, feature_fields
+from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 
 
@@ -53,10 +53,10 @@ class ExpertTriplets(nn.Module):
             raise ConfigError(f"margin must be above 0 and finite, got {margin}")
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
-        experts = ExpCLR(encoder, schema, features)
-        self.encoder, self.schema, self.features = encoder, schema, experts.features
-        self.margin, self.count = margin, count
-        self.expert, self.usable = experts.expert, experts.usable
+        check_encoder(encoder)
+        check_schema(schema)
+        self.encoder, self.schema, self.features = encoder, schema, tuple(features)
+        self.margin, self.count, self.fields = margin, count, feature_fields(schema, features)
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class ExpertTriplets(nn.Module):
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss of the triplets of a batch that count."""
-        similarity = losses.feature_similarity(self.expert(batch))
+        similarity = losses.feature_similarity(expert_features(batch, self.fields))
         z = self.encoder(batch)
         distance = losses.squared_distances(z).clamp(min=1e-12).sqrt()
         n = len(batch)
@@ -76,6 +76,10 @@ class ExpertTriplets(nn.Module):
         return (violation.clamp(min=0) * counted).sum() / counted.sum().clamp(min=1)
 
     forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows with at least one event and a feature."""
+        return expert_features(x, self.fields).isfinite().any(1) & (x.lengths > 0)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
