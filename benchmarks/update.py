@@ -126,11 +126,10 @@ def main() -> None:
     small = parsed.small
     with tempfile.TemporaryDirectory() as folder:
         rows = speed(encoder, Path(folder), 5_000 if small else 1_000_000, small) + growth(encoder, Path(folder), small)
-    with tempfile.TemporaryDirectory() as folder:
-        with_parts = speed(joined(), Path(folder), 5_000 if small else 100_000, small)
-    rows += [
-        {**each, "what": f"{each['what']}, CoLES by default"} for each in with_parts if each["what"] != "process, peak"
-    ]
+    for name, each_run in (("GRU alone", encoder), ("CoLES by default", joined())):
+        with tempfile.TemporaryDirectory() as folder:
+            smaller = speed(each_run, Path(folder), 5_000 if small else 100_000, small)
+        rows += [{**each, "what": f"{each['what']}, {name}"} for each in smaller if each["what"] != "process, peak"]
     show("update", rows, {"dim": DIM, "small": small}, parsed.json)
 
 

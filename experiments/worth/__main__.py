@@ -83,7 +83,7 @@ def _means(rows: Sequence[Row], small: bool) -> list[Row]:
 def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
     """The earlier default, the finalists and today's default on the other halves: three seeds, all cores (AUROC)."""
     seeds = SEEDS[:1] if small else SEEDS
-    rows = []
+    rows, todays = list[Row](), dict[str, str]()
     for name in _names(small, only):
         of_half, threads = problem(name, _half(small), small), os.cpu_count() or 1
         candidates = tuple(dict.fromkeys((DEFAULT, *FINALISTS, default_of(of_half.data.sequences))))
@@ -98,7 +98,24 @@ def result(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
         torch.set_num_threads(threads)
         scored = _scored(sets, of_half, small, COUNTS)
         rows += _compared(name, scored, (DEFAULT, *OPPONENTS), small)
-    return rows
+        todays[name] = default_of(of_half.data.sequences)
+    return rows if small else rows + _means_of_defaults(rows, todays)
+
+
+def _means_of_defaults(rows: Sequence[Row], todays: Mapping[str, str]) -> list[Row]:
+    """Return a row for each default and opponent with its mean over the data sets and both models, with all labels."""
+    most = {name: max(row["labels"] for row in rows if row["data"] == name) for name in todays}
+    vectors_of = {opponent: dict.fromkeys(todays, opponent) for opponent in OPPONENTS}
+    for ending in ("", ", joined"):
+        vectors_of[f"{DEFAULT}{ending}"] = dict.fromkeys(todays, f"{DEFAULT}{ending}")
+        vectors_of[f"today's default{ending}"] = {name: f"{candidate}{ending}" for name, candidate in todays.items()}
+    means = []
+    for vector, chosen in vectors_of.items():
+        scores = [
+            row["auroc"] for row in rows if (row["labels"], row["vector"]) == (most[row["data"]], chosen[row["data"]])
+        ]
+        means.append({**dict.fromkeys(rows[0]), "data": "mean", "vector": vector, "auroc": float(np.mean(scores))})
+    return means
 
 
 def peer(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:

@@ -74,7 +74,7 @@ def series_features(data: Dataset, channels: Sequence[str] | None = None, *, pai
     columns = [f"{name}: {feature}" for name in names for feature in features]
     two = list(combinations(names, 2)) if pairs else []
     columns += [f"{one}, {other}: correlation" for one, other in two]
-    found = torch.full((len(x), len(columns)), math.nan, dtype=torch.float64)
+    numbers = torch.full((len(x), len(columns)), math.nan, dtype=torch.float64)
     for length in x.lengths.unique().tolist():  # rows of one length are a matrix
         if length < SHORTEST:
             continue
@@ -84,17 +84,17 @@ def series_features(data: Dataset, channels: Sequence[str] | None = None, *, pai
             shapes = {name: _standardised(series)[0] for name, series in values.items()}
             of_channels = [value for series in values.values() for value in _features(series).values()]
             of_pairs = [(shapes[one] * shapes[other]).mean(1) for one, other in two]
-            found[rows.cpu()] = torch.stack([*of_channels, *of_pairs], 1)
-    table = {name: pl.Series(values.numpy()).fill_nan(None) for name, values in zip(columns, found.T, strict=True)}
+            numbers[rows.cpu()] = torch.stack([*of_channels, *of_pairs], 1)
+    table = {name: pl.Series(values.numpy()).fill_nan(None) for name, values in zip(columns, numbers.T, strict=True)}
     return pl.DataFrame({data.schema.key: key_series(data.keys, data.schema.key), **table})
 
 
 def _features(x: Tensor) -> dict[str, Tensor]:
     """Return `(n,)` each feature of series `(n, length)` by name; NaN where a series lacks a value."""
     shape, scale = _standardised(x)
-    found = {**_of_values(x, shape, scale), **_of_autocorrelation(shape), **_of_spectrum(_power(shape))}
-    found |= {**_of_peaks(shape), **_of_changes(x, shape)}
-    return {name: _where(values, x) for name, values in found.items()}
+    features = {**_of_values(x, shape, scale), **_of_autocorrelation(shape), **_of_spectrum(_power(shape))}
+    features |= {**_of_peaks(shape), **_of_changes(x, shape)}
+    return {name: _where(values, x) for name, values in features.items()}
 
 
 def _standardised(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,16 +138,16 @@ def _of_autocorrelation(shape: Tensor) -> dict[str, Tensor]:
     acf = acf.masked_fill(shape.isnan().any(1, keepdim=True), math.nan)
     low, inner = acf < 1 / math.e, acf[:, 1:-1]
     minimum = (inner < acf[:, :-2]) & (inner < acf[:, 2:])
-    found = {f"autocorrelation_{lag}": acf[:, lag] for lag in LAGS}
-    found["correlation_time"] = _where(_first(low, length), shape)  # CO_f1ecac, without interpolation
-    found["first_minimum"] = _where(1 + _first(minimum, length - 1), shape)  # CO_FirstMin_ac
-    found["reversibility"] = shape.diff(dim=1).pow(3).mean(1)  # CO_trev_1_num
+    features = {f"autocorrelation_{lag}": acf[:, lag] for lag in LAGS}
+    features["correlation_time"] = _where(_first(low, length), shape)  # CO_f1ecac, without interpolation
+    features["first_minimum"] = _where(1 + _first(minimum, length - 1), shape)  # CO_FirstMin_ac
+    features["reversibility"] = shape.diff(dim=1).pow(3).mean(1)  # CO_trev_1_num
     # har arCoeff, by the equations of Yule and Walker; a little is added to the diagonal of a pure wave
     lags = torch.arange(ORDER)
     matrix = acf[:, (lags[:, None] - lags).abs()].nan_to_num(0.0) + 1e-9 * torch.eye(ORDER, dtype=shape.dtype)
     matrix = matrix + torch.eye(ORDER, dtype=shape.dtype) * acf[:, :1, None].isnan()
     coefficients = torch.linalg.solve(matrix, acf[:, 1 : ORDER + 1].nan_to_num(0.0))
-    return found | {f"regression_{i + 1}": _where(coefficients[:, i], shape) for i in range(ORDER)}
+    return features | {f"regression_{i + 1}": _where(coefficients[:, i], shape) for i in range(ORDER)}
 
 
 def _power(shape: Tensor) -> Tensor:

@@ -103,9 +103,12 @@ def test_files_that_are_absent_or_damaged_are_named(tmp_path: Path, monkeypatch:
     for change, message in (
         ({"train/X_train.txt": "1 2 x"}, "train/X_train.txt in .* has a value that is not a number"),
         ({"train/X_train.txt": "1 2 3 4"}, "train/X_train.txt in .* has 4 numbers in a line, and 3 are needed"),
+        ({"train/subject_train.txt": "one"}, "train/subject_train.txt in .* has a value that is not a number"),
+        ({"test/y_test.txt": "7"}, "has the activity '7', which activity_labels.txt lacks"),
+        ({"train/Inertial Signals/body_gyro_y_train.txt": " ".join(["0"] * STEPS)}, "of train in .* different numbers"),
         ({"test/y_test.txt": "1\n2"}, "the files of test in .* have different numbers of rows"),
     ):
-        folder, _ = written(tmp_path / message[:20].replace("/", "_"), change)
+        folder, _ = written(tmp_path / str(abs(hash(message))), change)
         with pytest.raises(ev.DataError, match=message):
             ev.datasets.uci_har(folder)
     (folder / "features.txt").unlink()

@@ -82,8 +82,8 @@ def test_features_that_are_missing_are_left_out_of_both_rows(rows, dim, largest,
     f[1] = 2.0
     for bound in (None, largest):
         expected = torch.tensor(slow_similarity(f.tolist(), bound), dtype=torch.float64)
-        found = feature_similarity(f, largest=bound)
-        torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-6, atol=1e-6)
+        similarity = feature_similarity(f, largest=bound)
+        torch.testing.assert_close(similarity, expected, equal_nan=True, rtol=1e-6, atol=1e-6)
 
 
 def test_the_largest_distance_of_a_data_set_is_that_of_its_rows(monkeypatch: pytest.MonkeyPatch):

@@ -71,6 +71,14 @@ def test_features_join_by_the_number_of_the_series() -> None:
         (np.zeros((2, 2, 20)), {"channels": ["x", "x"]}, ev.ConfigError, "channels must be 2 different names"),
         (np.zeros((2, 1, 20)), {"channels": ["step"]}, ev.ConfigError, "other than 'series' and 'step'"),
         (np.full((2, 1, 20), np.inf), {}, ev.DataError, "infinite"),
+        (np.zeros((2, 3, 0)), {}, ev.DataError, r"got shape \(2, 3, 0\) of float64"),
+        (np.zeros((0, 20)), {}, ev.DataError, r"got shape \(0, 20\) of float64"),
+        (
+            np.zeros((2, 1, 20)),
+            {"schema": ev.read_series(np.zeros((2, 1, 20))).schema, "channels": ["x"]},
+            ev.ConfigError,
+            "a schema has the channels, the static columns and the scales",
+        ),
     ],
 )
 def test_other_arrays_are_refused(values: np.ndarray, options: dict, error: type[Exception], message: str) -> None:

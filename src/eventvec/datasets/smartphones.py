@@ -49,14 +49,20 @@ def uci_har(path: str | Path | None = None) -> Labelled:
     """
     place = _place(path)
     names = _feature_names(place)
-    codes = {int(code): name.lower() for code, name in (line.split() for line in _lines(place, "activity_labels.txt"))}
+    names_of_codes = {code: name.lower() for code, name in map(str.split, _lines(place, "activity_labels.txt"))}
     signals, features, labels, first = [], [], [], 0
     for part in ("train", "test"):
         values = [_numbers(place, f"{part}/Inertial Signals/{signal}_{part}.txt", STEPS) for signal in SIGNALS]
         features.append(_numbers(place, f"{part}/X_{part}.txt", len(names)))
-        users = [int(line) for line in _lines(place, f"{part}/subject_{part}.txt")]
-        activities = [codes[int(line)] for line in _lines(place, f"{part}/y_{part}.txt")]
-        if len({len(values[0]), len(features[-1]), len(users), len(activities)}) > 1:
+        users = _numbers(place, f"{part}/subject_{part}.txt", 1)[:, 0].astype(np.int64)
+        codes = [line.strip() for line in _lines(place, f"{part}/y_{part}.txt")]
+        if unknown := [code for code in codes if code not in names_of_codes]:
+            raise DataError(
+                f"{part}/y_{part}.txt in {place} has the activity {unknown[0]!r}, which activity_labels.txt lacks; get "
+                f"it from {ORIGIN}"
+            )
+        activities = [names_of_codes[code] for code in codes]
+        if len({*map(len, values), len(features[-1]), len(users), len(activities)}) > 1:
             raise DataError(f"the files of {part} in {place} have different numbers of rows; get them from {ORIGIN}")
         signals.append(np.stack(values, 2))  # (windows, steps, channels)
         window = np.arange(first, first := first + len(users), dtype=np.int32)
@@ -86,13 +92,13 @@ def _place(path: str | Path | None) -> Place:
     """Return the folder of the data, in the file system or in the archive."""
     if path is None:
         data = os.environ.get("EVENTVEC_DATA")
-        found = [Path(data) / name for name in (FOLDER, f"{FOLDER}.zip") if data and (Path(data) / name).exists()]
-        if not found:
+        present = [Path(data) / name for name in (FOLDER, f"{FOLDER}.zip") if data and (Path(data) / name).exists()]
+        if not present:
             raise DataError(
                 f"uci_har needs the archive {FOLDER}.zip; get it from {ORIGIN} and pass its path, or put it into the "
                 "folder that EVENTVEC_DATA names"
             )
-        path = found[0]
+        path = present[0]
     place: Place = Path(path)
     if not Path(path).exists():
         raise DataError(f"uci_har needs {path}, which does not exist; get the archive from {ORIGIN}")

@@ -56,8 +56,9 @@ class ExplainedFeatures:
 
     def __str__(self) -> str:
         """Return a sentence, which lists at most twelve features."""
-        found = [f"{name} {r2:.2f}" for name, r2 in sorted(self.r2.items(), key=lambda item: -item[1])]
-        listed = found if len(found) <= 2 * SHOWN else [*found[:SHOWN], "…", *found[-SHOWN:]]
+        best_first = [f"{name} {r2:.2f}" for name, r2 in sorted(self.r2.items(), key=lambda item: -item[1])]
+        few = len(best_first) <= 2 * SHOWN
+        listed = best_first if few else [*best_first[:SHOWN], "…", *best_first[-SHOWN:]]
         median = sorted(self.r2.values())[len(self.r2) // 2]
         lacking = f"; {self.lacking:,} of them lack some features" if self.lacking else ""
         return (

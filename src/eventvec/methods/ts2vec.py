@@ -70,8 +70,8 @@ class TS2Vec(nn.Module):
     def _states(self, crop: Sequences, offset: Tensor, overlap: int, rng: torch.Generator) -> Tensor:
         """Return `(n, overlap, d)` states of the overlap, from a crop with masked events."""
         events = self.encoder.events(crop)
-        kept = torch.rand(len(events), generator=rng, device=rng.device) >= self.masking
-        states = self.encoder.states(crop, events * kept.unsqueeze(1))
+        visible = torch.rand(len(events), generator=rng, device=rng.device) >= self.masking
+        states = self.encoder.states(crop, events * visible.unsqueeze(1))
         first = crop.lengths.cumsum(0) - crop.lengths + offset
         place = first.unsqueeze(1) + torch.arange(overlap, device=crop.device)
         out: Tensor = states[place].float()

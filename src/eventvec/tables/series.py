@@ -46,20 +46,24 @@ def read_series(
         fitting: How the scales are fitted; by default without the logarithm.
 
     Raises:
-        ConfigError: If the names do not fit the array.
-        DataError: If the array has another shape, is not of numbers, or has infinite ones.
+        ConfigError: If the names do not fit the array, or options are given that a schema has.
+        DataError: If the array has another shape or is empty, is not of numbers, or has infinite ones.
 
     Example:
         >>> data = read_series(np.random.default_rng(0).normal(size=(10, 3, 128)), channels=["x", "y", "z"])
         >>> data, data.schema.numeric[2].name
         (Dataset(10 entities, 1,280 events, 3 fields), 'z')
     """
+    if schema is not None and (channels, static_columns, fitting) != (None, None, None):
+        raise ConfigError(
+            "a schema has the channels, the static columns and the scales; leave out the others, or the schema"
+        )
     array = np.asarray(values)
     if array.ndim == 2:
         array = array[:, None]
-    if array.ndim != 3 or array.dtype.kind not in "fiub":
+    if array.ndim != 3 or not array.size or array.dtype.kind not in "fiub":
         raise DataError(
-            f"series must be an array (n, channels, length) or (n, length) of numbers, got shape {array.shape} of "
+            f"series must be an array (n, channels, length) or (n, length) of numbers, got shape {np.shape(values)} of "
             f"{array.dtype}"
         )
     count, width, length = array.shape
@@ -72,9 +76,9 @@ def read_series(
         )
     missing = np.isnan(array).all(1) if array.dtype.kind == "f" else np.zeros((count, length), bool)
     ends = np.where(missing.all(1), 1, length - np.argmin(missing[:, ::-1], 1))
-    kept = np.arange(length) < ends[:, None]
-    series, step = np.nonzero(kept)
-    columns = {name: array[:, i][kept] for i, name in enumerate(names)}
+    is_event = np.arange(length) < ends[:, None]
+    series, step = np.nonzero(is_event)
+    columns = {name: array[:, i][is_event] for i, name in enumerate(names)}
     table = pl.DataFrame({KEY: series, STEP: step, **columns})
     if schema is not None:
         return read(table, schema=schema, static=static)

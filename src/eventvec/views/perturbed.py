@@ -86,7 +86,6 @@ def _pieces_shuffled(x: Sequences, pieces: int, rng: torch.Generator) -> Tensor:
     inner = subset_mask((x.lengths - 1).clamp(min=0), (x.lengths - 1).clamp(0, pieces - 1), rng)
     begins = starts.masked_scatter(~starts, inner)
     piece = begins.long().cumsum(0) - 1
-    drawn = (
-        torch.rand(int(begins.sum()), generator=rng, device=rng.device, dtype=torch.float64) / 2
-    )  # never rounds to 1
+    count = int(begins.sum())
+    drawn = torch.rand(count, generator=rng, device=rng.device, dtype=torch.float64) / 2  # never rounds to 1
     return (x.rows() + drawn[piece]).argsort(stable=True)
