@@ -1,109 +1,186 @@
-"""ExpCLR on windows of smartphone motion: an encoder trained on twelve simple features, beside these features."""
+"""ExpCLR with every baseline: on motion, on household devices, and on intensive-care stays with severity scores."""
 
 from __future__ import annotations
 
-import math
-import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-import polars as pl
-import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from torch import Tensor, nn
+import numpy as np
 
-import eventvec as ev
-from eventvec import losses
-from eventvec.encoders import TemporalConvolution
-from eventvec.methods import ExpCLR
-from experiments import data as datasets
-from experiments.command_line import Row, print_epoch, run
+from eventvec.evaluation import measure
+from experiments.command_line import Row, run
+from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, file_name, vectors
+from experiments.expclr.problems import Name, Variant, problem, stay_aggregates
+from experiments.expclr.scores import CLASSIFIERS, Tested, predicted, predictions, tested
+from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
+from experiments.jobs import side_by_side
 
-SEED, EPOCHS, BATCH_SIZE, LEARNING_RATE = 0, 12, 64, 0.005
-LAYERS, WIDTH = 5, 32  # the receptive field is 125 samples, about one window
+SEEDS = (0, 1, 2)
+FRACTIONS = (0.01, 0.05, 0.2, 1.0)
+SETS = ("twelve", "one series", "all")
+AGGREGATES = "aggregates"
 
 
-class LabelPairs(nn.Module):
-    """The pair loss on labels: what the same encoder learns with supervision."""
-
-    def __init__(self, encoder: nn.Module, label: str) -> None:
-        super().__init__()
-        self.encoder, self.label = encoder, label
-
-    def forward(self, batch: ev.Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss of all pairs in a batch."""
-        label = batch.static[self.label]
-        return losses.pair_loss(self.encoder(batch), (label[:, None] == label).float(), margin=1.0, hinge="squared")
-
-
-def hapt(small: bool) -> list[Row]:
-    """uci_hapt: six activities of nine unseen users (accuracy of 1-nearest-neighbour and of a linear classifier)."""
-    training, test, features = _data(small)
-    scaled = ExpCLR(_encoder(training.schema), training.schema, features)
-    expert = [scaled.expert(part.sequences) for part in (training, test)]
-    rows = [_row("the features alone", expert, training, test)]
-    untrained = [ev.encode(scaled.encoder, part.sequences) for part in (training, test)]
-    rows.append(_row("untrained encoder", untrained, training, test))
-    methods = {
-        "ExpCLR (row mean, Δ auto, τ 1)": lambda encoder: ExpCLR(encoder, training.schema, features),
-        "quadratic (τ ∞)": lambda encoder: ExpCLR(encoder, training.schema, features, temperature=math.inf),
-        "pair loss on labels": lambda encoder: LabelPairs(encoder, "activity"),
-    }
-    for name, make in methods.items():
-        method, start = make(_encoder(training.schema)), time.perf_counter()
-        ev.fit(
-            method, training, epochs=1 if small else EPOCHS, batch_size=BATCH_SIZE, lr=LEARNING_RATE, seed=SEED,
-            progress=print_epoch,
-        )  # fmt: skip
-        seconds = round(time.perf_counter() - start)
-        z = [ev.encode(method.encoder, part.sequences) for part in (training, test)]
-        rows.append(_row(name, z, training, test, seconds))
+def choose(small: bool, keep: Path) -> list[Row]:
+    """All trials, on entities held out inside training: accuracy or AUROC of a linear classifier, one seed."""
+    motion = Variant("hapt", choosing=True, small=small)
+    few, stays = replace(motion, fraction=0.05), Variant("icu", choosing=True, small=small)
+    tried = [(arm, motion) for arms in TRIALS.values() for arm in arms][: 3 if small else None]
+    tried += [(arm, few) for arm in FEW_TRIALS if not small]
+    tried += [(arm, stays) for arm in (STAY_TRIALS[:1] if small else STAY_TRIALS)]
+    trained = side_by_side(vectors, [(arm, variant, 0, keep) for arm, variant in tried])
+    rows = []
+    for (arm, variant), of_arm in zip(tried, trained, strict=True):
+        of = problem(variant)
+        values = predicted("linear", of, variant, of_arm["training"], of_arm["test"])
+        rows.append({
+            "data": variant.name, "labels in training": variant.fraction, "trial": str(arm),
+            "score": measure(of.task, of.y_test, values)[0], "seconds": of_arm["about"]["seconds"],
+        })  # fmt: skip
     return rows
 
 
-def _data(small: bool) -> tuple[ev.Dataset, ev.Dataset, list[str]]:
-    """Return the windows of 21 users, to which all scales are fitted, those of the other nine, and the features."""
-    events, labels = datasets.uci_hapt_frames()
-    labels = labels.filter(pl.col("window") % (40 if small else 1) == 0)
-    static = datasets.uci_hapt_features(events).join(labels.select("window", "activity"), on="window")
-    train, test = (
-        events.join(labels.filter(pl.col("test") == in_test), on="window", how="semi", maintain_order="left")
-        for in_test in (False, True)
+def hapt(small: bool, keep: Path) -> list[Row]:
+    """Smartphone motion, 387 features: activities of nine unseen users by every method (accuracy, three seeds)."""
+    return _methods("hapt", list(CHOSEN.values()), small, keep)
+
+
+def electric_devices(small: bool, keep: Path) -> list[Row]:
+    """ElectricDevices, 62 features: seven devices, with the settings chosen on motion (accuracy, three seeds)."""
+    left_out = ("triplets", "TS2Vec")  # on motion only
+    return _methods("electric_devices", [arm for arm in CHOSEN.values() if arm.method not in left_out], small, keep)
+
+
+def features(small: bool, keep: Path) -> list[Row]:
+    """Motion, 12, 62 and 387 features, with and without as many of noise: ExpCLR against its quadratic form."""
+    variants = [
+        Variant("hapt", name, noise, small=small) for name in (SETS[:1] if small else SETS) for noise in (False, True)
+    ]
+    arms = (Arm(FEATURES), CHOSEN["ExpCLR"], CHOSEN["quadratic loss"])
+    scores = _scores(((arm, variant) for variant in variants for arm in arms), keep)
+    rows: list[Row] = []
+    for variant in variants:
+        alone, expclr, quadratic = (scores[arm.method, variant] for arm in arms)
+        rows += [
+            {
+                "features": variant.features, "noise": "as many" if variant.noise else "none", "classifier": classifier,
+                "features alone": alone[classifier].mean, **_columns("ExpCLR", expclr[classifier]),
+                **_columns("quadratic", quadratic[classifier]),
+                **_columns("quadratic minus ExpCLR", quadratic[classifier] - expclr[classifier]),
+            }
+            for classifier in CLASSIFIERS["hapt"]
+        ]  # fmt: skip
+    return rows
+
+
+def labels(small: bool, keep: Path) -> list[Row]:
+    """Motion with the labels of 1 % to 100 % of the windows: semi-supervised against supervised from scratch."""
+    variants = [
+        Variant("hapt", fraction=fraction, small=small) for fraction in (FRACTIONS[1:2] if small else FRACTIONS)
+    ]
+    arms = (Arm(FEATURES), CHOSEN["ExpCLR"], CHOSEN["quadratic loss"], *FEW_LABELS.values())
+    scores = _scores(((arm, variant) for variant in variants for arm in arms), keep)
+    rows: list[Row] = []
+    for variant in variants:
+        by_method = {arm.method: scores[arm.method, variant]["linear"] for arm in arms}
+        semi = by_method["semi-supervised"]
+        rows += [
+            {
+                "labels in training": variant.fraction, "method": method, **_columns("linear", by_method[method]),
+                **_columns("semi-supervised minus it", semi - by_method[method]),
+            }
+            for method in by_method
+        ]  # fmt: skip
+    return rows
+
+
+def icu(small: bool, keep: Path) -> list[Row]:
+    """physionet2012 a with SAPS-I and SOFA as features: death in hospital of unseen patients (AUROC, three seeds)."""
+    variant = Variant("icu", small=small)
+    scores = {arm: by["linear"] for arm, by in _by_arm("icu", list(STAYS.values()), small, keep).items()}
+    of, aggregates = problem(variant), stay_aggregates(variant)
+    alone = (Arm(FEATURES), STAYS["ExpCLR"], STAYS["CoLES"])
+    values = [predicted("linear", of, variant, *aggregates)]
+    scores[AGGREGATES] = tested(of, values)
+    for arm in alone:
+        values = []
+        for seed in _seeds(arm, variant):
+            of_arm = vectors(arm, replace(variant, seed=seed), seed, keep)
+            joined = [
+                np.hstack([part, of_arm[side]]) for part, side in zip(aggregates, ("training", "test"), strict=True)
+            ]
+            values.append(predicted("linear", of, variant, *joined))
+        scores[f"{AGGREGATES} and {arm.method}"] = tested(of, values)
+    return [
+        {
+            "representation": name, **_columns("AUROC", score), **_columns("minus CoLES", score - scores["CoLES"]),
+            **_columns("minus aggregates", score - scores[AGGREGATES]),
+        }
+        for name, score in scores.items()
+    ]  # fmt: skip
+
+
+def _methods(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> list[Row]:
+    scores = _by_arm(name, arms, small, keep)
+    rows: list[Row] = []
+    for method, by_classifier in scores.items():
+        row: Row = {"representation": method}
+        for classifier, score in by_classifier.items():
+            row |= _columns(classifier, score)
+        row |= _columns("linear minus features", by_classifier["linear"] - scores[FEATURES]["linear"])
+        row |= _columns("ExpCLR minus it", scores["ExpCLR"]["linear"] - by_classifier["linear"])
+        rows.append(row)
+    return rows
+
+
+def _by_arm(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> dict[str, dict[str, Tested]]:
+    """Return the scores of the features, of the untrained encoder and of the methods."""
+    variant, encoder = Variant(name, small=small), arms[0].encoder
+    every = (Arm(FEATURES), Arm(UNTRAINED, encoder=encoder), *arms)
+    scores = _scores(((arm, variant) for arm in every), keep)
+    return {arm.method: scores[arm.method, variant] for arm in every}
+
+
+def _scores(pairs: Iterable[tuple[Arm, Variant]], keep: Path) -> dict[tuple[str, Variant], dict[str, Tested]]:
+    """Return the scores of each classifier, by method and variant, from trainings side by side."""
+    pairs = list(pairs)
+    jobs = [(arm, replace(variant, seed=seed), seed, keep) for arm, variant in pairs for seed in _seeds(arm, variant)]
+    side_by_side(vectors, list({(file_name(*job[:2]), job[2]): job for job in jobs}.values()))
+    by_job = dict(
+        zip(((arm.method, variant) for arm, variant, *_ in jobs), side_by_side(predictions, jobs), strict=True)
     )
-    fitting = ev.Fitting(log=False)
-    training = ev.read(
-        train, key="window", time="t", categorical=(), numeric=datasets.HAPT_CHANNELS, static=static, fitting=fitting
-    )
-    unseen = ev.read(test, schema=training.schema, static=static)
-    return training, unseen, [name for name in static.columns if name not in ("window", "activity")]
+    scores = {}
+    for arm, variant in pairs:
+        of, name = problem(variant), arm.method
+        of_seeds = [by_job[name, replace(variant, seed=seed)] for seed in _seeds(arm, variant)]
+        scores[name, variant] = {
+            classifier: tested(of, [values[classifier] for values in of_seeds])
+            for classifier in CLASSIFIERS[variant.name]
+        }
+    return scores
 
 
-def _encoder(schema: ev.Schema) -> TemporalConvolution:
-    torch.manual_seed(SEED)
-    return TemporalConvolution(ev.encoders.EventEncoder(schema, time=()), layers=LAYERS, width=WIDTH)
+def _seeds(arm: Arm, variant: Variant) -> Sequence[int]:
+    """Return the seeds of an arm; where nothing is drawn, one says all."""
+    nothing_drawn = arm.method == FEATURES and variant.fraction == 1
+    return SEEDS[:1] if variant.small or nothing_drawn else SEEDS
 
 
-def _row(name: str, z: list[Tensor], training: ev.Dataset, test: ev.Dataset, seconds: int | None = None) -> Row:
-    """Return the test accuracies of two classifiers that are fitted to the labels of the training windows."""
-    y_train, y_test = (part.sequences.static["activity"] for part in (training, test))
-    models = {
-        "1-nn": KNeighborsClassifier(1),
-        "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-    }
-    scores = {key: float(model.fit(z[0], y_train).score(z[1], y_test)) for key, model in models.items()}
-    return {
-        "representation": name, "dimensions": z[0].shape[1], "trained on": len(training), "tested on": len(test),
-        **scores, "training seconds": "" if seconds is None else seconds,
-    }  # fmt: skip
+def _columns(name: str, tested: Tested) -> Row:
+    return {name: tested.mean, f"{name} ±": tested.half_width}
 
 
-TABLES = {"hapt": hapt}
+TABLES = {
+    "choose": choose, "hapt": hapt, "features": features, "labels": labels, "electric_devices": electric_devices,
+    "icu": icu,
+}  # fmt: skip
 
 
 def main() -> None:
     """Run the table that the command line names."""
-    run("expclr", TABLES)
+    folder = {"type": Path, "default": Path("expclr-runs"), "help": "the folder of vectors; a killed run resumes"}
+    run("expclr", TABLES, keep=folder)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ TABLES = {
         *("figure7", "precision"),
     ),
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
-    "expclr": ("hapt",),
+    "expclr": ("choose", "hapt", "features", "labels", "electric_devices", "icu"),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
     "tpp": ("badges",),
@@ -43,7 +43,7 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return ["--keep", str(folder)] if name in ("coles", "worth") else []
+    return ["--keep", str(folder)] if name in ("coles", "expclr", "worth") else []
 
 
 def check(printed: str) -> None:

@@ -18,6 +18,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import EventEncoder, TemporalConvolution
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.expclr import ExpCLR
+from eventvec.methods.expert_triplets import ExpertTriplets
 from eventvec.methods.explained import explained_features
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.sequences import Sequences
@@ -284,3 +285,14 @@ def test_gradient_is_invariant_to_shifts_and_scale_of_embeddings():
     radial = (encoder.position.grad * encoder.position).sum()
     torch.testing.assert_close(radial, torch.tensor(0.0), atol=1e-6, rtol=0)  # scale
     assert float(encoder.position.grad.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("method", [ExpCLR, ExpertTriplets])
+def test_features_with_one_value_are_refused_unless_another_differs(method):
+    x = rows()
+    x.static["speed"][:2], x.static["speed"][2:] = 1.0, math.nan
+    with pytest.raises(DataError, match="features speed have one value in all 6 rows"):
+        method(make.encoder("gru"), schema(), ["speed"]).prepare(x)
+    both = method(make.encoder("gru"), schema(), ["speed", "shape"])
+    both.prepare(x)
+    assert both.loss(x, rng()).isfinite()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from eventvec import losses
 from eventvec.dataset import static_values
 from eventvec.encoders.interface import Encoder, check_encoder
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.explained import explained_features
 from eventvec.methods.label_losses import has_label
@@ -19,6 +19,8 @@ from eventvec.schema import Categorical, Numeric, Schema, Vector, check_schema
 from eventvec.sequences import Sequences
 
 Largest: TypeAlias = Literal["batch", "data"]
+MOST_NAMES = 6
+"""How many features a message names."""
 
 
 class ExpCLR(nn.Module):
@@ -31,7 +33,8 @@ class ExpCLR(nn.Module):
 
     With `label`, two rows that have labels are similar if these are equal, and all other pairs as their features are;
     the paper's poster has this semi-supervised form but not its formula, and this is our reading. Rows that lack some
-    features are compared by those that both have, see `losses.feature_similarity`.
+    features are compared by those that both have, see `losses.feature_similarity`. A feature that has one value in all
+    rows to train on has no influence; if all features are such, training is refused.
 
     Relations: `Supervised` learns static columns as labels, and with the features as labels it decodes them; here
     features only define how similar rows are.
@@ -107,7 +110,13 @@ class ExpCLR(nn.Module):
         return expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
-        """Find the largest distance between features of the rows to train on, if `largest` is `data`."""
+        """Find the largest distance between features of the rows to train on, if `largest` is `data`.
+
+        Raises:
+            DataError: If no feature has two values in these rows, and there is no label.
+        """
+        if self.label is None:
+            check_differences(self.expert(x), self.features)
         if self.largest == "data":
             self._largest_distance = losses.largest_distance(self.expert(x))
 
@@ -193,3 +202,24 @@ def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:
     """
     columns = [(field, cast(Tensor, static_values(x, field.name))) for field in fields]
     return torch.column_stack([field.scale(values) for field, values in columns])
+
+
+def check_differences(values: Tensor, names: Sequence[str]) -> None:
+    """Raise DataError if no feature has two different values, so that all rows would be equally similar.
+
+    Args:
+        values: `(n, d)` features of the rows to train on, NaN where missing.
+        names: The columns that they are from, for the message.
+
+    Example:
+        >>> check_differences(torch.tensor([[1.0, 2.0], [1.0, float("nan")]]), ["speed", "size"])
+        Traceback (most recent call last):
+        eventvec.errors.DataError: the features speed, size have one value in all 2 rows to train on; ...
+    """
+    low, high = values.nan_to_num(torch.inf).amin(0), values.nan_to_num(-torch.inf).amax(0)
+    if not (low < high).any():
+        shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
+        raise DataError(
+            f"the features {shown} have one value in all {len(values):,} rows to train on; at least one feature must "
+            "differ, or no row would be nearer to another"
+        )

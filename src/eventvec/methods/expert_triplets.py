@@ -11,7 +11,7 @@ from eventvec import losses
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
-from eventvec.methods.expclr import ExpCLR, expert_features, feature_fields
+from eventvec.methods.expclr import ExpCLR, check_differences, expert_features, feature_fields
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 
@@ -62,6 +62,14 @@ class ExpertTriplets(nn.Module):
     def static_columns(self) -> tuple[str, ...]:
         """The features."""
         return self.features
+
+    def prepare(self, x: Sequences) -> None:
+        """Refuse rows to train on in which no feature has two values.
+
+        Raises:
+            DataError: If there are such.
+        """
+        check_differences(expert_features(x, self.fields), self.features)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean loss of the triplets of a batch that count."""

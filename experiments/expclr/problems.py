@@ -1,0 +1,263 @@
+"""The three data sets of the study, each in a training part and a test part with expert features in the training part.
+
+::
+
+    hapt              smartphone motion of 30 people: 12, 62 or 387 features, tested on nine people
+    electric_devices  electricity of household devices: 62 features, tested on the published test part
+    icu               intensive-care stays: the severity scores SAPS-I and SOFA, tested on a third of the stays
+
+For choosing settings, a part of the training part takes the place of the test part, which is then not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+import eventvec as ev
+from eventvec.errors import DataError
+from eventvec.evaluation.metrics import Array, Task
+from experiments import data as private
+from experiments.cresp import icu_stays
+from experiments.cresp.icu_stays import DEATH
+from experiments.data.data_folder import data_file
+
+Name = Literal["hapt", "electric_devices", "icu"]
+Labels = Array
+LABEL = "label"
+SCORES = ("SAPS-I", "SOFA")
+OUTCOMES = (DEATH, "Length_of_stay", "Survival")
+"""The columns of physionet2012 that are known only after the stay."""
+CHOOSING_USERS, TEST_SHARE, CHOOSING_SHARE = 5, 3, 5
+"""The training users to choose on; a third of the stays is the test part, and a fifth of the others chooses."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a problem is made of.
+
+    Args:
+        name: The data set.
+        features: For hapt, `twelve`, `one series` (62 of the length of the acceleration) or `all` (62 of each of the
+            six channels, and 15 correlations); the other data sets have one set of features, `all`.
+        noise: Whether as many columns of random numbers are added to the features.
+        fraction: The share of the training entities that have a label in training.
+        seed: The seed of the choice of these.
+        choosing: Whether the test part is made of training entities, to choose settings on.
+        small: Whether there are few entities.
+    """
+
+    name: Name
+    features: str = "all"
+    noise: bool = False
+    fraction: float = 1.0
+    seed: int = 0
+    choosing: bool = False
+    small: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A training part, whose scales apply to both parts, and a test part.
+
+    Args:
+        task: `multiclass` or `binary`.
+        training: The entities to train on, with the features and the label `LABEL` as static columns; the label is
+            missing for those that have none in training.
+        test: The entities to test on, with the features.
+        features: The names of the features.
+        y_training: `(n,)` codes of the labels of the training entities; -1 where training does not have it.
+        y_test: `(m,)` codes of the labels of the test entities.
+        units: `(m,)` codes of what the interval resamples: the user of each test entity, or the entity itself.
+    """
+
+    task: Task
+    training: ev.Dataset
+    test: ev.Dataset
+    features: tuple[str, ...]
+    y_training: Array
+    y_test: Array
+    units: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Tables of a data set: its events, and for each entity the key, `LABEL`, `unit` and whether it is for testing."""
+
+    task: Task
+    events: pl.DataFrame
+    entities: pl.DataFrame
+    features: pl.DataFrame
+
+
+def problem(variant: Variant) -> Problem:
+    """Return a problem.
+
+    Raises:
+        DataError: If a file is not in the folder that EVENTVEC_DATA names.
+    """
+    makers = {"hapt": _hapt, "electric_devices": _electric_devices, "icu": _icu}
+    parts = makers[variant.name](variant.features, variant.choosing, variant.small)
+    key = parts.entities.columns[0]
+    features = _with_noise(parts.features, key) if variant.noise else parts.features
+    classes = sorted(parts.entities[LABEL].unique())
+    code = pl.col(LABEL).replace_strict(classes, range(len(classes)), return_dtype=pl.Int64)
+    training, test = (parts.entities.filter(pl.col("test") == of_test) for of_test in (False, True))
+    codes = training.select(code)[LABEL].to_numpy()
+    known = labelled(codes, variant.fraction, variant.seed)
+    label = training.select(key, LABEL).with_columns(pl.when(pl.Series(known)).then(pl.col(LABEL)).alias(LABEL))
+    names = [name for name in features.columns if name != key]
+    data = _read(variant.name, parts.events, training[key], features.join(label, on=key, how="left"), names, None)
+    unseen = _read(variant.name, parts.events, test[key], features.join(label, on=key, how="left"), names, data.schema)
+    units = np.unique(test["unit"].to_numpy(), return_inverse=True)[1]
+    return Problem(
+        parts.task, data, unseen, tuple(names), np.where(known, codes, -1), test.select(code)[LABEL].to_numpy(), units
+    )
+
+
+def labelled(codes: Array, fraction: float, seed: int) -> Array:
+    """Return `(n,)` bool: a random share of the entities of each class, at least one of each.
+
+    Example:
+        >>> labelled(np.repeat([0, 1], [100, 10]), 0.05, seed=0).reshape(-1, 10).sum(1)[-1]
+        1
+    """
+    order = np.random.default_rng(seed).permutation(len(codes))
+    known = np.zeros(len(codes), bool)
+    for value in np.unique(codes):
+        of_class = order[codes[order] == value]
+        known[of_class[: max(1, round(fraction * len(of_class)))]] = True
+    return known
+
+
+def expert_scores(outcomes: pl.DataFrame, names: Sequence[str] = SCORES) -> pl.DataFrame:
+    """Return the columns of the table of outcomes of physionet2012 that an encoder may learn from, with -1 as missing.
+
+    Raises:
+        DataError: If a column is an outcome of the stay, which would tell the encoder what it is tested on.
+    """
+    if told := [name for name in names if name in OUTCOMES]:
+        raise DataError(
+            f"{told[0]} is an outcome of the stay and known only after it, so it cannot be an expert feature; those at "
+            f"hand are {' and '.join(SCORES)}"
+        )
+    values = [pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(pl.Float64).alias(name) for name in names]
+    return outcomes.select(pl.col("RecordID").cast(pl.Int32).alias(icu_stays.KEY), *values)
+
+
+def stay_aggregates(variant: Variant) -> tuple[Array, Array]:
+    """Return five features of each parameter of the training stays, and of the test stays: `icu_stays.aggregates`."""
+    parts = _icu(variant.features, variant.choosing, variant.small)
+    table = icu_stays.aggregates(parts.events)  # one row per stay in order of keys, as in `entities`
+    of_test = parts.entities["test"].to_numpy()
+    return table[~of_test], table[of_test]
+
+
+def _read(
+    name: Name, events: pl.DataFrame, keys: pl.Series, static: pl.DataFrame, features: list[str], schema: object
+) -> ev.Dataset:
+    """Return the entities with these keys, in the order of the keys."""
+    key = keys.name
+    part = events.filter(pl.col(key).is_in(keys.implode()))
+    if isinstance(schema, ev.Schema):
+        return ev.read(part, schema=schema, static=static)
+    kinds = {**dict.fromkeys(features, "numeric"), LABEL: "categorical"}
+    if name == "icu":
+        fitting = ev.Fitting(min_count=1, log=False)
+        return ev.read(
+            part, key=key, time="minutes", categorical=("parameter",), numeric=("value",), static=static,
+            static_columns=kinds, fitting=fitting,
+        )  # fmt: skip
+    channels = [column for column in part.columns if column not in (key, "t")]
+    return ev.read(
+        part, key=key, time="t", categorical=(), numeric=channels, static=static, static_columns=kinds,
+        fitting=ev.Fitting(min_count=1, log=False),
+    )  # fmt: skip
+
+
+def _with_noise(features: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Return features with as many columns of random numbers beside them."""
+    count = len(features.columns) - 1
+    noise = np.random.default_rng(0).normal(size=(len(features), count))
+    return features.with_columns(pl.Series(f"noise {i}", noise[:, i]) for i in range(count)).select(
+        key, pl.exclude(key)
+    )
+
+
+@cache
+def _hapt(features: str, choosing: bool, small: bool) -> _Parts:
+    events, labels = private.uci_hapt_frames()
+    users = np.array(labels.filter(~pl.col("test"))["user"].unique().sort())
+    held_out = np.random.default_rng(0).permutation(users)[:CHOOSING_USERS].tolist()
+    if choosing:
+        labels = labels.filter(~pl.col("test")).with_columns(test=pl.col("user").is_in(held_out))
+    if small:
+        labels = labels.filter(pl.col("window") % 40 == 0)
+    entities = labels.select("window", pl.col("activity").alias(LABEL), unit="user", test="test")
+    events = events.join(entities, on="window", how="semi", maintain_order="left")
+    return _Parts("multiclass", events, entities, _motion_features(events, features))
+
+
+def _motion_features(events: pl.DataFrame, features: str) -> pl.DataFrame:
+    if features == "twelve":
+        return private.uci_hapt_features(events)
+    if features == "one series":
+        squares = [pl.col(f"acc_{axis}").cast(pl.Float64).pow(2) for axis in "xyz"]
+        events = events.select("window", "t", acc_length=pl.sum_horizontal(squares).sqrt())
+    channels = [name for name in events.columns if name not in ("window", "t")]
+    return ev.series_features(ev.read(events, key="window", time="t", categorical=(), numeric=channels))
+
+
+@cache
+def _electric_devices(features: str, choosing: bool, small: bool) -> _Parts:
+    table = pl.read_parquet(data_file("ucr/ElectricDevices.parquet", "https://www.timeseriesclassification.com"))
+    table = table.with_row_index("series").with_columns(pl.col("series").cast(pl.Int64))
+    if small:
+        table = table.filter(pl.col("series") % 60 == 0)
+    if choosing:
+        table = table.filter(split="train").with_columns(
+            split=pl.when(pl.col("series") % CHOOSING_SHARE == 0).then(pl.lit("test")).otherwise("split")
+        )
+    label = pl.col("label").cast(pl.String).alias(LABEL)
+    entities = table.select("series", label, unit="series", test=pl.col("split") == "test")
+    long = table.select("series", "x", t=pl.int_ranges(pl.col("x").list.len())).explode("x", "t")
+    events = long.select("series", "t", "x")
+    return _Parts("multiclass", events, entities, ev.series_features(_plain(events)))
+
+
+def _plain(events: pl.DataFrame) -> ev.Dataset:
+    return ev.read(events, key="series", time="t", categorical=(), numeric=("x",))
+
+
+@cache
+def _icu(features: str, choosing: bool, small: bool) -> _Parts:
+    """Return the stays of set a, whose values are clipped and standardised with the scales of the training stays."""
+    in_a = pl.col("set").cast(pl.String) == "a"
+    table = pl.read_parquet(data_file("physionet2012/events.parquet", icu_stays.ORIGIN)).filter(in_a)
+    outcomes = pl.read_parquet(data_file("physionet2012/outcomes.parquet", icu_stays.ORIGIN)).filter(in_a)
+    measured = table.with_columns(pl.col("parameter").cast(pl.String)).filter(
+        ~pl.col("parameter").is_in(icu_stays.LEFT_OUT)
+    )
+    keys = measured[icu_stays.KEY].unique().sort()
+    order = np.random.default_rng(0).permutation(len(keys))
+    tested, others = np.split(order, [len(keys) // TEST_SHARE])
+    if choosing:
+        tested, others = np.split(others, [len(others) // CHOOSING_SHARE])
+    if small:
+        tested, others = tested[:80], others[:160]
+    of_test = np.isin(np.arange(len(keys)), tested)
+    kept = of_test | np.isin(np.arange(len(keys)), others)
+    stays = pl.DataFrame({icu_stays.KEY: keys, "test": of_test}).filter(pl.Series(kept))
+    death = outcomes.select(pl.col("RecordID").cast(pl.Int32).alias(icu_stays.KEY), pl.col(DEATH).cast(pl.String))
+    entities = stays.join(death, on=icu_stays.KEY, how="left", maintain_order="left").select(
+        icu_stays.KEY, pl.col(DEATH).alias(LABEL), unit=icu_stays.KEY, test="test"
+    )
+    measured = measured.join(stays, on=icu_stays.KEY, how="inner", maintain_order="left")
+    scaled = icu_stays.standardised(measured, icu_stays.scales(measured.filter(~pl.col("test"))))
+    events = scaled.select(icu_stays.KEY, pl.col("minutes").cast(pl.Int64), "parameter", "value")
+    return _Parts("binary", events.sort(icu_stays.KEY, "minutes", "parameter"), entities, expert_scores(outcomes))

@@ -1,0 +1,112 @@
+"""Two classifiers on frozen vectors, and their scores with intervals over resampled users and over trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from eventvec.evaluation import measure
+from eventvec.evaluation.metrics import Array
+from eventvec.evaluation.resampling import replicates, resample
+from experiments.expclr.arms import Arm, vectors
+from experiments.expclr.problems import Problem, Variant, problem
+
+CLASSIFIERS = {"hapt": ("1-nn", "linear"), "electric_devices": ("1-nn", "linear"), "icu": ("linear",)}
+REGULARISATION = {"hapt": 1.0, "electric_devices": 1.0, "icu": 0.01}
+"""C of the linear classifier: scikit-learn's default, and for stays that of the reference values of the data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The score of each training of one method.
+
+    Args:
+        values: `(trainings,)` scores on the test part.
+        replicates: `(replicates, trainings)` scores on resampled users, see `evaluation.resampling`.
+        units: The number of users of the test part.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> of_users = rng.normal(0, 0.02, (1000, 1))  # what nine users share
+        >>> tested = Tested(np.array([0.80, 0.82, 0.81]), 0.81 + of_users + np.zeros(3), units=9)
+        >>> f"{tested.mean:.2f} ± {tested.half_width:.3f}"
+        '0.81 ± 0.050'
+    """
+
+    values: Array
+    replicates: Array
+    units: int
+
+    @property
+    def mean(self) -> float:
+        """The mean over the trainings."""
+        return float(self.values.mean())
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval of the mean, for other users and other seeds.
+
+        The variance of the mean has two parts: that over resampled users, and that over the trainings. A bootstrap of
+        ``k`` users or trainings has an expected variance of (k − 1)/k times that of the mean, which is made up for. The
+        quantile is Student's, with the degrees of freedom of Welch and Satterthwaite, because nine users and three
+        trainings tell their variances only roughly.
+        """
+        from scipy.stats import t  # type: ignore[import-untyped]
+
+        trainings = len(self.values)
+        of_users = float(np.nanvar(self.replicates.mean(1), ddof=1)) * self.units / (self.units - 1)
+        of_seeds = float(self.values.var(ddof=1)) / trainings if trainings > 1 else 0.0
+        if not of_users + of_seeds:
+            return 0.0
+        inverse = of_users**2 / (self.units - 1) + of_seeds**2 / max(trainings - 1, 1)
+        return float(t.ppf(0.975, (of_users + of_seeds) ** 2 / inverse) * np.sqrt(of_users + of_seeds))
+
+    def __sub__(self, other: Tested) -> Tested:
+        """Return the paired differences; a method without training is compared with each training of the other."""
+        return Tested(self.values - other.values, self.replicates - other.replicates, self.units)
+
+    def __str__(self) -> str:
+        """Return the mean and the half-width."""
+        return f"{self.mean:.3f} ± {self.half_width:.3f}"
+
+
+def predictions(arm: Arm, variant: Variant, seed: int, keep: Path) -> dict[str, Array]:
+    """Return the predictions of each classifier for the test part, from the vectors of one training.
+
+    Args:
+        arm: The method.
+        variant: The problem; the labels of a fraction are drawn with `seed`.
+        seed: The seed of the training.
+        keep: The folder of vectors, see `vectors`.
+    """
+    variant = replace(variant, seed=seed)
+    of, of_arm = problem(variant), vectors(arm, variant, seed, keep)
+    return {
+        name: predicted(name, of, variant, of_arm["training"], of_arm["test"]) for name in CLASSIFIERS[variant.name]
+    }
+
+
+def predicted(classifier: str, of: Problem, variant: Variant, training: Array, test: Array) -> Array:
+    """Return codes, or the probability of the second of two classes, learned from the labels that training has."""
+    known = of.y_training >= 0
+    linear = LogisticRegression(C=REGULARISATION[variant.name], max_iter=2000)
+    model = make_pipeline(StandardScaler(), linear) if classifier == "linear" else KNeighborsClassifier(1)
+    model.fit(training[known], of.y_training[known])
+    values: Array = model.predict_proba(test)[:, 1] if of.task == "binary" else model.predict(test)
+    return values
+
+
+def tested(of: Problem, predictions: Sequence[Array]) -> Tested:
+    """Return the accuracy or the AUROC of the predictions of each training."""
+    units = int(of.units.max()) + 1
+    weights = resample(len(of.y_test), of.units, seed=0)
+    of_trainings = [replicates(of.task, of.y_test, values, weights)[:, 0] for values in predictions]
+    values = np.array([measure(of.task, of.y_test, values)[0] for values in predictions])
+    return Tested(values, np.stack(of_trainings, 1), units)
