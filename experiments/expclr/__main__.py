@@ -7,19 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.decomposition import PCA
 
 from eventvec.evaluation import measure
 from experiments.command_line import Row, run
 from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, file_name, vectors
 from experiments.expclr.problems import Name, Variant, problem, stay_aggregates
-from experiments.expclr.scores import CLASSIFIERS, Tested, predicted, predictions, tested
+from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
 from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
 from experiments.jobs import side_by_side
 
 SEEDS = (0, 1, 2)
-FRACTIONS = (0.01, 0.05, 0.2, 1.0)
+FRACTIONS = (0.01, 0.05, 0.2)
 SETS = ("twelve", "one series", "all")
 AGGREGATES = "aggregates"
+COMPONENTS = (5, 20, 100)
+"""The numbers of principal components of the features, whose distances approach those of the features."""
 
 
 def choose(small: bool, keep: Path) -> list[Row]:
@@ -44,6 +47,30 @@ def choose(small: bool, keep: Path) -> list[Row]:
 def hapt(small: bool, keep: Path) -> list[Row]:
     """Smartphone motion, 387 features: activities of nine unseen users by every method (accuracy, three seeds)."""
     return _methods("hapt", list(CHOSEN.values()), small, keep)
+
+
+def cause(small: bool, keep: Path) -> list[Row]:
+    """Motion, 387 features: what the vectors keep of the features and of their distances, and what that is worth."""
+    variant, arms = Variant("hapt", small=small), [Arm(UNTRAINED), *CHOSEN.values()]
+    of, trained = problem(variant), side_by_side(vectors, [(arm, variant, 0, keep) for arm in arms])
+    alone = vectors(Arm(FEATURES), variant, 0, keep)
+    sets = {arm.method: of_arm for arm, of_arm in zip(arms, trained, strict=True)}
+    for count in COMPONENTS:
+        components = PCA(min(count, *alone["training"].shape), random_state=0).fit(alone["training"])
+        sets[f"{count} principal components"] = {
+            part: components.transform(alone[part]) for part in ("training", "test")
+        }
+    still = np.isin(of.y_test, [of.classes.index(name) for name in ("sitting", "standing")])
+    rows = []
+    for name, z in {FEATURES: alone, **sets}.items():
+        right = predicted("linear", of, variant, z["training"], z["test"]) == of.y_test
+        rows.append({
+            "representation": name, "dimensions": z["test"].shape[1], "linear": float(right.mean()),
+            "sitting, standing": float(right[still].mean()), "other activities": float(right[~still].mean()),
+            "R² of features (median)": explained(z, alone),
+            "distances: correlation": correlation(z["test"], alone["test"]),
+        })  # fmt: skip
+    return rows
 
 
 def electric_devices(small: bool, keep: Path) -> list[Row]:
@@ -75,7 +102,7 @@ def features(small: bool, keep: Path) -> list[Row]:
 
 
 def labels(small: bool, keep: Path) -> list[Row]:
-    """Motion with the labels of 1 % to 100 % of the windows: semi-supervised against supervised from scratch."""
+    """Motion with the labels of 1 % to 20 % of the windows: semi-supervised against supervised from scratch."""
     variants = [
         Variant("hapt", fraction=fraction, small=small) for fraction in (FRACTIONS[1:2] if small else FRACTIONS)
     ]
@@ -83,15 +110,13 @@ def labels(small: bool, keep: Path) -> list[Row]:
     scores = _scores(((arm, variant) for variant in variants for arm in arms), keep)
     rows: list[Row] = []
     for variant in variants:
-        by_method = {arm.method: scores[arm.method, variant]["linear"] for arm in arms}
-        semi = by_method["semi-supervised"]
-        rows += [
-            {
-                "labels in training": variant.fraction, "method": method, **_columns("linear", by_method[method]),
-                **_columns("semi-supervised minus it", semi - by_method[method]),
-            }
-            for method in by_method
-        ]  # fmt: skip
+        of_semi = scores["semi-supervised", variant]
+        for method in (arm.method for arm in arms):
+            row: Row = {"labels in training": variant.fraction, "method": method}
+            for classifier, score in scores[method, variant].items():
+                row |= _columns(classifier, score)
+                row |= _columns(f"semi-supervised minus it, {classifier}", of_semi[classifier] - score)
+            rows.append(row)
     return rows
 
 
@@ -102,7 +127,7 @@ def icu(small: bool, keep: Path) -> list[Row]:
     of, aggregates = problem(variant), stay_aggregates(variant)
     alone = (Arm(FEATURES), STAYS["ExpCLR"], STAYS["CoLES"])
     values = [predicted("linear", of, variant, *aggregates)]
-    scores[AGGREGATES] = tested(of, values)
+    scores[AGGREGATES] = scored(of, values)
     for arm in alone:
         values = []
         for seed in _seeds(arm, variant):
@@ -111,7 +136,7 @@ def icu(small: bool, keep: Path) -> list[Row]:
                 np.hstack([part, of_arm[side]]) for part, side in zip(aggregates, ("training", "test"), strict=True)
             ]
             values.append(predicted("linear", of, variant, *joined))
-        scores[f"{AGGREGATES} and {arm.method}"] = tested(of, values)
+        scores[f"{AGGREGATES} and {arm.method}"] = scored(of, values)
     return [
         {
             "representation": name, **_columns("AUROC", score), **_columns("minus CoLES", score - scores["CoLES"]),
@@ -134,7 +159,7 @@ def _methods(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> list[R
     return rows
 
 
-def _by_arm(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> dict[str, dict[str, Tested]]:
+def _by_arm(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> dict[str, dict[str, Scored]]:
     """Return the scores of the features, of the untrained encoder and of the methods."""
     variant, encoder = Variant(name, small=small), arms[0].encoder
     every = (Arm(FEATURES), Arm(UNTRAINED, encoder=encoder), *arms)
@@ -142,7 +167,7 @@ def _by_arm(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> dict[st
     return {arm.method: scores[arm.method, variant] for arm in every}
 
 
-def _scores(pairs: Iterable[tuple[Arm, Variant]], keep: Path) -> dict[tuple[str, Variant], dict[str, Tested]]:
+def _scores(pairs: Iterable[tuple[Arm, Variant]], keep: Path) -> dict[tuple[str, Variant], dict[str, Scored]]:
     """Return the scores of each classifier, by method and variant, from trainings side by side."""
     pairs = list(pairs)
     jobs = [(arm, replace(variant, seed=seed), seed, keep) for arm, variant in pairs for seed in _seeds(arm, variant)]
@@ -155,7 +180,7 @@ def _scores(pairs: Iterable[tuple[Arm, Variant]], keep: Path) -> dict[tuple[str,
         of, name = problem(variant), arm.method
         of_seeds = [by_job[name, replace(variant, seed=seed)] for seed in _seeds(arm, variant)]
         scores[name, variant] = {
-            classifier: tested(of, [values[classifier] for values in of_seeds])
+            classifier: scored(of, [values[classifier] for values in of_seeds])
             for classifier in CLASSIFIERS[variant.name]
         }
     return scores
@@ -167,13 +192,13 @@ def _seeds(arm: Arm, variant: Variant) -> Sequence[int]:
     return SEEDS[:1] if variant.small or nothing_drawn else SEEDS
 
 
-def _columns(name: str, tested: Tested) -> Row:
-    return {name: tested.mean, f"{name} ±": tested.half_width}
+def _columns(name: str, score: Scored) -> Row:
+    return {name: score.mean, f"{name} ±": score.half_width}
 
 
 TABLES = {
-    "choose": choose, "hapt": hapt, "features": features, "labels": labels, "electric_devices": electric_devices,
-    "icu": icu,
+    "choose": choose, "hapt": hapt, "cause": cause, "features": features, "labels": labels,
+    "electric_devices": electric_devices, "icu": icu,
 }  # fmt: skip
 
 

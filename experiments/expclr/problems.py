@@ -71,6 +71,7 @@ class Problem:
             missing for those that have none in training.
         test: The entities to test on, with the features.
         features: The names of the features.
+        classes: The labels in the order of their codes.
         y_training: `(n,)` codes of the labels of the training entities; -1 where training does not have it.
         y_test: `(m,)` codes of the labels of the test entities.
         units: `(m,)` codes of what the interval resamples: the user of each test entity, or the entity itself.
@@ -80,6 +81,7 @@ class Problem:
     training: ev.Dataset
     test: ev.Dataset
     features: tuple[str, ...]
+    classes: tuple[str, ...]
     y_training: Array
     y_test: Array
     units: Array
@@ -116,8 +118,9 @@ def problem(variant: Variant) -> Problem:
     unseen = _read(variant.name, parts.events, test[key], features.join(label, on=key, how="left"), names, data.schema)
     units = np.unique(test["unit"].to_numpy(), return_inverse=True)[1]
     return Problem(
-        parts.task, data, unseen, tuple(names), np.where(known, codes, -1), test.select(code)[LABEL].to_numpy(), units
-    )
+        parts.task, data, unseen, tuple(names), tuple(classes), np.where(known, codes, -1),
+        test.select(code)[LABEL].to_numpy(), units,
+    )  # fmt: skip
 
 
 def labelled(codes: Array, fraction: float, seed: int) -> Array:
@@ -218,7 +221,7 @@ def _electric_devices(features: str, choosing: bool, small: bool) -> _Parts:
     table = pl.read_parquet(data_file("ucr/ElectricDevices.parquet", "https://www.timeseriesclassification.com"))
     table = table.with_row_index("series").with_columns(pl.col("series").cast(pl.Int64))
     if small:
-        table = table.filter(pl.col("series") % 60 == 0)
+        table = table.filter(pl.col("series") % 61 == 0)
     if choosing:
         table = table.filter(split="train").with_columns(
             split=pl.when(pl.col("series") % CHOOSING_SHARE == 0).then(pl.lit("test")).otherwise("split")

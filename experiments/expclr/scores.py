@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,13 +18,14 @@ from eventvec.evaluation.resampling import replicates, resample
 from experiments.expclr.arms import Arm, vectors
 from experiments.expclr.problems import Problem, Variant, problem
 
+PAIRS = 20_000
 CLASSIFIERS = {"hapt": ("1-nn", "linear"), "electric_devices": ("1-nn", "linear"), "icu": ("linear",)}
 REGULARISATION = {"hapt": 1.0, "electric_devices": 1.0, "icu": 0.01}
 """C of the linear classifier: scikit-learn's default, and for stays that of the reference values of the data."""
 
 
 @dataclass(frozen=True, eq=False)
-class Tested:
+class Scored:
     """The score of each training of one method.
 
     Args:
@@ -35,7 +36,7 @@ class Tested:
     Example:
         >>> rng = np.random.default_rng(0)
         >>> of_users = rng.normal(0, 0.02, (1000, 1))  # what nine users share
-        >>> tested = Tested(np.array([0.80, 0.82, 0.81]), 0.81 + of_users + np.zeros(3), units=9)
+        >>> tested = Scored(np.array([0.80, 0.82, 0.81]), 0.81 + of_users + np.zeros(3), units=9)
         >>> f"{tested.mean:.2f} ± {tested.half_width:.3f}"
         '0.81 ± 0.050'
     """
@@ -68,9 +69,9 @@ class Tested:
         inverse = of_users**2 / (self.units - 1) + of_seeds**2 / max(trainings - 1, 1)
         return float(t.ppf(0.975, (of_users + of_seeds) ** 2 / inverse) * np.sqrt(of_users + of_seeds))
 
-    def __sub__(self, other: Tested) -> Tested:
+    def __sub__(self, other: Scored) -> Scored:
         """Return the paired differences; a method without training is compared with each training of the other."""
-        return Tested(self.values - other.values, self.replicates - other.replicates, self.units)
+        return Scored(self.values - other.values, self.replicates - other.replicates, self.units)
 
     def __str__(self) -> str:
         """Return the mean and the half-width."""
@@ -103,10 +104,33 @@ def predicted(classifier: str, of: Problem, variant: Variant, training: Array, t
     return values
 
 
-def tested(of: Problem, predictions: Sequence[Array]) -> Tested:
+def scored(of: Problem, predictions: Sequence[Array]) -> Scored:
     """Return the accuracy or the AUROC of the predictions of each training."""
     units = int(of.units.max()) + 1
     weights = resample(len(of.y_test), of.units, seed=0)
     of_trainings = [replicates(of.task, of.y_test, values, weights)[:, 0] for values in predictions]
     values = np.array([measure(of.task, of.y_test, values)[0] for values in predictions])
-    return Tested(values, np.stack(of_trainings, 1), units)
+    return Scored(values, np.stack(of_trainings, 1), units)
+
+
+def explained(z: Mapping[str, Array], features: Mapping[str, Array]) -> float:
+    """Return the median R² of the features of the test part, predicted from vectors by ridge regression."""
+    from sklearn.linear_model import Ridge
+
+    model = make_pipeline(StandardScaler(), Ridge(1.0)).fit(z["training"], features["training"])
+    error = np.square(model.predict(z["test"]) - features["test"]).sum(0)
+    spread = np.square(features["test"] - features["test"].mean(0)).sum(0)
+    return float(np.median(1 - error[spread > 0] / spread[spread > 0]))
+
+
+def correlation(z: Array, features: Array) -> float:
+    """Return the correlation of the distances of vectors with those of features, over random pairs of rows.
+
+    Example:
+        >>> z = np.random.default_rng(0).normal(size=(50, 3))
+        >>> round(correlation(z, 2 * z + 1), 6)
+        1.0
+    """
+    first, second = np.random.default_rng(0).integers(len(z), size=(2, PAIRS))
+    distances = [np.linalg.norm(values[first] - values[second], axis=1) for values in (z, features)]
+    return float(np.corrcoef(*distances)[0, 1])

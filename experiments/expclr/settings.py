@@ -37,7 +37,12 @@ TRIALS: dict[str, tuple[Arm, ...]] = {
     "supervised": (*_grid("supervised"), Arm("supervised", 0.005, "resnet")),
 }  # fmt: skip
 """The trials on windows of motion, by method: the score was that of a linear classifier on five training users."""
-FEW_TRIALS = tuple(arm for method in ("supervised", "semi-supervised") for arm in _grid(method))
+FEW_TRIALS = (
+    *_grid("supervised"), *_grid("semi-supervised"),
+    Arm("semi-supervised", 0.0003, options={**POSTER, "added": 1.0}),
+    Arm("semi-supervised", 0.001, options={**POSTER, "added": 1.0}),
+    Arm("semi-supervised", 0.001, options={"added": 1.0}), Arm("semi-supervised", 0.001, options={"added": 4.0}),
+)  # fmt: skip
 """The trials with a twentieth of the labels, on the same users."""
 STAY_TRIALS = tuple(Arm(method, lr, "gru") for method in ("ExpCLR", "CoLES") for lr in RATES)
 """The trials on stays, on a fifth of the training stays."""
@@ -52,7 +57,10 @@ CHOSEN: dict[str, Arm] = {
     "supervised": Arm("supervised", 0.005, "resnet"),
 }
 """The best trial of each method."""
-FEW_LABELS = {"supervised": FEW_TRIALS[1], "semi-supervised": FEW_TRIALS[4]}
+FEW_LABELS = {
+    "supervised": Arm("supervised", 0.001),
+    "semi-supervised": Arm("semi-supervised", 0.001, options={"added": 1.0}),
+}
 """The best trials with a twentieth of the labels, for all shares of labels."""
 STAYS = {method: Arm(method, 0.005, "gru") for method in ("ExpCLR", "quadratic loss", "feature decoding", "CoLES")}
 """The best trials on stays; the quadratic loss and feature decoding take the learning rate of ExpCLR."""

@@ -17,7 +17,7 @@ TABLES = {
         *("figure7", "precision"),
     ),
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
-    "expclr": ("choose", "hapt", "features", "labels", "electric_devices", "icu"),
+    "expclr": ("choose", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
     "tpp": ("badges",),

@@ -21,8 +21,9 @@ from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.expert_triplets import ExpertTriplets
 from eventvec.methods.explained import explained_features
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, stack
 from eventvec.training.loop import fit
+from eventvec.views.draws import integers
 from laws import rng
 
 STATIC = (
@@ -111,6 +112,24 @@ def test_labels_of_some_rows_decide_about_their_pairs():
         ExpCLR(make.encoder("gru"), described, ["speed"], label="speed")
 
 
+def test_rows_with_labels_join_a_batch_in_training_only():
+    x = rows()
+    x.static["group"] = torch.tensor([2, 0, 3, 0, 1, 3])
+    described = replace(
+        schema(), static=tuple(Categorical("group", ("a", "b")) if f.name == "group" else f for f in STATIC)
+    )
+    torch.manual_seed(0)
+    method = ExpCLR(make.encoder("gru"), described, ["speed"], label="group", added=1.5)
+    plain = ExpCLR(method.encoder, described, ["speed"], label="group")
+    method.prepare(x)
+    batch = x[torch.tensor([1, 3, 4, 5])]
+    drawn = integers(torch.full((6,), 3), rng(4))
+    joined = stack(batch, x[torch.tensor([0, 2, 5])[drawn]])
+    assert torch.equal(method.loss(batch, rng(4)), plain.loss(joined, rng()))
+    method.eval()
+    assert torch.equal(method.loss(batch, rng(4)), plain.loss(batch, rng()))
+
+
 def test_the_largest_distance_may_be_that_of_the_training_rows():
     x = rows()
     method = ExpCLR(make.encoder("gru"), schema(), ["speed", "shape"], largest="data")
@@ -173,6 +192,8 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
         {"temperature": math.nan},
         {"normalize": "rows"},
         {"largest": "rows"},
+        {"added": -1.0},
+        {"added": math.inf},
     ],
 )
 def test_options_out_of_range_are_refused(options):
@@ -196,6 +217,7 @@ def test_a_configuration_builds_the_method_and_is_described_again(options):
         "temperature": 1.0,
         "normalize": "row_mean",
         "largest": "batch",
+        "added": 0.0,
         **options,
     }
 

@@ -16,7 +16,8 @@ from eventvec.methods.declarations import Suggestion
 from eventvec.methods.explained import explained_features
 from eventvec.methods.label_losses import has_label
 from eventvec.schema import Categorical, Numeric, Schema, Vector, check_schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, stack
+from eventvec.views.draws import integers
 
 Largest: TypeAlias = Literal["batch", "data"]
 MOST_NAMES = 6
@@ -32,9 +33,10 @@ class ExpCLR(nn.Module):
     distance.
 
     With `label`, two rows that have labels are similar if these are equal, and all other pairs as their features are;
-    the paper's poster has this semi-supervised form but not its formula, and this is our reading. Rows that lack some
-    features are compared by those that both have, see `losses.feature_similarity`. A feature that has one value in all
-    rows to train on has no influence; if all features are such, training is refused.
+    the paper's poster has this semi-supervised form but not its formula, and this is our reading. If few rows have
+    labels, hardly a pair of a batch has two, so `added` rows with labels are drawn anew and join each batch in
+    training. Rows that lack some features are compared by those that both have, see `losses.feature_similarity`. A
+    feature that has one value in all rows to train on has no influence; if all features are such, training is refused.
 
     Relations: `Supervised` learns static columns as labels, and with the features as labels it decodes them; here
     features only define how similar rows are.
@@ -50,6 +52,8 @@ class ExpCLR(nn.Module):
         largest: Over which rows the similarity takes the largest distance between features: those of the `batch`, or
             all `data` to train on (at most 8,192 of them).
         label: Name of a categorical static column with labels of some rows.
+        added: How many rows with labels join a batch in training, for each of its rows, at least 0; 0 adds none. They
+            are drawn with `rng`, from those given to `prepare`.
 
     Raises:
         ConfigError: If there are no features, a feature is not a number or vector, the label is not categorical, or a
@@ -75,6 +79,7 @@ class ExpCLR(nn.Module):
         normalize: losses.Normalization = "row_mean",
         largest: Largest = "batch",
         label: str | None = None,
+        added: float = 0.0,
     ) -> None:
         super().__init__()
         check_encoder(encoder)
@@ -87,12 +92,15 @@ class ExpCLR(nn.Module):
             raise ConfigError(f"normalize must be 'row_mean' or 'none', got {normalize!r}")
         if largest not in get_args(Largest):
             raise ConfigError(f"largest must be 'batch' or 'data', got {largest!r}")
+        if not 0 <= added < float("inf"):
+            raise ConfigError(f"added must be at least 0 and finite, got {added}")
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
-        self.largest, self.label = largest, label
+        self.largest, self.label, self.added = largest, label, added
         self.fields = feature_fields(schema, features)
         self.label_field = None if label is None else _label_field(schema, label)
         self._largest_distance: float | None = None
+        self._labelled: Sequences | None = None
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -110,13 +118,15 @@ class ExpCLR(nn.Module):
         return expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
-        """Find the largest distance between features of the rows to train on, if `largest` is `data`.
+        """Find the largest distance between features of the rows to train on, and the rows with labels, where needed.
 
         Raises:
             DataError: If no feature has two values in these rows, and there is no label.
         """
-        if self.label is None:
+        if self.label_field is None:
             check_differences(self.expert(x), self.features)
+        elif self.added:
+            self._labelled = x[has_label(x, self.label_field).nonzero().squeeze(1)]
         if self.largest == "data":
             self._largest_distance = losses.largest_distance(self.expert(x))
 
@@ -135,7 +145,11 @@ class ExpCLR(nn.Module):
         return losses.with_labels(s, cast(Tensor, static_values(x, self.label_field.name)), known)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the ExpCLR loss over all pairs of a batch; nothing is drawn."""
+        """Return the ExpCLR loss over all pairs of a batch, with the rows that are added in training."""
+        if self.training and self._labelled is not None and len(self._labelled):
+            count = round(self.added * len(batch))
+            drawn = integers(torch.full((count,), len(self._labelled), device=batch.device), rng)
+            batch = stack(batch, self._labelled[drawn])
         s, z = self.similarity(batch), self.encoder(batch)
         return losses.expclr_loss(z, s, delta=self.delta, temperature=self.temperature, normalize=self.normalize)
 
