@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from eventvec.evaluation import measure
 from experiments.command_line import Row, run
-from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, file_name, vectors
+from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, Vectors, file_name, vectors
 from experiments.expclr.problems import Name, Variant, problem, stay_aggregates
 from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
 from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
@@ -21,6 +21,8 @@ SEEDS = (0, 1, 2)
 FRACTIONS = (0.01, 0.05, 0.2)
 SETS = ("twelve", "one series", "all")
 AGGREGATES = "aggregates"
+BY_ROWS = Arm("ExpCLR", 0.001)
+"""ExpCLR with the row mean and Δ auto, which follows the distances of the features in units most closely."""
 COMPONENTS = (5, 20, 100)
 """The numbers of principal components of the features, whose distances approach those of the features."""
 
@@ -50,25 +52,29 @@ def hapt(small: bool, keep: Path) -> list[Row]:
 
 
 def cause(small: bool, keep: Path) -> list[Row]:
-    """Motion, 387 features: what the vectors keep of the features and of their distances, and what that is worth."""
-    variant, arms = Variant("hapt", small=small), [Arm(UNTRAINED), *CHOSEN.values()]
-    of, trained = problem(variant), side_by_side(vectors, [(arm, variant, 0, keep) for arm in arms])
-    alone = vectors(Arm(FEATURES), variant, 0, keep)
-    sets = {arm.method: of_arm for arm, of_arm in zip(arms, trained, strict=True)}
+    """Motion: what the vectors of one training keep of the features' distances, and which activities they confuse."""
+    variant = Variant("hapt", small=small)
+    in_units, arms = replace(variant, features="in units"), list(CHOSEN.values())[: 1 if small else None]
+    jobs = [(arm, variant, 0, keep) for arm in (Arm(FEATURES), Arm(UNTRAINED), *arms)]
+    jobs += [(Arm(FEATURES), in_units, 0, keep), (BY_ROWS, in_units, 0, keep)]
+    trained = side_by_side(vectors, jobs)
+    of, sets = problem(variant), list[tuple[str, str, Vectors, Vectors]]()
+    alone = {job[1].features: of_arm for job, of_arm in zip(jobs, trained, strict=True) if job[0].method == FEATURES}
+    for (arm, on, *_), of_arm in zip(jobs, trained, strict=True):
+        sets.append((arm.method, on.features, of_arm, alone[on.features]))
     for count in COMPONENTS:
-        components = PCA(min(count, *alone["training"].shape), random_state=0).fit(alone["training"])
-        sets[f"{count} principal components"] = {
-            part: components.transform(alone[part]) for part in ("training", "test")
-        }
+        components = PCA(min(count, *alone["all"]["training"].shape), random_state=0).fit(alone["all"]["training"])
+        z = {part: components.transform(alone["all"][part]) for part in ("training", "test")}
+        sets.append((f"{count} principal components", "all", z, alone["all"]))
     still = np.isin(of.y_test, [of.classes.index(name) for name in ("sitting", "standing")])
     rows = []
-    for name, z in {FEATURES: alone, **sets}.items():
+    for method, features, z, features_alone in sets:
         right = predicted("linear", of, variant, z["training"], z["test"]) == of.y_test
         rows.append({
-            "representation": name, "dimensions": z["test"].shape[1], "linear": float(right.mean()),
+            "vectors": method, "features": features, "dimensions": z["test"].shape[1], "linear": float(right.mean()),
             "sitting, standing": float(right[still].mean()), "other activities": float(right[~still].mean()),
-            "R² of features (median)": explained(z, alone),
-            "distances: correlation": correlation(z["test"], alone["test"]),
+            "R² of features (median)": explained(z, features_alone),
+            "correlation of distances": correlation(z["test"], features_alone["test"]),
         })  # fmt: skip
     return rows
 

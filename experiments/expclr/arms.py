@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from eventvec.views import Perturbed, RandomSlices
 from eventvec.views.sizes import slice_bounds
 from experiments.expclr.problems import LABEL, Problem, Variant, problem
 
+Vectors: TypeAlias = dict[str, Any]
+"""`training (n, d)`, `test (m, d)` and `about`, the steps and the seconds of the training."""
 BATCH_SIZE = 64
 STEPS = {"hapt": 920, "electric_devices": 920, "icu": 490}
 """The number of steps of each training; nine to eleven passes over the training part."""
@@ -84,7 +86,7 @@ METHODS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def vectors(arm: Arm, variant: Variant, seed: int, keep: Path) -> dict[str, Any]:
+def vectors(arm: Arm, variant: Variant, seed: int, keep: Path) -> Vectors:
     """Return `training (n, d)`, `test (m, d)` and `about`, trained once and kept in a folder.
 
     Args:

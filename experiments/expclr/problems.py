@@ -33,6 +33,11 @@ LABEL = "label"
 SCORES = ("SAPS-I", "SOFA")
 OUTCOMES = (DEATH, "Length_of_stay", "Survival")
 """The columns of physionet2012 that are known only after the stay."""
+IN_UNITS = (
+    *("mean", "std", "min", "max", "median", "quartile_1", "quartile_3", "iqr", "mad", "mean_absolute", "energy"),
+    *("change_mean", "change_std", "change_min", "change_max"),
+)
+"""Features that grow with a channel's values. The others describe a shape, which is that of noise in a person at rest."""
 CHOOSING_USERS, TEST_SHARE, CHOOSING_SHARE = 5, 3, 5
 """The training users to choose on; a third of the stays is the test part, and a fifth of the others chooses."""
 
@@ -43,8 +48,9 @@ class Variant:
 
     Args:
         name: The data set.
-        features: For hapt, `twelve`, `one series` (62 of the length of the acceleration) or `all` (62 of each of the
-            six channels, and 15 correlations); the other data sets have one set of features, `all`.
+        features: For hapt, `twelve`, `one series` (62 of the length of the acceleration), `all` (62 of each of the six
+            channels, and 15 correlations) or `in units` (the 90 of `all` that are in units of their channel, see
+            `IN_UNITS`); the other data sets have one set of features, `all`.
         noise: Whether as many columns of random numbers are added to the features.
         fraction: The share of the training entities that have a label in training.
         seed: The seed of the choice of these.
@@ -213,7 +219,10 @@ def _motion_features(events: pl.DataFrame, features: str) -> pl.DataFrame:
         squares = [pl.col(f"acc_{axis}").cast(pl.Float64).pow(2) for axis in "xyz"]
         events = events.select("window", "t", acc_length=pl.sum_horizontal(squares).sqrt())
     channels = [name for name in events.columns if name not in ("window", "t")]
-    return ev.series_features(ev.read(events, key="window", time="t", categorical=(), numeric=channels))
+    table = ev.series_features(ev.read(events, key="window", time="t", categorical=(), numeric=channels))
+    if features == "in units":
+        table = table.select("window", *(f"{channel}: {name}" for channel in channels for name in IN_UNITS))
+    return table
 
 
 @cache
