@@ -37,7 +37,7 @@ IN_UNITS = (
     *("mean", "std", "min", "max", "median", "quartile_1", "quartile_3", "iqr", "mad", "mean_absolute", "energy"),
     *("change_mean", "change_std", "change_min", "change_max"),
 )
-"""Features that grow with a channel's values. The others describe a shape, which is that of noise in a person at rest."""
+"""Features that grow with a channel's values; the others describe its shape, which is noise while a person rests."""
 CHOOSING_USERS, TEST_SHARE, CHOOSING_SHARE = 5, 3, 5
 """The training users to choose on; a third of the stays is the test part, and a fifth of the others chooses."""
 
