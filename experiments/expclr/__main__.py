@@ -95,15 +95,15 @@ def features(small: bool, keep: Path) -> list[Row]:
     rows: list[Row] = []
     for variant in variants:
         alone, expclr, quadratic = (scores[arm.method, variant] for arm in arms)
-        rows += [
-            {
+        for classifier in CLASSIFIERS["hapt"]:
+            of_features, of_expclr, of_quadratic = alone[classifier], expclr[classifier], quadratic[classifier]
+            rows.append({
                 "features": variant.features, "noise": "as many" if variant.noise else "none", "classifier": classifier,
-                "features alone": alone[classifier].mean, **_columns("ExpCLR", expclr[classifier]),
-                **_columns("quadratic", quadratic[classifier]),
-                **_columns("quadratic minus ExpCLR", quadratic[classifier] - expclr[classifier]),
-            }
-            for classifier in CLASSIFIERS["hapt"]
-        ]  # fmt: skip
+                **_columns("features alone", of_features), **_columns("ExpCLR", of_expclr),
+                **_columns("quadratic", of_quadratic), **_columns("ExpCLR minus features", of_expclr - of_features),
+                **_columns("quadratic minus features", of_quadratic - of_features),
+                **_columns("quadratic minus ExpCLR", of_quadratic - of_expclr),
+            })  # fmt: skip
     return rows
 
 
