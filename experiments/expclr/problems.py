@@ -28,7 +28,6 @@ from experiments.cresp.icu_stays import DEATH
 from experiments.data.data_folder import data_file
 
 Name = Literal["hapt", "electric_devices", "icu"]
-Labels = Array
 LABEL = "label"
 SCORES = ("SAPS-I", "SOFA")
 OUTCOMES = (DEATH, "Length_of_stay", "Survival")
@@ -120,8 +119,8 @@ def problem(variant: Variant) -> Problem:
     known = labelled(codes, variant.fraction, variant.seed)
     label = training.select(key, LABEL).with_columns(pl.when(pl.Series(known)).then(pl.col(LABEL)).alias(LABEL))
     names = [name for name in features.columns if name != key]
-    data = _read(variant.name, parts.events, training[key], features.join(label, on=key, how="left"), names, None)
-    unseen = _read(variant.name, parts.events, test[key], features.join(label, on=key, how="left"), names, data.schema)
+    data = _read(parts.events, training[key], features.join(label, on=key, how="left"), names, None)
+    unseen = _read(parts.events, test[key], features.join(label, on=key, how="left"), names, data.schema)
     units = np.unique(test["unit"].to_numpy(), return_inverse=True)[1]
     return Problem(
         parts.task, data, unseen, tuple(names), tuple(classes), np.where(known, codes, -1),
@@ -168,23 +167,21 @@ def stay_aggregates(variant: Variant) -> tuple[Array, Array]:
 
 
 def _read(
-    name: Name, events: pl.DataFrame, keys: pl.Series, static: pl.DataFrame, features: list[str], schema: object
+    events: pl.DataFrame, keys: pl.Series, static: pl.DataFrame, features: list[str], schema: ev.Schema | None
 ) -> ev.Dataset:
-    """Return the entities with these keys, in the order of the keys."""
-    key = keys.name
-    part = events.filter(pl.col(key).is_in(keys.implode()))
-    if isinstance(schema, ev.Schema):
+    """Return the entities with these keys, in their order, by a schema or with one that is fitted to them.
+
+    The columns of the events are the key, the time and values; those that are text are categorical.
+    """
+    part = events.filter(pl.col(keys.name).is_in(keys.implode()))
+    if schema is not None:
         return ev.read(part, schema=schema, static=static)
+    key, time, *values = part.columns
+    categorical = [name for name in values if part.schema[name] == pl.String]
+    numeric = [name for name in values if name not in categorical]
     kinds = {**dict.fromkeys(features, "numeric"), LABEL: "categorical"}
-    if name == "icu":
-        fitting = ev.Fitting(min_count=1, log=False)
-        return ev.read(
-            part, key=key, time="minutes", categorical=("parameter",), numeric=("value",), static=static,
-            static_columns=kinds, fitting=fitting,
-        )  # fmt: skip
-    channels = [column for column in part.columns if column not in (key, "t")]
     return ev.read(
-        part, key=key, time="t", categorical=(), numeric=channels, static=static, static_columns=kinds,
+        part, key=key, time=time, categorical=categorical, numeric=numeric, static=static, static_columns=kinds,
         fitting=ev.Fitting(min_count=1, log=False),
     )  # fmt: skip
 
@@ -239,11 +236,8 @@ def _electric_devices(features: str, choosing: bool, small: bool) -> _Parts:
     entities = table.select("series", label, unit="series", test=pl.col("split") == "test")
     long = table.select("series", "x", t=pl.int_ranges(pl.col("x").list.len())).explode("x", "t")
     events = long.select("series", "t", "x")
-    return _Parts("multiclass", events, entities, ev.series_features(_plain(events)))
-
-
-def _plain(events: pl.DataFrame) -> ev.Dataset:
-    return ev.read(events, key="series", time="t", categorical=(), numeric=("x",))
+    series = ev.read(events, key="series", time="t", categorical=(), numeric=("x",))
+    return _Parts("multiclass", events, entities, ev.series_features(series))
 
 
 @cache
@@ -257,12 +251,12 @@ def _icu(features: str, choosing: bool, small: bool) -> _Parts:
     )
     keys = measured[icu_stays.KEY].unique().sort()
     order = np.random.default_rng(0).permutation(len(keys))
-    tested, others = np.split(order, [len(keys) // TEST_SHARE])
+    held_out, others = np.split(order, [len(keys) // TEST_SHARE])
     if choosing:
-        tested, others = np.split(others, [len(others) // CHOOSING_SHARE])
+        held_out, others = np.split(others, [len(others) // CHOOSING_SHARE])
     if small:
-        tested, others = tested[:80], others[:160]
-    of_test = np.isin(np.arange(len(keys)), tested)
+        held_out, others = held_out[:80], others[:160]
+    of_test = np.isin(np.arange(len(keys)), held_out)
     kept = of_test | np.isin(np.arange(len(keys)), others)
     stays = pl.DataFrame({icu_stays.KEY: keys, "test": of_test}).filter(pl.Series(kept))
     death = outcomes.select(pl.col("RecordID").cast(pl.Int32).alias(icu_stays.KEY), pl.col(DEATH).cast(pl.String))

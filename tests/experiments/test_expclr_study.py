@@ -83,6 +83,18 @@ def test_the_part_to_choose_on_is_inside_training(name: problems.Name) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.parametrize("name", ["hapt", "electric_devices", "icu"])
+def test_codes_are_those_of_the_labels_that_training_reads(name: problems.Name) -> None:
+    of = problem(Variant(name, features="twelve" if name == "hapt" else "all", fraction=0.3, small=True))
+    field = of.training.schema.static_field(problems.LABEL)
+    assert isinstance(field, ev.schema.Categorical)
+    codes = np.asarray(of.training.sequences.static[problems.LABEL]) - ev.schema.FIRST
+    read = [field.values[code] if code >= 0 else None for code in codes]
+    assert read == [of.classes[code] if code >= 0 else None for code in of.y_training]
+    assert len(of.test) == len(of.y_test) == len(of.units)
+
+
+@pytest.mark.data
 def test_scales_are_those_of_the_training_part_and_noise_doubles_the_features(tmp_path: Path) -> None:
     variant = Variant("hapt", features="twelve", small=True)
     plain, noisy = problem(variant), problem(replace(variant, noise=True))
