@@ -38,7 +38,7 @@ class Scored:
         >>> of_users = rng.normal(0, 0.02, (1000, 1))  # what nine users share
         >>> tested = Scored(np.array([0.80, 0.82, 0.81]), 0.81 + of_users + np.zeros(3), units=9)
         >>> f"{tested.mean:.2f} ± {tested.half_width:.3f}"
-        '0.81 ± 0.050'
+        '0.81 ± 0.049'
     """
 
     values: Array
