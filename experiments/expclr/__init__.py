@@ -1,1 +1,1 @@
-"""ExpCLR: is an encoder that learns from a dozen simple features worth more than the features?"""
+"""ExpCLR: when is an encoder worth more than the experts' features that it learned from?"""

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from eventvec.evaluation import measure
 from experiments.command_line import Row, run
 from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, Vectors, file_name, vectors
-from experiments.expclr.problems import Name, Variant, problem, stay_aggregates
+from experiments.expclr.problems import IN_UNITS, Name, Variant, problem, stay_aggregates
 from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
 from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
 from experiments.jobs import side_by_side
@@ -21,8 +21,6 @@ SEEDS = (0, 1, 2)
 FRACTIONS = (0.01, 0.05, 0.2)
 SETS = ("twelve", "one series", "all")
 AGGREGATES = "aggregates"
-BY_ROWS = Arm("ExpCLR", 0.001)
-"""ExpCLR with the row mean and Δ auto, which follows the distances of the features in units most closely."""
 COMPONENTS = (5, 20, 100)
 """The numbers of principal components of the features, whose distances approach those of the features."""
 
@@ -52,29 +50,33 @@ def hapt(small: bool, keep: Path) -> list[Row]:
 
 
 def cause(small: bool, keep: Path) -> list[Row]:
-    """Motion: what the vectors of one training keep of the features' distances, and which activities they confuse."""
+    """Motion: what the vectors of one training keep of the features, and which activities they confuse."""
     variant = Variant("hapt", small=small)
     in_units, arms = replace(variant, features="in units"), list(CHOSEN.values())[: 1 if small else None]
     jobs = [(arm, variant, 0, keep) for arm in (Arm(FEATURES), Arm(UNTRAINED), *arms)]
-    jobs += [(Arm(FEATURES), in_units, 0, keep), (BY_ROWS, in_units, 0, keep)]
-    trained = side_by_side(vectors, jobs)
-    of, sets = problem(variant), list[tuple[str, str, Vectors, Vectors]]()
-    alone = {job[1].features: of_arm for job, of_arm in zip(jobs, trained, strict=True) if job[0].method == FEATURES}
-    for (arm, on, *_), of_arm in zip(jobs, trained, strict=True):
-        sets.append((arm.method, on.features, of_arm, alone[on.features]))
+    jobs += [(arm, in_units, 0, keep) for arm in (Arm(FEATURES), CHOSEN["ExpCLR"])]
+    sets = {
+        (arm.method, on.features): vectors_of
+        for (arm, on, *_), vectors_of in zip(jobs, side_by_side(vectors, jobs), strict=True)
+    }
+    every, units = sets[FEATURES, "all"], sets[FEATURES, "in units"]
     for count in COMPONENTS:
-        components = PCA(min(count, *alone["all"]["training"].shape), random_state=0).fit(alone["all"]["training"])
-        z = {part: components.transform(alone["all"][part]) for part in ("training", "test")}
-        sets.append((f"{count} principal components", "all", z, alone["all"]))
+        components = PCA(min(count, *every["training"].shape), random_state=0).fit(every["training"])
+        z = {part: components.transform(every[part]) for part in ("training", "test")}
+        sets[f"{count} principal components", "all"] = z
+    of = problem(variant)
     still = np.isin(of.y_test, [of.classes.index(name) for name in ("sitting", "standing")])
+    shape = [i for i, name in enumerate(of.features) if name.split(": ")[-1] not in IN_UNITS]
+    shapes = {part: every[part][:, shape] for part in ("training", "test")}
     rows = []
-    for method, features, z, features_alone in sets:
+    for (method, features), z in sets.items():
         right = predicted("linear", of, variant, z["training"], z["test"]) == of.y_test
         rows.append({
             "vectors": method, "features": features, "dimensions": z["test"].shape[1], "linear": float(right.mean()),
             "sitting, standing": float(right[still].mean()), "other activities": float(right[~still].mean()),
-            "R² of features (median)": explained(z, features_alone),
-            "correlation of distances": correlation(z["test"], features_alone["test"]),
+            "R², in units": explained(z, units), "R², shapes": explained(z, shapes),
+            "distances, all": correlation(z["test"], every["test"]),
+            "distances, in units": correlation(z["test"], units["test"]),
         })  # fmt: skip
     return rows
 
@@ -90,18 +92,22 @@ def features(small: bool, keep: Path) -> list[Row]:
     variants = [
         Variant("hapt", name, noise, small=small) for name in (SETS[:1] if small else SETS) for noise in (False, True)
     ]
-    arms = (Arm(FEATURES), CHOSEN["ExpCLR"], CHOSEN["quadratic loss"])
+    arms = (Arm(FEATURES), Arm(UNTRAINED), CHOSEN["ExpCLR"], CHOSEN["quadratic loss"])
     scores = _scores(((arm, variant) for variant in variants for arm in arms), keep)
     rows: list[Row] = []
     for variant in variants:
-        alone, expclr, quadratic = (scores[arm.method, variant] for arm in arms)
+        alone, untrained, expclr, quadratic = (scores[arm.method, variant] for arm in arms)
         for classifier in CLASSIFIERS["hapt"]:
-            of_features, of_expclr, of_quadratic = alone[classifier], expclr[classifier], quadratic[classifier]
+            of_features, of_untrained = alone[classifier], untrained[classifier]
+            of_expclr, of_quadratic = expclr[classifier], quadratic[classifier]
             rows.append({
                 "features": variant.features, "noise": "as many" if variant.noise else "none", "classifier": classifier,
-                **_columns("features alone", of_features), **_columns("ExpCLR", of_expclr),
-                **_columns("quadratic", of_quadratic), **_columns("ExpCLR minus features", of_expclr - of_features),
+                **_columns("features alone", of_features), **_columns("untrained", of_untrained),
+                **_columns("ExpCLR", of_expclr), **_columns("quadratic", of_quadratic),
+                **_columns("ExpCLR minus features", of_expclr - of_features),
                 **_columns("quadratic minus features", of_quadratic - of_features),
+                **_columns("ExpCLR minus untrained", of_expclr - of_untrained),
+                **_columns("quadratic minus untrained", of_quadratic - of_untrained),
                 **_columns("quadratic minus ExpCLR", of_quadratic - of_expclr),
             })  # fmt: skip
     return rows
@@ -137,10 +143,8 @@ def icu(small: bool, keep: Path) -> list[Row]:
         ).items()
     }
     of, aggregates = problem(variant), stay_aggregates(variant)
-    alone = (Arm(FEATURES), STAYS["ExpCLR"], STAYS["CoLES"])
-    values = [predicted("linear", of, variant, *aggregates)]
-    scores[AGGREGATES] = scored(of, values)
-    for arm in alone:
+    scores[AGGREGATES] = scored(of, [predicted("linear", of, variant, *aggregates)])
+    for arm in (Arm(FEATURES), STAYS["ExpCLR"], STAYS["CoLES"]):  # beside aggregates
         values = []
         for seed in _seeds(arm, variant):
             of_arm = vectors(arm, replace(variant, seed=seed), seed, keep)
@@ -199,7 +203,7 @@ def _scores(pairs: Iterable[tuple[Arm, Variant]], keep: Path) -> dict[tuple[str,
 
 
 def _seeds(arm: Arm, variant: Variant) -> Sequence[int]:
-    """Return the seeds of an arm; where nothing is drawn, one says all."""
+    """Return the seeds of an arm; one is enough where nothing is drawn."""
     nothing_drawn = arm.method == FEATURES and variant.fraction == 1
     return SEEDS[:1] if variant.small or nothing_drawn else SEEDS
 

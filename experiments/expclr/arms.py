@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias, cast
@@ -28,7 +28,7 @@ Vectors: TypeAlias = dict[str, Any]
 """`training (n, d)`, `test (m, d)` and `about`, the steps and the seconds of the training."""
 BATCH_SIZE = 64
 STEPS = {"hapt": 920, "electric_devices": 920, "icu": 490}
-"""The number of steps of each training; nine to eleven passes over the training part."""
+"""The number of steps of each training, rounded to whole passes over the training part: 7 to 13 of them."""
 LAYERS, WIDTH = 5, 32  # of the temporal convolution, whose receptive field is 125 steps
 RESIDUAL_WIDTH, STATE = 16, 64
 FEATURES, UNTRAINED = "the features alone", "untrained encoder"
@@ -49,10 +49,6 @@ class Arm:
     lr: float = 0.005
     encoder: str = "tcn"
     options: dict[str, Any] = field(default_factory=dict)
-
-    def with_options(self, **options: Any) -> Arm:
-        """Return the same arm with other options of the method."""
-        return replace(self, options={**self.options, **options})
 
     def __str__(self) -> str:
         """Return the method and what it is trained with."""

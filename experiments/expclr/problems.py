@@ -1,4 +1,4 @@
-"""The three data sets of the study, each in a training part and a test part with expert features in the training part.
+"""The three data sets of the study, each in a training part and a test part, with expert features.
 
 ::
 
@@ -36,7 +36,7 @@ IN_UNITS = (
     *("mean", "std", "min", "max", "median", "quartile_1", "quartile_3", "iqr", "mad", "mean_absolute", "energy"),
     *("change_mean", "change_std", "change_min", "change_max"),
 )
-"""Features that grow with a channel's values; the others describe its shape, which is noise while a person rests."""
+"""The features that are in units of the channel; the others describe its shape."""
 CHOOSING_USERS, TEST_SHARE, CHOOSING_SHARE = 5, 3, 5
 """The training users to choose on; a third of the stays is the test part, and a fifth of the others chooses."""
 
@@ -149,9 +149,9 @@ def expert_scores(outcomes: pl.DataFrame, names: Sequence[str] = SCORES) -> pl.D
     Raises:
         DataError: If a column is an outcome of the stay, which would tell the encoder what it is tested on.
     """
-    if told := [name for name in names if name in OUTCOMES]:
+    if outcome := next((name for name in names if name in OUTCOMES), None):
         raise DataError(
-            f"{told[0]} is an outcome of the stay and known only after it, so it cannot be an expert feature; those at "
+            f"{outcome} is an outcome of the stay and known only after it, so it cannot be an expert feature; those at "
             f"hand are {' and '.join(SCORES)}"
         )
     values = [pl.when(pl.col(name) >= 0).then(pl.col(name)).cast(pl.Float64).alias(name) for name in names]
@@ -257,8 +257,8 @@ def _icu(features: str, choosing: bool, small: bool) -> _Parts:
     if small:
         held_out, others = held_out[:80], others[:160]
     of_test = np.isin(np.arange(len(keys)), held_out)
-    kept = of_test | np.isin(np.arange(len(keys)), others)
-    stays = pl.DataFrame({icu_stays.KEY: keys, "test": of_test}).filter(pl.Series(kept))
+    chosen = of_test | np.isin(np.arange(len(keys)), others)
+    stays = pl.DataFrame({icu_stays.KEY: keys, "test": of_test}).filter(pl.Series(chosen))
     death = outcomes.select(pl.col("RecordID").cast(pl.Int32).alias(icu_stays.KEY), pl.col(DEATH).cast(pl.String))
     entities = stays.join(death, on=icu_stays.KEY, how="left", maintain_order="left").select(
         icu_stays.KEY, pl.col(DEATH).alias(LABEL), unit=icu_stays.KEY, test="test"

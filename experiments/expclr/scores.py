@@ -54,10 +54,10 @@ class Scored:
     def half_width(self) -> float:
         """Half the width of the 95 % interval of the mean, for other users and other seeds.
 
-        The variance of the mean has two parts: that over resampled users, and that over the trainings. A bootstrap of
-        ``k`` users or trainings has an expected variance of (k − 1)/k times that of the mean, which is made up for. The
-        quantile is Student's, with the degrees of freedom of Welch and Satterthwaite, because nine users and three
-        trainings tell their variances only roughly.
+        The variance of the mean has two parts. That of the users is the variance over resampled users, times k/(k − 1)
+        for k users, because resampling alone underestimates it by that factor. That of the seeds is the variance
+        between trainings over their number. The quantile is Student's, with the degrees of freedom of Welch and
+        Satterthwaite, because nine users and three trainings give only a rough estimate of their variances.
         """
         from scipy.stats import t  # type: ignore[import-untyped]
 

@@ -194,6 +194,7 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
         {"largest": "rows"},
         {"added": -1.0},
         {"added": math.inf},
+        {"added": 1.0},
     ],
 )
 def test_options_out_of_range_are_refused(options):
@@ -313,7 +314,7 @@ def test_gradient_is_invariant_to_shifts_and_scale_of_embeddings():
 def test_features_with_one_value_are_refused_unless_another_differs(method):
     x = rows()
     x.static["speed"][:2], x.static["speed"][2:] = 1.0, math.nan
-    with pytest.raises(DataError, match="features speed have one value in all 6 rows"):
+    with pytest.raises(DataError, match=r"no feature has two different values in the 6 rows to train on \(speed\)"):
         method(make.encoder("gru"), schema(), ["speed"]).prepare(x)
     both = method(make.encoder("gru"), schema(), ["speed", "shape"])
     both.prepare(x)

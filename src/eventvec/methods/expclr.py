@@ -36,7 +36,8 @@ class ExpCLR(nn.Module):
     the paper's poster has this semi-supervised form but not its formula, and this is our reading. If few rows have
     labels, hardly a pair of a batch has two, so `added` rows with labels are drawn anew and join each batch in
     training. Rows that lack some features are compared by those that both have, see `losses.feature_similarity`. A
-    feature that has one value in all rows to train on has no influence; if all features are such, training is refused.
+    feature that has one value in all rows to train on has no influence; if all features are such, and there is no
+    label, training is refused.
 
     Relations: `Supervised` learns static columns as labels, and with the features as labels it decodes them; here
     features only define how similar rows are.
@@ -94,6 +95,8 @@ class ExpCLR(nn.Module):
             raise ConfigError(f"largest must be 'batch' or 'data', got {largest!r}")
         if not 0 <= added < float("inf"):
             raise ConfigError(f"added must be at least 0 and finite, got {added}")
+        if added and label is None:
+            raise ConfigError(f"added must be 0 without a label, got {added}; name the column of labels in `label`")
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
         self.largest, self.label, self.added = largest, label, added
@@ -228,12 +231,12 @@ def check_differences(values: Tensor, names: Sequence[str]) -> None:
     Example:
         >>> check_differences(torch.tensor([[1.0, 2.0], [1.0, float("nan")]]), ["speed", "size"])
         Traceback (most recent call last):
-        eventvec.errors.DataError: the features speed, size have one value in all 2 rows to train on; ...
+        eventvec.errors.DataError: no feature has two different values in the 2 rows to train on (speed, size); ...
     """
-    low, high = values.nan_to_num(torch.inf).amin(0), values.nan_to_num(-torch.inf).amax(0)
-    if not (low < high).any():
+    low, high = values.nan_to_num(torch.inf), values.nan_to_num(-torch.inf)
+    if not len(values) or not (low.amin(0) < high.amax(0)).any():
         shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")
         raise DataError(
-            f"the features {shown} have one value in all {len(values):,} rows to train on; at least one feature must "
-            "differ, or no row would be nearer to another"
+            f"no feature has two different values in the {len(values):,} rows to train on ({shown}); at least one "
+            "feature must differ, or no row would be nearer to another"
         )
