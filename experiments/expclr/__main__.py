@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 
 from eventvec.evaluation import measure
 from experiments.command_line import Row, run
-from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, Vectors, file_name, vectors
+from experiments.expclr.arms import FEATURES, UNTRAINED, Arm, file_name, vectors
 from experiments.expclr.problems import IN_UNITS, Name, Variant, problem, stay_aggregates
 from experiments.expclr.scores import CLASSIFIERS, Scored, correlation, explained, predicted, predictions, scored
 from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
