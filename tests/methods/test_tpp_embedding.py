@@ -21,7 +21,7 @@ from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.evaluation.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.schema import Schema
+from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 from eventvec.training.loop import fit
@@ -138,6 +138,17 @@ def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path
     fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
     monkeypatch.chdir(tmp_path)
     assert torch.equal(encode(checkpoint.load("run").encoder, data.sequences), encode(trained.encoder, data.sequences))
+
+
+def test_a_run_stores_the_unit_that_followed_from_its_data(tmp_path: Path):
+    data = problem(40, 0)
+    data = replace(data, schema=replace(data.schema, gap=Numeric("gap", edges=(0.0, 60.0, 3600.0))))
+    encoder = {"name": "language", "backbone": backbones.folder("bert"), "text": "code", "lora": 4}
+    tables = {"method": {"name": "tpp_embedding", "description": "note"}, "encoder": encoder}
+    run = fit(tables, data, epochs=1, batch_size=8, out=tmp_path / "run")
+    loaded = checkpoint.load(tmp_path / "run")
+    assert loaded.config["encoder"]["unit"] == loaded.encoder.unit == run.encoder.unit == 3600.0
+    assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
 
 
 def test_a_run_does_not_load_with_another_backbone(tmp_path: Path):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -25,7 +25,17 @@ from eventvec.texts import strings
 
 Pooling = Literal["mean", "max", "last"]
 Hidden = Literal["all", "time", "time_and_type"]
-POOLED = "pooling mean, max or last; hidden all, time or time_and_type"
+Reads = Literal["all", "text", "time"]
+Part = Literal["text", "time"]
+Temporal = Literal["sinusoidal", "linear"]
+ACCEPTED: Mapping[str, tuple[str, ...]] = {
+    "pooling": get_args(Pooling),
+    "hidden": get_args(Hidden),
+    "reads": get_args(Reads),
+    "first": get_args(Part),
+    "temporal": get_args(Temporal),
+}
+"""The values that each option accepts which is a word."""
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
 """Attention projections that get an adapter: their names in Llama and related models, then in BERT."""
 TIME = -1
@@ -33,12 +43,17 @@ TIME = -1
 
 
 class LanguageEncoder(nn.Module):
-    """A pre-trained language model over event texts and times, pooled (Liu and Quan 2024, TPP-Embedding).
+    """A pre-trained language model over event texts and times, pooled (Liu and Quan 2024, TPP-Embedding, Section 4.1).
 
     Each event becomes the token embeddings of its text, without special tokens, followed by one temporal vector, a
     sinusoid of the time since the row's first event. The events of a row are concatenated into the model's input
     embeddings, and the last hidden states are pooled. Missing and unknown codes are read as the words "missing" and
     "unknown". The token table is never trained. An empty row gives zeros.
+
+    The defaults are the paper's. `reads` and `hidden` are its ablations (Tables 8 and 9); `first` and `temporal` are
+    options of the public code, which with the time first takes the states of the last word for those of the time: here
+    `hidden` selects the same tokens in either order. The public code computes the sinusoid in the precision of the
+    model; here its angle is computed in float64, so that times far from the start remain different.
 
     Relations: the other encoders learn the meaning of a code from the events; this one starts from its text.
     `text_tower` embeds descriptions with the same weights.
@@ -50,7 +65,9 @@ class LanguageEncoder(nn.Module):
         schema: Contains the texts, which are the vocabulary of the categorical column `text`.
         text: Name of that column.
         unit: Unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
-            unit.
+            unit. The wavelengths of the sinusoid are from 6 to nearly 63,000 units. `auto` takes the schema's middle
+            quantile among those of the intervals between an entity's events that are above 0, or 1 if there are none,
+            so that neighbouring events are about one unit apart; a run stores the number.
         pooling: How hidden states are pooled: `mean`, `max` or `last`.
         hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
@@ -58,6 +75,10 @@ class LanguageEncoder(nn.Module):
             backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
         longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
             description; the backbone's number of positions if not given.
+        reads: What of each event is read: `all`, or only its `text`, or only its `time`. With one of them, `hidden`
+            must be `all`.
+        first: Which of the two comes first in an event, `text` or `time`.
+        temporal: How times become vectors: `sinusoidal`, or `linear`, a trained affine map of the time.
 
     Raises:
         ConfigError: If there is no such backbone or column, or an option is out of range.
@@ -77,11 +98,14 @@ class LanguageEncoder(nn.Module):
         backbone: str,
         schema: Schema,
         text: str,
-        unit: float = 1.0,
+        unit: float | Literal["auto"] = "auto",
         pooling: Pooling = "mean",
         hidden: Hidden = "all",
         lora: int = 16,
         longest: int | None = None,
+        reads: Reads = "all",
+        first: Part = "text",
+        temporal: Temporal = "sinusoidal",
     ) -> None:
         super().__init__()
         texts = {column.name: column.values for column in schema.categorical}
@@ -89,15 +113,23 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
         if any(column.name == text and column.buckets for column in schema.categorical):
             raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
-        if not 0 < unit < math.inf or lora < 0:
-            raise ConfigError(f"unit must be above 0 and finite and lora at least 0, got unit {unit}, lora {lora}")
-        if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):
-            raise ConfigError(f"pooling {pooling!r} with hidden {hidden!r} is not known; accepted: {POOLED}")
+        if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
+            raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
+        if lora < 0:
+            raise ConfigError(f"lora must be at least 0, got {lora}")
+        self.pooling, self.hidden, self.reads, self.first, self.temporal = pooling, hidden, reads, first, temporal
+        for option, accepted in ACCEPTED.items():
+            if (value := getattr(self, option)) not in accepted:
+                raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
+        if reads != "all" and hidden != "all":
+            raise ConfigError(
+                f"hidden must be all where reads is {reads}, got {hidden}: it chooses among states of texts and times"
+            )
         folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
-        self.schema, self.text, self.unit = schema, text, unit
-        self.pooling, self.hidden, self.lora, self.longest = pooling, hidden, lora, longest
-        self.tick = unit * 1e6 if schema.clock else unit
+        self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
+        self.unit = _typical_interval(schema) if unit == "auto" else unit
+        self.tick = self.unit * 1e6 if schema.clock else self.unit
         self.model, tokenizer = pretrained(folder)
         self.dim = int(self.model.config.hidden_size)
         if lora > self.dim:
@@ -108,6 +140,7 @@ class LanguageEncoder(nn.Module):
         self.limit = longest or positions
         _select_trained(self.model, lora)
         self.origin = freeze(self.model)
+        self.linear = nn.Linear(1, self.dim) if temporal == "linear" else None
         self.texts = ("missing", "unknown", *texts[text])
         self._tokenize(tokenizer)
 
@@ -120,21 +153,20 @@ class LanguageEncoder(nn.Module):
         return TextTower(self, column)
 
     def tokens(self, x: Sequences) -> Sequences:
-        """Return rows of tokens: those of each event's text, then `TIME`.
+        """Return rows of tokens: those of each event's text and `TIME`, in the order and choice of the options.
 
-        The column `since` holds the time since the row's first event, in units; `chosen` marks the tokens whose hidden
-        states are pooled.
+        The column `since` holds the time since the row's first event, in units, float64; `chosen` marks the tokens
+        whose hidden states are pooled.
         """
         since, x = self._recent(x)
         texts = self._words()[x.values(self.text).long()]  # a window per event onto the tokens of its text
-        counts = texts.lengths + 1
-        ends = counts.cumsum(0)  # after each event's last token, which is `TIME`
-        token = torch.full((texts.total + len(ends),), TIME, device=x.device)
-        token[(ends - counts)[texts.rows()] + texts.steps()] = texts.values("token")
-        chosen = torch.full_like(token, self.hidden == "all", dtype=torch.bool)
-        chosen[ends - 1] = True
+        counts = texts.lengths + (self.reads != "text")
+        starts = counts.cumsum(0) - counts + (self.first == "time" and self.reads == "all")  # of each event's text
+        token = torch.full((int(counts.sum()),), TIME, device=x.device)
+        token[starts[texts.rows()] + texts.steps()] = texts.values("token")
+        chosen = (token == TIME) | (self.hidden == "all")
         if self.hidden == "time_and_type":
-            chosen[ends - 2] = True
+            chosen[starts + texts.lengths - 1] = True
         columns = {"token": token, "since": torch.repeat_interleave(since, counts), "chosen": chosen}
         lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), counts)
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths)
@@ -176,13 +208,16 @@ class LanguageEncoder(nn.Module):
         self.tokenizer.no_truncation()
         ids, lengths = self.encode(self.texts, special=False)
         device = self.model.get_input_embeddings().weight.device
-        for name, values in (("ids", ids), ("lengths", lengths)):
-            self.register_buffer(name, values.to(device), persistent=False)
-        if int(lengths.min()) == 0 or int(lengths.max()) >= self.limit:
+        most = self.limit - (self.reads == "all")
+        if self.reads == "time":
+            ids, lengths = ids[:0], torch.zeros_like(lengths)
+        elif int(lengths.min()) == 0 or int(lengths.max()) > most:
             raise ConfigError(
                 f"texts of column {self.text!r} have {int(lengths.min())} to {int(lengths.max())} tokens; accepted: "
-                f"1 to {self.limit - 1}, one less than `longest`"
+                f"1 to {most}" + ", one less than `longest`" * (most < self.limit)
             )
+        for name, values in (("ids", ids), ("lengths", lengths)):
+            self.register_buffer(name, values.to(device), persistent=False)
         self.tokenizer.enable_truncation(self.limit)
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
@@ -201,15 +236,14 @@ class LanguageEncoder(nn.Module):
 
     def _recent(self, x: Sequences) -> tuple[Tensor, Sequences]:
         """Return the latest events of each row that fit, after their times since the row's first event, in units."""
-        counts, rows = self.lengths[x.values(self.text).long()] + 1, x.rows()
+        counts, rows = self.lengths[x.values(self.text).long()] + (self.reads != "text"), x.rows()
         ends = torch.zeros_like(x.lengths).index_add(0, rows, counts).cumsum(0)
         remaining = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event to the end of its row
         lengths = torch.zeros_like(x.lengths).index_add(0, rows, (remaining <= self.limit).long())
         time = x.values("time")
         first = time[(x.lengths.cumsum(0) - x.lengths).clamp(max=len(time) - 1)]
         recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
-        since = (recent.values("time") - first[recent.rows()]).double() / self.tick
-        return since.float(), recent
+        return (recent.values("time") - first[recent.rows()]).double() / self.tick, recent
 
     def _read(self, tokens: Sequences) -> Tensor:
         if not tokens.total:
@@ -220,13 +254,22 @@ class LanguageEncoder(nn.Module):
         states = self.model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
         return pool(states.float(), tokens.pad(tokens.values("chosen")), self.pooling)
 
-    @torch.no_grad()
     def inputs(self, tokens: Sequences) -> Tensor:
-        """Return `(total, dim)` input embeddings: those of the token table, and sinusoids for `TIME`."""
+        """Return `(total, dim)` input embeddings: those of the token table, and temporal vectors for `TIME`."""
         token = tokens.values("token")
-        words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
-        times = sinusoid(tokens.values("since"), self.dim).to(words.dtype)
-        return torch.where((token == TIME).unsqueeze(1), times, words)
+        with torch.no_grad():  # the table is never trained
+            words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
+        places = (token == TIME).nonzero().squeeze(1)
+        times = self.temporal_vectors(tokens.values("since")[places])
+        return words.index_copy(0, places, times.to(words.dtype))
+
+    def temporal_vectors(self, since: Tensor) -> Tensor:
+        """Return `(total, dim)` the temporal vectors of times in units, float32."""
+        if self.linear is None:
+            return sinusoid(since, self.dim)
+        with torch.autocast(since.device.type, enabled=False):
+            vectors: Tensor = self.linear(since.float().unsqueeze(1))
+        return vectors
 
 
 class TextTower(nn.Module):
@@ -267,14 +310,15 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
     """Return `(total, dim)` sines (even components) and cosines (odd components) of times, in float32.
 
     Component i is the sine or cosine of ``t / 10000^(2⌊i/2⌋/dim)`` (Zuo et al. 2020, Equation 2; Liu and Quan 2024).
+    The angle is a float64, because float32 has no fractions above 2^24.
 
     Example:
         >>> sinusoid(torch.tensor([0.0, torch.pi / 2]), 4)[:, 0].tolist()
         [0.0, 1.0]
     """
-    even = torch.arange(0, dim, 2, device=time.device)
-    angles = time.float().unsqueeze(1) / 10_000 ** (even / dim)
-    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :dim]
+    even = torch.arange(0, dim, 2, device=time.device, dtype=torch.float64)
+    angles = time.double().unsqueeze(1) / 10_000 ** (even / dim)
+    return torch.stack([angles.sin().float(), angles.cos().float()], 2).flatten(1)[:, :dim]
 
 
 def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
@@ -293,6 +337,12 @@ def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
         return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
     last = (chosen * torch.arange(1, chosen.shape[1] + 1, device=chosen.device)).argmax(1)
     return (states * inside)[torch.arange(len(last), device=last.device), last]
+
+
+def _typical_interval(schema: Schema) -> float:
+    """Return the middle one of the schema's quantiles of intervals above 0, in their unit; 1 if there are none."""
+    intervals = [edge for edge in schema.gap.edges if edge > 0]
+    return intervals[len(intervals) // 2] if intervals else 1.0
 
 
 def _select_trained(model: Any, lora: int) -> None:
