@@ -15,6 +15,7 @@ from torch import Tensor
 import backbones
 import make
 from eventvec import checkpoint, run_files
+from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
@@ -53,6 +54,40 @@ def test_loss_ranks_the_histories_for_each_description():
     method, x = TPPEmbedding(backbones.encoder(data.schema, unit=1e8), "note", scale=5.0), data.sequences
     expected = slow_loss(method.text(x).detach(), method.encoder(x).detach(), 5.0)
     assert method.loss(x, torch.Generator()).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_symmetric_objective_also_ranks_the_descriptions_for_each_history():
+    data = described([4, 2, 6], ["first", "second one", "3"])
+    x, encoder = data.sequences, backbones.encoder(data.schema, unit=1e8)
+    symmetric = TPPEmbedding(encoder, "note", scale=5.0, objective="symmetric")
+    text, history = symmetric.text(x).detach(), encoder(x).detach()
+    expected = (slow_loss(text, history, 5.0) + slow_loss(history, text, 5.0)) / 2
+    assert symmetric.loss(x, torch.Generator()).item() == pytest.approx(expected, rel=1e-4)
+    assert expected != pytest.approx(slow_loss(text, history, 5.0), rel=1e-3)
+
+
+def test_mse_is_that_of_the_cosines_of_matched_pairs_and_1():
+    data = described([4, 2, 6], ["first", "second one", "3"])
+    x, encoder = data.sequences, backbones.encoder(data.schema, unit=1e8)
+    mse = TPPEmbedding(encoder, "note", objective="mse")
+    text, history = mse.text(x).detach(), encoder(x).detach()
+    cosines = [float(F.cosine_similarity(one, other, dim=0)) for one, other in zip(text, history, strict=True)]
+    expected = sum((1 - cosine) ** 2 for cosine in cosines) / 3
+    assert mse.loss(x, torch.Generator()).item() == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["symmetric", "mse"])
+def test_a_configuration_names_the_objective(objective: str):
+    encoder = {"name": "language", "backbone": backbones.folder(), "text": "code", "lora": 2}
+    table = {"name": "tpp_embedding", "description": "note", "objective": objective}
+    built = build_method({"method": table, "encoder": encoder}, make.schema())
+    assert built.objective == objective
+    assert describe(built)["method"] == {**table, "scale": 20.0}
+
+
+def test_an_unknown_objective_is_refused():
+    with pytest.raises(ConfigError, match="objective must be ranking, symmetric or mse, got 'contrastive'"):
+        TPPEmbedding(backbones.encoder(make.schema()), "note", objective="contrastive")
 
 
 def test_rows_with_events_and_a_description_are_usable():
@@ -107,13 +142,16 @@ def score(trained: TPPEmbedding, data: Dataset) -> float:
     return score_retrieval(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences)).mrr
 
 
-def test_descriptions_retrieve_histories_that_were_held_out():
+@pytest.mark.parametrize("objective", ["ranking", "symmetric", "mse"])
+def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
     training, test = problem(512, 0), problem(64, 1)
-    trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=1e12), "note")
+    trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=1e12), "note", objective=objective)
     before = score(trained, test)
     fit(trained, training, epochs=6, batch_size=32, lr=0.003, validation=0)
+    after = score(trained, test)
     assert before < 0.12
-    assert score(trained, test) > 0.4  # equal histories share their ranks; chance is 0.074
+    low, high = (0.0, 0.25) if objective == "mse" else (0.4, 1.0)  # equal histories share ranks; chance is 0.074
+    assert low < after < high
 
 
 def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_path: Path):
@@ -126,7 +164,12 @@ def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_pa
     tensors, _ = run_files.read_tensors(tmp_path / "run" / "model.safetensors")
     assert {name for name in tensors if "lora" not in name} == {"encoder._extra_state"}
     assert run.config["encoder"]["backbone"] == backbones.folder("bert")
-    assert run.config["method"] == {"name": "tpp_embedding", "description": "note", "scale": 20.0}
+    assert run.config["method"] == {
+        "name": "tpp_embedding",
+        "description": "note",
+        "scale": 20.0,
+        "objective": "ranking",
+    }
     texts = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
     assert b"v1 v2" not in texts  # no description is saved
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, get_args
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
@@ -10,6 +13,8 @@ from eventvec.encoders.language import LanguageEncoder, TextTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
+
+Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
 
 class TPPEmbedding(nn.Module):
@@ -25,9 +30,14 @@ class TPPEmbedding(nn.Module):
         encoder: Language encoder, whose trainable part is trained.
         description: Static column of texts.
         scale: Factor of cosines before the softmax, above 0; 20 in the public code, absent from the paper's equation.
+        objective: `ranking`, in which each description looks for its history (Equation 1); `symmetric`, the mean of it
+            and of the ranking in which each history looks for its description, which neither the paper nor its code
+            has; or `mse`, the mean of ``(1 - cos)²`` over matched pairs, the paper's ablation (Table 11), in which
+            nothing keeps all vectors from becoming equal.
 
     Raises:
-        ConfigError: If the scale is not above 0 and finite, or the encoder has no tower for texts.
+        ConfigError: If the scale is not above 0 and finite, the objective is not known, or the encoder has no tower for
+            texts.
 
     Example:
         >>> import eventvec as ev
@@ -37,13 +47,17 @@ class TPPEmbedding(nn.Module):
         'epochs'
     """
 
-    def __init__(self, encoder: LanguageEncoder, description: str, scale: float = 20.0) -> None:
+    def __init__(
+        self, encoder: LanguageEncoder, description: str, scale: float = 20.0, objective: Objective = "ranking"
+    ) -> None:
         super().__init__()
         if not 0 < scale < float("inf"):
             raise ConfigError(f"scale must be above 0 and finite, got {scale}")
+        if objective not in get_args(Objective):
+            raise ConfigError(f"objective must be ranking, symmetric or mse, got {objective!r}")
         if not isinstance(encoder, LanguageEncoder):
             raise ConfigError(f"encoder must be `language`, which reads descriptions, got {type(encoder).__name__}")
-        self.encoder, self.description, self.scale = encoder, description, scale
+        self.encoder, self.description, self.scale, self.objective = encoder, description, scale, objective
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -56,8 +70,15 @@ class TPPEmbedding(nn.Module):
         return self.encoder.text_tower(self.description)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy of each description's history among the histories of the batch."""
-        return losses.info_nce(self.text(batch), self.encoder(batch), temperature=1 / self.scale)
+        """Return the mean cross-entropy of each description's history among the histories of the batch.
+
+        With the objective `mse`, the mean of ``(1 - cos)²``.
+        """
+        description, history = self.text(batch), self.encoder(batch)
+        if self.objective == "mse":
+            return (1 - F.cosine_similarity(description, history)).square().mean()
+        both = self.objective == "symmetric"
+        return losses.info_nce(description, history, temperature=1 / self.scale, symmetric=both)
 
     forward = loss
 
