@@ -26,6 +26,7 @@ from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 from eventvec.training.loop import fit
+from eventvec.views import Counterfeits
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -74,6 +75,70 @@ def test_mse_is_that_of_the_cosines_of_matched_pairs_and_1():
     cosines = [float(F.cosine_similarity(one, other, dim=0)) for one, other in zip(text, history, strict=True)]
     expected = sum((1 - cosine) ** 2 for cosine in cosines) / 3
     assert mse.loss(x, torch.Generator()).item() == pytest.approx(expected, rel=1e-4)
+
+
+def as_lists(x: Sequences) -> list[tuple[list[int], list[int]]]:
+    """Return the codes and times of each row."""
+    parts = [x.values(name).split(x.lengths.tolist()) for name in ("code", "time")]
+    return [(codes.tolist(), times.tolist()) for codes, times in zip(*parts, strict=True)]
+
+
+@pytest.mark.parametrize("exchanged", ["types", "gaps"])
+@pytest.mark.parametrize("objective", ["ranking", "symmetric"])
+def test_counterfeits_that_differ_from_the_history_are_further_negatives(objective: str, exchanged: str):
+    data = described([4, 2, 6, 1, 3], ["first", "second one", "3", "four", "v"])
+    x, encoder = data.sequences, backbones.encoder(data.schema, unit=1e8)
+    sampler = Counterfeits(3, exchanged)
+    trained = TPPEmbedding(encoder, "note", scale=5.0, objective=objective, negatives=sampler)
+    text, history = trained.text(x).detach(), encoder(x).detach()
+    views, source = sampler(x, torch.Generator().manual_seed(7))
+    rows, counterfeits = as_lists(x), as_lists(views)
+    embedded = [encoder(views[[view]]).detach()[0] for view in range(len(views))]
+    loss, equal = 0.0, 0
+    for i in range(5):
+        others = [embedded[v] for v, s in enumerate(source.tolist()) if s == i and counterfeits[v] != rows[i]]
+        equal += 3 - len(others)
+        scores = [5 * float(F.cosine_similarity(text[i], z, dim=0)) for z in [*history, *others]]
+        loss -= math.log(math.exp(scores[i]) / sum(map(math.exp, scores))) / 5
+    if objective == "symmetric":
+        loss = (loss + slow_loss(history, text, 5.0)) / 2
+    assert 3 < equal < 12  # a history of one event has three; some of the others too
+    assert trained.loss(x, torch.Generator().manual_seed(7)).item() == pytest.approx(loss, rel=1e-4)
+
+
+def test_counterfeits_of_what_the_encoder_does_not_read_do_not_count():
+    data = described([4, 3, 6], ["first", "second one", "3"])
+    x = data.sequences
+    for exchanged, reads in (("gaps", "text"), ("types", "time")):
+        encoder = backbones.encoder(data.schema, unit=1e8, reads=reads)
+        plain, other = (TPPEmbedding(encoder, "note", negatives=n) for n in (None, Counterfeits(4, exchanged)))
+        rng = torch.Generator().manual_seed(0)
+        assert not bool(other.counterfeits(x, rng)[1].any())
+        assert other.loss(x, rng).item() == pytest.approx(plain.loss(x, rng).item(), rel=1e-6)
+
+
+def test_equal_float_times_that_differ_by_rounding_do_not_count():
+    schema = make.schema(kind="float")
+    data = described([6], ["evenly"])
+    time = 0.1 * torch.arange(len(data.sequences.columns["time"]), dtype=torch.float64)
+    x = replace(data.sequences, columns={**data.sequences.columns, "time": time})
+    views, _ = Counterfeits(9, "gaps")(x, torch.Generator().manual_seed(0))
+    assert not torch.equal(views.values("time"), x.values("time").repeat(9))
+    method = TPPEmbedding(backbones.encoder(schema, unit=0.1), "note", negatives=Counterfeits(9, "gaps"))
+    assert not bool(method.counterfeits(x, torch.Generator().manual_seed(0))[1].any())
+
+
+def test_a_run_with_counterfeits_is_stored_and_loaded(tmp_path: Path):
+    encoder = {"name": "language", "backbone": backbones.folder("bert"), "text": "code", "lora": 4, "unit": 1e12}
+    negatives = {"name": "counterfeits", "count": 2, "exchanged": "gaps"}
+    tables = {"method": {"name": "tpp_embedding", "description": "note", "negatives": negatives}, "encoder": encoder}
+    fit(tables, problem(40, 0), epochs=1, batch_size=8, out=tmp_path / "run")
+    assert checkpoint.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
+
+
+def test_negatives_without_a_ranking_are_refused():
+    with pytest.raises(ConfigError, match="negatives need the objective ranking or symmetric"):
+        TPPEmbedding(backbones.encoder(make.schema()), "note", objective="mse", negatives=Counterfeits())
 
 
 @pytest.mark.parametrize("objective", ["symmetric", "mse"])

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.language import LanguageEncoder, TextTower
+from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
+from eventvec.views import Counterfeits
 
 Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
@@ -24,6 +25,11 @@ class TPPEmbedding(nn.Module):
     embeds descriptions, in one space, where they are compared by cosine. Multiple negatives ranking is
     `losses.info_nce` with temperature ``1 / scale``.
 
+    `negatives` are ours, not the paper's: counterfeits of a history, in which the types or the intervals between events
+    are exchanged, so that a description has to be found by the order or the times of the events. Each description has
+    those of its own history as further negatives. One that the encoder reads as it reads the history itself does not
+    count.
+
     Relations: `CoLES` compares views of a history and needs no descriptions.
 
     Args:
@@ -34,10 +40,11 @@ class TPPEmbedding(nn.Module):
             and of the ranking in which each history looks for its description, which neither the paper nor its code
             has; or `mse`, the mean of ``(1 - cos)²`` over matched pairs, the paper's ablation (Table 11), in which
             nothing keeps all vectors from becoming equal.
+        negatives: Sampler of counterfeits of each history; none if not given.
 
     Raises:
-        ConfigError: If the scale is not above 0 and finite, the objective is not known, or the encoder has no tower for
-            texts.
+        ConfigError: If the scale is not above 0 and finite, the objective is not known or has no negatives, or the
+            encoder has no tower for texts.
 
     Example:
         >>> import eventvec as ev
@@ -48,16 +55,24 @@ class TPPEmbedding(nn.Module):
     """
 
     def __init__(
-        self, encoder: LanguageEncoder, description: str, scale: float = 20.0, objective: Objective = "ranking"
+        self,
+        encoder: LanguageEncoder,
+        description: str,
+        scale: float = 20.0,
+        objective: Objective = "ranking",
+        negatives: Counterfeits | None = None,
     ) -> None:
         super().__init__()
         if not 0 < scale < float("inf"):
             raise ConfigError(f"scale must be above 0 and finite, got {scale}")
         if objective not in get_args(Objective):
             raise ConfigError(f"objective must be ranking, symmetric or mse, got {objective!r}")
+        if objective == "mse" and negatives is not None:
+            raise ConfigError("negatives need the objective ranking or symmetric; mse compares matched pairs only")
         if not isinstance(encoder, LanguageEncoder):
             raise ConfigError(f"encoder must be `language`, which reads descriptions, got {type(encoder).__name__}")
-        self.encoder, self.description, self.scale, self.objective = encoder, description, scale, objective
+        self.encoder, self.description = encoder, description
+        self.scale, self.objective, self.negatives = scale, objective, negatives
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -77,10 +92,30 @@ class TPPEmbedding(nn.Module):
         description, history = self.text(batch), self.encoder(batch)
         if self.objective == "mse":
             return (1 - F.cosine_similarity(description, history)).square().mean()
-        both = self.objective == "symmetric"
-        return losses.info_nce(description, history, temperature=1 / self.scale, symmetric=both)
+        both, temperature = self.objective == "symmetric", 1 / self.scale
+        if self.negatives is None:
+            return losses.info_nce(description, history, temperature=temperature, symmetric=both)
+        counterfeits, differ = self.counterfeits(batch, rng)
+        compared = torch.cat([torch.ones_like(differ[:, :1]).expand(-1, len(batch)), differ], 1)
+        return losses.info_nce(
+            description, history, temperature=temperature, symmetric=both, negatives=counterfeits, compared=compared
+        )
 
     forward = loss
+
+    def counterfeits(self, batch: Sequences, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return `(n, count, dim)` embeddings of each row's counterfeits, and `(n, count)` bool: which differ from it.
+
+        Raises:
+            ConfigError: If the method has no sampler of counterfeits.
+        """
+        if self.negatives is None:
+            raise ConfigError("negatives must be a sampler of counterfeits, such as views.Counterfeits(), got none")
+        views, source = self.negatives(batch, rng)
+        tokens = self.encoder.tokens(views)
+        differ = ~_equal_tokens(tokens, self.encoder.tokens(batch)[source])
+        shape = (len(batch), self.negatives.count)
+        return self.encoder.read(tokens).unflatten(0, shape), differ.unflatten(0, shape)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a description and at least one event.
@@ -97,3 +132,15 @@ class TPPEmbedding(nn.Module):
     def suggested(x: Sequences) -> Suggestion:
         """Return the language encoder."""
         return {"encoder": {"name": "language"}}
+
+
+def _equal_tokens(tokens: Sequences, others: Sequences) -> Tensor:
+    """Return `(n,)` bool: rows with the same tokens at the same times, up to a millionth of a unit, as in `others`."""
+    equal = tokens.lengths == others.lengths
+    places = equal.nonzero().squeeze(1)
+    one, other = tokens[places], others[places]
+    token = one.values("token")
+    differ = token != other.values("token")
+    differ |= ((one.values("since") - other.values("since")).abs() > 1e-6) & (token == TIME)
+    counts = torch.zeros_like(places).index_add(0, one.rows(), differ.long())
+    return equal.index_copy(0, places, counts == 0)
