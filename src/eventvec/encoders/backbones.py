@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,9 @@ from torch import Tensor, nn
 from eventvec.errors import ConfigError, need
 from eventvec.sequences import Sequences
 
+DType: TypeAlias = Literal["float32", "bfloat16", "4bit"]
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The integers of so many bytes."""
 BLOCK = 16_384
 """The largest number of tokens, including padding, that a backbone reads at once where no gradients are computed."""
 
@@ -44,19 +47,27 @@ def backbone_folder(backbone: str) -> Path:
     )
 
 
-def pretrained(folder: Path) -> tuple[Any, Any]:
-    """Return the model, in float32, and the tokenizer of a folder; nothing is read from the network.
+def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a folder; nothing is read from the network.
+
+    Args:
+        folder: The folder.
+        dtype: The precision of the weights. With `4bit`, the matrices are NF4 with double quantisation, the products
+            are in bfloat16, and the model is on the GPU (Dettmers et al. 2023).
 
     Raises:
-        ConfigError: If the files cannot be read or lack weights.
+        ConfigError: If the files cannot be read or lack weights, or this machine cannot hold weights of 4 bits.
     """
     transformers = need("transformers", "text")
     options = {"local_files_only": True, "trust_remote_code": False}
+    weights = {"dtype": torch.float32 if dtype == "float32" else torch.bfloat16}
+    if dtype == "4bit":
+        weights |= _four_bits(transformers)
     try:
         with _quietly(transformers.utils.logging):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options).backend_tokenizer
             model, info = transformers.AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
+                folder, use_safetensors=True, output_loading_info=True, **weights, **options
             )
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"backbone {str(folder)!r} cannot be read: {str(error).splitlines()[0]}") from error
@@ -97,7 +108,8 @@ def blocks(tokens: Sequences) -> Iterator[Tensor]:
 def freeze(model: nn.Module) -> str:
     """Turn the weights that are not trained into buffers that are not saved, and return a hash of them.
 
-    The optimiser then ignores them, and a run contains only trained weights.
+    The optimiser then ignores them, and a run contains only trained weights. The hash is that of their bytes, in the
+    order of little-endian machines.
 
     Example:
         >>> layer = nn.Linear(2, 1).requires_grad_(False)
@@ -105,14 +117,57 @@ def freeze(model: nn.Module) -> str:
         >>> len(digest), weights
         (32, [])
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest, all_plain = hashlib.blake2b(digest_size=16), True
     for module in model.modules():
         for name, values in list(module.named_parameters(recurse=False)):
             if not values.requires_grad:
                 delattr(module, name)
-                module.register_buffer(name, values.detach(), persistent=False)
-                digest.update(values.detach().flatten().numpy().data)
+                plain = type(values) is nn.Parameter  # weights of 4 bits are of a class that knows their scales
+                module.register_buffer(name, values.detach() if plain else values, persistent=False)
+                digest.update(_little_endian(values))
+                all_plain &= plain
+    if not all_plain:
+        model.register_state_dict_post_hook(_trained_only)
     return digest.hexdigest()
+
+
+def file_hash(folder: Path) -> str:
+    """Return a hash of the files of weights in a folder.
+
+    It stands for weights of 4 bits, which another machine or version may round otherwise.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _trained_only(model: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Remove from a state all but the weights that are trained: layers of 4 bits add the scales of their weights."""
+    trained = {prefix + name for name, _ in model.named_parameters()}
+    for name in [name for name in state if name.startswith(prefix) and name not in trained]:
+        del state[name]
+
+
+def _little_endian(values: Tensor) -> memoryview:
+    integers = values.detach().cpu().flatten().view(INTEGERS[values.element_size()]).numpy()
+    return integers.astype(integers.dtype.newbyteorder("<"), copy=False).data
+
+
+def _four_bits(transformers: Any) -> dict[str, Any]:
+    """Return the options by which transformers loads weights of 4 bits."""
+    if not torch.cuda.is_available():
+        raise ConfigError("dtype 4bit needs a GPU with CUDA, which this machine lacks; accepted: bfloat16, float32")
+    need("bitsandbytes", "text-quant")
+    settings = transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": settings, "device_map": {"": torch.cuda.current_device()}}
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import backbone_folder, blocks, freeze, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import DType, backbone_folder, blocks, file_hash, freeze, pretrained, stored_tokenizer
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -34,6 +34,7 @@ ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "reads": get_args(Reads),
     "first": get_args(Part),
     "temporal": get_args(Temporal),
+    "dtype": get_args(DType),
 }
 """The values that each option accepts which is a word."""
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
@@ -79,6 +80,9 @@ class LanguageEncoder(nn.Module):
             must be `all`.
         first: Which of the two comes first in an event, `text` or `time`.
         temporal: How times become vectors: `sinusoidal`, or `linear`, a trained affine map of the time.
+        dtype: Precision of the backbone's weights, which are then not trained: `float32`; `bfloat16`; or `4bit`, in
+            which the paper holds them (NF4 with double quantisation, needs a GPU and `eventvec[text-quant]`). Adapters,
+            temporal vectors and pooled states are in float32.
 
     Raises:
         ConfigError: If there is no such backbone or column, or an option is out of range.
@@ -106,6 +110,7 @@ class LanguageEncoder(nn.Module):
         reads: Reads = "all",
         first: Part = "text",
         temporal: Temporal = "sinusoidal",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__()
         texts = {column.name: column.values for column in schema.categorical}
@@ -117,7 +122,8 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         if lora < 0:
             raise ConfigError(f"lora must be at least 0, got {lora}")
-        self.pooling, self.hidden, self.reads, self.first, self.temporal = pooling, hidden, reads, first, temporal
+        self.pooling, self.hidden, self.reads = pooling, hidden, reads
+        self.first, self.temporal, self.dtype = first, temporal, dtype
         for option, accepted in ACCEPTED.items():
             if (value := getattr(self, option)) not in accepted:
                 raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
@@ -125,12 +131,14 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(
                 f"hidden must be all where reads is {reads}, got {hidden}: it chooses among states of texts and times"
             )
+        if dtype != "float32" and not lora:
+            raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
         folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
         self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
         self.unit = _typical_interval(schema) if unit == "auto" else unit
         self.tick = self.unit * 1e6 if schema.clock else self.unit
-        self.model, tokenizer = pretrained(folder)
+        self.model, tokenizer = pretrained(folder, dtype)
         self.dim = int(self.model.config.hidden_size)
         if lora > self.dim:
             raise ConfigError(f"lora must be at most {self.dim}, the size of this backbone's states, got {lora}")
@@ -140,7 +148,10 @@ class LanguageEncoder(nn.Module):
         self.limit = longest or positions
         _select_trained(self.model, lora)
         self.origin = freeze(self.model)
-        self.linear = nn.Linear(1, self.dim) if temporal == "linear" else None
+        if dtype == "4bit":
+            self.origin = file_hash(folder)
+        device = self.model.get_input_embeddings().weight.device
+        self.linear = nn.Linear(1, self.dim, device=device) if temporal == "linear" else None
         self.texts = ("missing", "unknown", *texts[text])
         self._tokenize(tokenizer)
 
@@ -356,5 +367,8 @@ def _select_trained(model: Any, lora: int) -> None:
             raise ConfigError(
                 f"lora is {lora}, but this backbone has none of the layers {', '.join(ATTENTION)}; use lora = 0"
             ) from error
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.float()  # adapters have the precision of the backbone at first
     else:
         model.get_input_embeddings().requires_grad_(False)
