@@ -389,7 +389,7 @@ def test_a_configuration_builds_the_encoder_and_is_described():
         "temporal": "linear",
     }
     encoder = build_encoder(table, schema())
-    defaults = {"pooling": "mean", "reads": "all"}
+    defaults = {"pooling": "mean", "reads": "all", "dtype": "float32"}
     assert describe(TPPEmbedding(encoder, "note"))["encoder"] == {**table, **defaults}
 
 

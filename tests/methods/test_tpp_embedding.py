@@ -136,9 +136,66 @@ def test_a_run_with_counterfeits_is_stored_and_loaded(tmp_path: Path):
     assert checkpoint.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
 
 
-def test_negatives_without_a_ranking_are_refused():
-    with pytest.raises(ConfigError, match="negatives need the objective ranking or symmetric"):
-        TPPEmbedding(backbones.encoder(make.schema()), "note", objective="mse", negatives=Counterfeits())
+@pytest.mark.parametrize("options", [{"negatives": Counterfeits()}, {"domain": "kind"}], ids=str)
+def test_negatives_without_a_ranking_are_refused(options: dict[str, object]):
+    with pytest.raises(ConfigError, match="needs the objective ranking or symmetric; mse compares matched pairs"):
+        TPPEmbedding(backbones.encoder(make.schema()), "note", objective="mse", **options)
+
+
+# Domains
+
+
+def of_domains(codes: list[int]) -> Sequences:
+    """Return rows with descriptions and these codes of the static column `kind`; 2 is the first domain."""
+    x = described([3 + i % 3 for i in range(len(codes))], [f"row {i}" for i in range(len(codes))]).sequences
+    return replace(x, static={**x.static, "kind": torch.tensor(codes, dtype=torch.int32)})
+
+
+@pytest.mark.parametrize("objective", ["ranking", "symmetric"])
+def test_the_loss_over_domains_is_the_mean_of_those_of_batches_of_one_domain(objective: str):
+    x, encoder = of_domains([2, 3, 2, 4, 3, 2]), backbones.encoder(make.schema(), unit=1e8)
+    plain, trained = (TPPEmbedding(encoder, "note", 5.0, objective, domain=domain) for domain in (None, "kind"))
+    rng, loss = torch.Generator(), 0.0
+    for code in (2, 3, 4):
+        part = x[x.static["kind"] == code]
+        loss += plain.loss(part, rng).item() * len(part) / len(x)
+    assert trained.loss(x, rng).item() == pytest.approx(loss, rel=1e-4)
+    assert plain.loss(x, rng).item() != pytest.approx(loss, rel=1e-2)
+
+
+def test_counterfeits_count_inside_a_domain():
+    x, encoder = of_domains([2, 3, 4]), backbones.encoder(make.schema(), unit=1e8)
+    trained = TPPEmbedding(encoder, "note", 5.0, negatives=Counterfeits(2), domain="kind")
+    expected, text, history = 0.0, trained.text(x), encoder(x)
+    counterfeits, differ = trained.counterfeits(x, torch.Generator().manual_seed(0))
+    for i in range(3):  # each domain has one row
+        rivals = [history[i].detach(), *counterfeits[i][differ[i]].detach()]
+        scores = [5 * float(F.cosine_similarity(text[i].detach(), z, dim=0)) for z in rivals]
+        expected -= math.log(math.exp(scores[0]) / sum(map(math.exp, scores))) / 3
+    assert trained.loss(x, torch.Generator().manual_seed(0)).item() == pytest.approx(expected, rel=1e-4)
+
+
+def test_rows_of_a_known_domain_are_usable_and_the_run_stores_its_column(tmp_path: Path):
+    x = of_domains([2, 0, 1, 3] * 6)
+    data = replace(make.dataset([1] * 24), sequences=x)
+    method = TPPEmbedding(backbones.encoder(data.schema, lora=2, unit=1e8), "note", domain="kind")
+    assert method.usable(x).tolist() == [True, False, False, True] * 6
+    fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
+    run = checkpoint.load(tmp_path / "run")
+    assert run.method.domain == "kind"
+    assert [field.name for field in run.schema.static] == ["kind"]
+
+
+@pytest.mark.parametrize(
+    ("domain", "message"),
+    [
+        ("absent", "there is no static column 'absent'"),
+        ("level", "domain must be a categorical static column, got 'level', which is not"),
+    ],
+)
+def test_a_domain_that_is_no_categorical_column_is_refused(domain: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        TPPEmbedding(backbones.encoder(make.schema()), "note", domain=domain)
 
 
 @pytest.mark.parametrize("objective", ["symmetric", "mse"])
