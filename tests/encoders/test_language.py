@@ -416,6 +416,8 @@ def test_a_configuration_builds_the_encoder_and_is_described():
         ({"longest": 97}, "longest must be from 2 to 96 with this backbone, got 97"),
         ({"longest": 8}, "have 1 to 8 tokens; accepted: 1 to 7"),
         ({"backbone": "nowhere"}, "'nowhere' is not a folder with a config.json"),
+        ({"backbone": ["nowhere"]}, "backbone must be text, the path of a folder or a name, got list"),
+        ({"schema": "events.parquet"}, "the schema must be a Schema, got str"),
     ],
 )
 def test_invalid_options_are_refused(options, message):

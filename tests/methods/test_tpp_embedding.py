@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from eventvec.evaluation.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
+from eventvec.texts import strings, text_column
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
@@ -294,6 +295,65 @@ def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_pa
     }
     texts = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
     assert b"v1 v2" not in texts  # no description is saved
+
+
+def test_a_run_embeds_texts_as_its_tower_does(tmp_path: Path):
+    data = problem(40, 0)
+    run = fit(method(data.schema), data, epochs=1, batch_size=8, out=tmp_path / "run")
+    texts = strings(data.sequences.static["note"])
+    expected = encode(run.method.text, data.sequences)
+    assert torch.equal(torch.from_numpy(checkpoint.load(tmp_path / "run").embed_texts(texts)), expected)
+    unit = torch.from_numpy(run.embed_texts(texts[:3], normalize=True))
+    torch.testing.assert_close(unit, F.normalize(expected[:3], dim=1))
+    assert run.embed_texts([]).shape == (0, backbones.WIDTH)
+
+
+def test_texts_that_cannot_be_embedded_are_refused():
+    data = problem(24, 0)
+    run = fit(method(data.schema), data, epochs=1, batch_size=8)
+    for texts in (["a", ""], ["a", " \n"]):
+        with pytest.raises(DataError, match=r"text 1 \(from 0\) has no words; a text must have at least one"):
+            run.embed_texts(texts)
+    for texts in ("a", ["a", None]):
+        with pytest.raises(ConfigError, match="texts must be a list of texts, got"):
+            run.embed_texts(texts)
+    joined = fit(method(data.schema), data, epochs=1, batch_size=8, beside=["timing"])
+    with pytest.raises(ConfigError, match="have parts beside the learned one, timing, so that no text can be compared"):
+        joined.embed_texts(["a"])
+
+
+def test_a_run_that_embeds_no_texts_says_so():
+    data = described([4] * 16, ["a"] * 16)
+    run = fit("ocp", data, epochs=1)
+    with pytest.raises(ConfigError, match=r"was trained by Order, which embeds no texts; a run of tpp_embedding does"):
+        run.embed_texts(["a"])
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    data = problem(24, 0)
+    trained = method(data.schema)
+    fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
+    for name in ("transformers", "peft"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, name, None)
+            with pytest.raises(ConfigError, match=rf"^needs {name}: pip install 'eventvec\[text\]'$"):
+                backbones.encoder(data.schema, "bert")
+            with pytest.raises(CheckpointError, match=rf"run needs .*: encoder: needs {name}: pip install 'eventvec\["):
+                checkpoint.load(tmp_path / "run")
+
+
+def test_an_unknown_option_of_the_method_is_refused():
+    encoder = {"name": "language", "backbone": backbones.folder(), "text": "code", "lora": 2}
+    for options, message in (
+        ({"negative": 3}, "method has no option 'negative'; did you mean 'negatives'"),
+        ({"negatives": {"name": "counterfeits", "n": 2}}, "method.negatives has no option 'n'; accepted: count, exch"),
+        ({"negatives": {"name": "random_slices"}}, "method.negatives is RandomSlices.*an instance of Counterfeits"),
+    ):
+        table = {"name": "tpp_embedding", "description": "note", **options}
+        with pytest.raises(ConfigError, match=message):
+            build_method({"method": table, "encoder": encoder}, make.schema())
+    with pytest.raises(ConfigError, match=r"negatives must be views.Counterfeits\(...\), got str"):
+        TPPEmbedding(backbones.encoder(make.schema()), "note", negatives="counterfeits")
 
 
 def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -32,6 +32,8 @@ def backbone_folder(backbone: str) -> Path:
     Raises:
         ConfigError: If there is no such backbone.
     """
+    if not isinstance(backbone, str):
+        raise ConfigError(f"backbone must be text, the path of a folder or a name, got {type(backbone).__name__}")
     candidates = [Path(backbone)]
     if os.environ.get("EVENTVEC_MODELS"):
         candidates.append(Path(os.environ["EVENTVEC_MODELS"]) / backbone)

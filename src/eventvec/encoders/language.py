@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from eventvec.dataset import static_values
 from eventvec.encoders.backbones import DType, backbone_folder, blocks, file_hash, freeze, pretrained, stored_tokenizer
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
-from eventvec.schema import Schema
+from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
@@ -113,6 +113,7 @@ class LanguageEncoder(nn.Module):
         dtype: DType = "float32",
     ) -> None:
         super().__init__()
+        check_schema(schema)
         texts = {column.name: column.values for column in schema.categorical}
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")

@@ -78,6 +78,8 @@ class TPPEmbedding(nn.Module):
         for option, value in (("negatives", negatives), ("domain", domain)):
             if objective == "mse" and value is not None:
                 raise ConfigError(f"{option} needs the objective ranking or symmetric; mse compares matched pairs only")
+        if not isinstance(negatives, Counterfeits | None):
+            raise ConfigError(f"negatives must be views.Counterfeits(...), got {type(negatives).__name__}")
         if not isinstance(encoder, LanguageEncoder):
             raise ConfigError(f"encoder must be `language`, which reads descriptions, got {type(encoder).__name__}")
         self.encoder, self.description, self.domain = encoder, description, domain
