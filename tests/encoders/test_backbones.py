@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from torch import nn
 import backbones
 import make
 from eventvec import checkpoint
+from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.backbones import file_hash, freeze
@@ -158,3 +161,112 @@ def test_weights_of_4_bits_without_bitsandbytes_are_refused(monkeypatch: pytest.
     monkeypatch.setattr("importlib.import_module", absent)
     with pytest.raises(ConfigError, match=r"needs bitsandbytes: pip install 'eventvec\[text-quant\]'"):
         TPPEmbedding(LanguageEncoder(backbones.folder(), make.schema(), text="code", dtype="4bit"), "note")
+
+
+# Folders of sentence-transformers
+
+FLAGS = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+
+
+def sentence_folder(path: Path, pooling: dict[str, Any], prompts: dict[str, Any]) -> str:
+    """Return a copy of a small BERT with the files that sentence-transformers writes."""
+    shutil.copytree(backbones.folder("bert"), path)
+    kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
+    modules = [
+        {"idx": i, "name": str(i), "path": place, "type": f"sentence_transformers.models.{kind}"}
+        for i, (place, kind) in enumerate(kinds.items())
+    ]
+    (path / "modules.json").write_text(json.dumps(modules))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    (path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    return str(path)
+
+
+def flags(name: str) -> dict[str, Any]:
+    return {"word_embedding_dimension": 16, **{f"pooling_mode_{flag}": flag == name for flag in FLAGS}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "pooling"),
+    [
+        (flags("mean_tokens"), "mean"),
+        (flags("mean_sqrt_len_tokens"), "mean"),
+        (flags("max_tokens"), "max"),
+        (flags("cls_token"), "first"),
+        (flags("lasttoken"), "last"),
+        ({"embedding_dimension": 16, "pooling_mode": "cls"}, "first"),
+        ({"embedding_dimension": 16, "pooling_mode": ["max"]}, "max"),
+    ],
+)
+def test_the_pooling_of_a_folder_is_the_default(tmp_path: Path, settings: dict[str, Any], pooling: str):
+    folder = sentence_folder(tmp_path / "model", settings, {})
+    table = {"name": "language", "backbone": folder, "text": "code", "lora": 2}
+    method = build_method({"method": {"name": "tpp_embedding", "description": "note"}, "encoder": table}, make.schema())
+    assert method.encoder.pooling == describe(method)["encoder"]["pooling"] == pooling
+    assert LanguageEncoder(folder, make.schema(), "code", pooling="max").pooling == "max"
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean", "max", "lasttoken"])
+def test_descriptions_get_the_vectors_of_sentence_transformers(tmp_path: Path, pooling: str):
+    library = pytest.importorskip("sentence_transformers")
+    prompts = {"prompts": {"query": "find ", "document": "a "}, "default_prompt_name": "document"}
+    folder = sentence_folder(tmp_path / "model", {"embedding_dimension": 16, "pooling_mode": pooling}, prompts)
+    texts = ["a b c", "zebra 42", "q"]
+    model = library.SentenceTransformer(folder, device="cpu", model_kwargs={"dtype": "float32"})
+    model.tokenizer.pad_token = "</s>"
+    expected = torch.from_numpy(model.encode_query(texts))
+    x = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), {"note": text_column(pa.array(texts))})
+    z = encode(LanguageEncoder(folder, make.schema(), "code", lora=2).text_tower("note"), x)
+    torch.testing.assert_close(nn.functional.normalize(z, dim=1), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "prompt"),
+    [
+        ({}, ""),
+        ({"prompts": {"query": "q: ", "passage": "p: "}}, "q: "),
+        ({"prompts": {"query": "", "passage": "p: "}, "default_prompt_name": "passage"}, "p: "),
+        ({"prompts": {"passage": "p: "}, "default_prompt_name": None}, ""),
+        ({"prompts": None}, ""),
+    ],
+)
+def test_the_prompt_of_a_folder_is_put_before_descriptions_and_saved(
+    tmp_path: Path, prompts: dict[str, Any], prompt: str
+):
+    folder = sentence_folder(tmp_path / "model", flags("mean_tokens"), prompts)
+    encoder, plain = (
+        LanguageEncoder(name, make.schema(), "code", lora=2) for name in (folder, backbones.folder("bert"))
+    )
+    assert encoder.prompt == prompt
+    texts = ["a b c", "zebra", ""]
+    rows = [
+        Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), {"note": text_column(pa.array(notes))})
+        for notes in (texts, [prompt + text if text else "" for text in texts])
+    ]
+    assert torch.equal(encode(encoder.text_tower("note"), rows[0]), encode(plain.text_tower("note"), rows[1]))
+    plain.load_state_dict(encoder.state_dict())
+    assert plain.prompt == prompt
+    saved = json.loads(bytes(encoder.state_dict()["_extra_state"].numpy()))
+    del saved["prompt"]  # as an earlier version saved it
+    before = torch.frombuffer(bytearray(json.dumps(saved).encode()), dtype=torch.uint8)
+    encoder.load_state_dict({**encoder.state_dict(), "_extra_state": before})
+    assert encoder.prompt == ""
+
+
+def test_folders_that_cannot_be_followed_are_refused(tmp_path: Path):
+    prompts = {"prompts": {"query": "q: "}}
+    for name, settings, message in (
+        ("weighted", flags("weightedmean_tokens"), "pools by weightedmean_tokens, which is not known here; give pool"),
+        ("both", {"pooling_mode": ["max", "mean"]}, "pools by max and mean, which is not known here"),
+        ("none", flags("no"), "pools by nothing, which is not known here"),
+        ("prompt", {"pooling_mode": "mean", "include_prompt": False}, "leaves its prompt out of the pooling"),
+    ):
+        folder = sentence_folder(tmp_path / name, settings, prompts)
+        with pytest.raises(ConfigError, match=message):
+            LanguageEncoder(folder, make.schema(), "code", lora=2)
+    Path(folder, "modules.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"modules\.json is not a JSON file"):
+        LanguageEncoder(folder, make.schema(), "code", lora=2)
+    other = sentence_folder(tmp_path / "given", flags("weightedmean_tokens"), {})
+    assert LanguageEncoder(other, make.schema(), "code", lora=2, pooling="mean").pooling == "mean"

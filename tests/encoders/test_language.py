@@ -205,7 +205,7 @@ def test_a_configuration_has_the_unit_that_was_derived():
 # Pooling, padding, other rows
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last", "first"])
 def test_pooling_is_over_chosen_states_only(pooling):
     rng = torch.Generator().manual_seed(0)
     states, chosen = torch.randn(5, 6, 3, generator=rng), torch.rand(5, 6, generator=rng) < 0.5
@@ -215,12 +215,13 @@ def test_pooling_is_over_chosen_states_only(pooling):
         if not len(inside):
             expected = torch.zeros(3)
         else:
-            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1]}[pooling]
+            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1], "first": inside[0]}
+            expected = expected[pooling]
         torch.testing.assert_close(pool(states, chosen, pooling)[row], expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last", "first"])
 def test_a_row_does_not_depend_on_other_rows(kind, pooling):
     encoder, x = backbones.encoder(schema(), kind, pooling=pooling, unit=1e7), rows()
     for tower in (encoder, encoder.text_tower("note")):
@@ -405,7 +406,7 @@ def test_a_configuration_builds_the_encoder_and_is_described():
         ({"unit": math.inf}, "unit must be a number above 0 and finite, or auto, got inf"),
         ({"unit": "day"}, "unit must be a number above 0 and finite, or auto, got 'day'"),
         ({"lora": -1}, "lora must be at least 0, got -1"),
-        ({"pooling": "median"}, "pooling 'median' is not known; .*accepted: last, max, mean"),
+        ({"pooling": "median"}, "pooling 'median' is not known; .*accepted: auto, first, last, max, mean"),
         ({"hidden": "none"}, "hidden 'none' is not known; .*accepted: all, time, time_and_type"),
         ({"reads": "times"}, "reads 'times' is not known; did you mean 'time'"),
         ({"first": "type"}, "first 'type' is not known; .*accepted: text, time"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -17,6 +18,18 @@ from eventvec.errors import ConfigError, need
 from eventvec.sequences import Sequences
 
 DType: TypeAlias = Literal["float32", "bfloat16", "4bit"]
+Pooling: TypeAlias = Literal["mean", "max", "last", "first"]
+POOLINGS: Mapping[str, Pooling] = {
+    "mean": "mean",
+    "mean_tokens": "mean",
+    "mean_sqrt_len_tokens": "mean",
+    "max": "max",
+    "max_tokens": "max",
+    "lasttoken": "last",
+    "cls": "first",
+    "cls_token": "first",
+}
+"""The poolings of sentence-transformers, up to the length of their vectors, which a cosine does not see."""
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """The integers of so many bytes."""
 BLOCK = 16_384
@@ -80,6 +93,71 @@ def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
         model.pooler = None  # BERT's head on the first token, which is not used
     model.config.use_cache = False
     return model, tokenizer
+
+
+def folder_pooling(folder: Path) -> Pooling | None:
+    """Return how a sentence-transformers folder pools; None for another folder. Modules after the pooling are not read.
+
+    Args:
+        folder: The folder of the backbone.
+
+    Raises:
+        ConfigError: If a file cannot be read, or the folder pools in a way that is not known here.
+
+    Example:
+        >>> folder_pooling(Path("absent")) is None
+        True
+    """
+    settings = _pooling_settings(folder)
+    if settings is None:
+        return None
+    flags = [name.removeprefix("pooling_mode_") for name in settings if name.startswith("pooling_mode_")]
+    modes = settings.get("pooling_mode") or [flag for flag in flags if settings[f"pooling_mode_{flag}"]]
+    names = [modes] if isinstance(modes, str) else list(modes)
+    if len(names) != 1 or names[0] not in POOLINGS:
+        raise ConfigError(
+            f"backbone {str(folder)!r} pools by {' and '.join(map(str, names)) or 'nothing'}, which is not known here; "
+            "give pooling: first, last, max or mean"
+        )
+    return POOLINGS[names[0]]
+
+
+def folder_prompt(folder: Path) -> str:
+    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default.
+
+    Args:
+        folder: The folder of the backbone.
+
+    Raises:
+        ConfigError: If a file cannot be read, or the folder does not pool over the prompt.
+
+    Example:
+        >>> folder_prompt(Path("absent"))
+        ''
+    """
+    settings = _json(folder / "config_sentence_transformers.json")
+    prompts = settings.get("prompts") or {}
+    prompt = str(prompts.get("query") or prompts.get(settings.get("default_prompt_name")) or "")
+    if prompt and (_pooling_settings(folder) or {}).get("include_prompt") is False:
+        raise ConfigError(
+            f"backbone {str(folder)!r} leaves its prompt out of the pooling (include_prompt), which is not done here"
+        )
+    return prompt
+
+
+def _pooling_settings(folder: Path) -> dict[str, Any] | None:
+    """Return the options of the pooling in a sentence-transformers folder, if it has one."""
+    modules = _json(folder / "modules.json")
+    paths = [part["path"] for part in modules or () if str(part.get("type")).endswith("Pooling")]
+    return _json(folder / str(paths[0]) / "config.json") if paths else None
+
+
+def _json(path: Path) -> Any:
+    """Return the content of a JSON file; empty if there is none."""
+    try:
+        return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a JSON file") from error
 
 
 def stored_tokenizer(text: str) -> Any:

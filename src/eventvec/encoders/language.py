@@ -17,19 +17,29 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import DType, backbone_folder, blocks, file_hash, freeze, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import (
+    DType,
+    Pooling,
+    backbone_folder,
+    blocks,
+    file_hash,
+    folder_pooling,
+    folder_prompt,
+    freeze,
+    pretrained,
+    stored_tokenizer,
+)
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
-Pooling = Literal["mean", "max", "last"]
 Hidden = Literal["all", "time", "time_and_type"]
 Reads = Literal["all", "text", "time"]
 Part = Literal["text", "time"]
 Temporal = Literal["sinusoidal", "linear"]
 ACCEPTED: Mapping[str, tuple[str, ...]] = {
-    "pooling": get_args(Pooling),
+    "pooling": ("auto", *get_args(Pooling)),
     "hidden": get_args(Hidden),
     "reads": get_args(Reads),
     "first": get_args(Part),
@@ -69,7 +79,9 @@ class LanguageEncoder(nn.Module):
             unit. The wavelengths of the sinusoid are from 6 to nearly 63,000 units. `auto` takes the schema's middle
             quantile among those of the intervals between an entity's events that are above 0, or 1 if there are none,
             so that neighbouring events are about one unit apart; a run stores the number.
-        pooling: How hidden states are pooled: `mean`, `max` or `last`.
+        pooling: How hidden states are pooled: `mean`, `max`, `last` or `first`. `auto` takes the pooling of a
+            sentence-transformers folder, where `first` is called `cls`, and otherwise the mean. The prompt that such a
+            folder has for queries is put before descriptions, and saved with the weights.
         hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
@@ -103,7 +115,7 @@ class LanguageEncoder(nn.Module):
         schema: Schema,
         text: str,
         unit: float | Literal["auto"] = "auto",
-        pooling: Pooling = "mean",
+        pooling: Pooling | Literal["auto"] = "auto",
         hidden: Hidden = "all",
         lora: int = 16,
         longest: int | None = None,
@@ -123,10 +135,9 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         if lora < 0:
             raise ConfigError(f"lora must be at least 0, got {lora}")
-        self.pooling, self.hidden, self.reads = pooling, hidden, reads
-        self.first, self.temporal, self.dtype = first, temporal, dtype
+        self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
         for option, accepted in ACCEPTED.items():
-            if (value := getattr(self, option)) not in accepted:
+            if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
                 raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
         if reads != "all" and hidden != "all":
             raise ConfigError(
@@ -136,6 +147,8 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
         folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
+        self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
+        self.prompt = folder_prompt(folder)
         self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
         self.unit = _typical_interval(schema) if unit == "auto" else unit
         self.tick = self.unit * 1e6 if schema.clock else self.unit
@@ -195,8 +208,8 @@ class LanguageEncoder(nn.Module):
         return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
 
     def get_extra_state(self) -> Tensor:
-        """Return the tokenizer and the hash of the frozen weights as UTF-8 bytes, which are saved with the weights."""
-        text = json.dumps({"tokenizer": self.tokenizer.to_str(), "backbone": self.origin})
+        """Return the tokenizer, the hash of the frozen weights and the prompt, as UTF-8 bytes."""
+        text = json.dumps({"tokenizer": self.tokenizer.to_str(), "backbone": self.origin, "prompt": self.prompt})
         return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -211,6 +224,7 @@ class LanguageEncoder(nn.Module):
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
                 "original files"
             )
+        self.prompt = saved.get("prompt", "")  # earlier versions read no prompts
         self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
@@ -308,7 +322,7 @@ class TextTower(nn.Module):
         texts = static_values(x, self.column)
         if not isinstance(texts, Sequences):
             raise DataError(f"static column {self.column!r} does not hold texts; name a column of descriptions")
-        ids, counts = self.language.encode(strings(texts))
+        ids, counts = self.language.encode([self.language.prompt + text for text in strings(texts)])
         ids, counts = ids.to(x.device), counts.to(x.device)
         columns = {
             "token": ids,
@@ -334,21 +348,22 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
 
 
 def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
-    """Return `(n, d)`, the mean, maximum or last of the chosen states `(n, longest, d)`; zeros where none is chosen.
+    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any.
 
     Example:
         >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
         >>> chosen = torch.tensor([[True, True, False]])
-        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last")]
-        [3.0, 5.0, 5.0]
+        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last", "first")]
+        [3.0, 5.0, 5.0, 1.0]
     """
     inside = chosen.unsqueeze(2)
     if pooling == "mean":
         return (states * inside).sum(1) / inside.sum(1).clamp(min=1)
     if pooling == "max":
         return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
-    last = (chosen * torch.arange(1, chosen.shape[1] + 1, device=chosen.device)).argmax(1)
-    return (states * inside)[torch.arange(len(last), device=last.device), last]
+    places = torch.arange(1, chosen.shape[1] + 1, device=chosen.device)
+    place = (chosen * (places if pooling == "last" else places.flip(0))).argmax(1)
+    return (states * inside)[torch.arange(len(place), device=place.device), place]
 
 
 def _typical_interval(schema: Schema) -> float:
