@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -257,6 +258,17 @@ def problem(n: int, seed: int) -> Dataset:
     return replace(data, sequences=sequences, schema=make.schema(8))
 
 
+def timed(n: int, seed: int) -> Dataset:
+    """Return histories of equal codes with three of four intervals, and descriptions that name the intervals."""
+    drawn = torch.randint(0, 4, (n, 3), generator=torch.Generator().manual_seed(seed))
+    data = described([4] * n, [" ".join("abcd"[place] for place in row) for row in drawn.tolist()])
+    x, seconds = data.sequences, torch.tensor([1, 3, 9, 27])[drawn]
+    times = torch.cat([torch.zeros(n, 1).long(), seconds.cumsum(1)], 1) * 10**6
+    time = torch.zeros_like(x.columns["time"]).index_copy(0, x.flat(), times.flatten())
+    columns = {**x.columns, "time": time, "code": torch.full_like(x.columns["code"], 2)}
+    return replace(data, sequences=Sequences(columns, x.starts, x.lengths, x.static))
+
+
 def method(schema: Schema) -> TPPEmbedding:
     return TPPEmbedding(backbones.encoder(schema, "bert", lora=4, unit=1e12), "note")
 
@@ -275,6 +287,26 @@ def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
     assert before < 0.12
     low, high = (0.0, 0.25) if objective == "mse" else (0.4, 1.0)  # equal histories share ranks; chance is 0.074
     assert low < after < high
+
+
+@pytest.mark.parametrize(
+    ("draw_histories", "reads", "low", "high"),
+    [
+        (timed, "all", 0.4, 1.0),
+        (timed, "time", 0.4, 1.0),
+        (timed, "text", 0.03, 0.031),  # all histories are equal and share their ranks: 2 / 65
+        (problem, "text", 0.4, 1.0),
+        (problem, "time", 0.0, 0.15),  # the times say nothing; chance is 0.074
+    ],
+)
+def test_what_is_left_out_cannot_be_found(
+    draw_histories: Callable[[int, int], Dataset], reads: str, low: float, high: float
+):
+    training, test = draw_histories(512, 0), draw_histories(64, 1)
+    unit = 3.0 if draw_histories is timed else 1e12
+    trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=unit, reads=reads), "note")
+    fit(trained, training, epochs=10, batch_size=32, lr=0.003, validation=0)
+    assert low < score(trained, test) < high
 
 
 def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_path: Path):
