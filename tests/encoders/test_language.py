@@ -76,7 +76,7 @@ def test_tokens_are_those_of_each_text_and_then_its_time(kind, tick):
         assert bool(tokens[[row]].values("chosen").all())
 
 
-@pytest.mark.parametrize(("reads", "first"), [("text", "text"), ("time", "text"), ("all", "time"), ("time", "time")])
+@pytest.mark.parametrize(("reads", "first"), [("text", "text"), ("time", "text"), ("all", "time"), ("text", "time")])
 def test_texts_or_times_can_be_left_out_or_times_put_first(reads, first):
     encoder, x = backbones.encoder(schema(), unit=300, reads=reads, first=first), rows()
     tokens = encoder.tokens(x)
