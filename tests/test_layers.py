@@ -40,7 +40,7 @@ ORDER = (
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
     *("sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
-    *("transformers", "peft", "tokenizers", "sentence_transformers"),
+    *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
 }
 
 

@@ -18,11 +18,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import torch
+from torch import nn
 
 from eventvec.config import Table
 from eventvec.dataset import Dataset
-from eventvec.embedding import Progress, embed
+from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Compressed, Encoder, Joined
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
@@ -44,9 +47,11 @@ from eventvec.run_files import (
 )
 from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
+from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, attach_known, read
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
+from eventvec.texts import text_column
 
 LEARNED = "learned"
 """The name of the trained encoder among the parts of a run's vectors."""
@@ -239,6 +244,38 @@ class Run:
         """
         data = self.read(events, **options)
         return embed(self.encoder, data, normalize=normalize, precision=precision, progress=progress)
+
+    def embed_texts(self, texts: Sequence[str], *, normalize: bool = False) -> np.ndarray:
+        """Return `(n, dim)` float32, the embedding of each text, in the space of the histories' embeddings.
+
+        Args:
+            texts: Sentences, such as the query of a search by description.
+            normalize: Whether each embedding is scaled to length 1.
+
+        Raises:
+            ConfigError: If the method embeds no descriptions, `beside` gives the histories another space, or the texts
+                are not a list of texts.
+            DataError: If a text has no words.
+        """
+        tower = getattr(self.method, "text", None)
+        if tower is None:
+            raise ConfigError(
+                f"run {self.id} was trained by {type(self.method).__name__}, which embeds no texts; a run of "
+                "tpp_embedding does"
+            )
+        if self.beside:
+            raise ConfigError(
+                f"the vectors of run {self.id} have parts beside the learned one, {', '.join(self.beside)}, so that no "
+                "text can be compared with them; train it without beside"
+            )
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise ConfigError(f"texts must be a list of texts, got {shown(texts)}")
+        if empty := [place for place, text in enumerate(texts) if not text.strip()]:
+            raise DataError(f"text {empty[0]} (from 0) has no words; a text must have at least one")
+        none = torch.zeros(len(texts), dtype=torch.int64)
+        column = text_column(pa.array(texts, pa.string()))
+        z = encode(tower, Sequences({}, none, none, {tower.column: column}))
+        return (nn.functional.normalize(z, dim=1) if normalize else z).cpu().numpy()
 
     def save(self, path: Path | str) -> Run:
         """Write a run that is in memory to a folder, as `fit` with `out` writes it, and return it with its path.

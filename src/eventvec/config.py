@@ -248,10 +248,10 @@ def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
 
 
 def _resolve(table: Table, part: Any) -> None:
-    """Put whole paths into the table of an encoder, and into that of its event encoder, which keep those they read."""
+    """Put whole paths, and what an encoder chose for `auto`, into its table and into that of its event encoder."""
     for option, value in table.items():
         resolved = getattr(part, option, None)
-        if isinstance(value, str) and isinstance(resolved, str):
+        if isinstance(value, str) and isinstance(resolved, str | float):
             table[option] = resolved
         elif option == "events" and isinstance(value, dict):
             _resolve(value, resolved)

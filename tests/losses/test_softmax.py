@@ -58,6 +58,46 @@ def test_info_nce_equals_a_loop_in_one_direction_and_in_both(temperature):
     assert symmetric.item() == pytest.approx((forward + backward) / 2, rel=1e-9)
 
 
+def slow_with_negatives(query, key, negatives, compared, temperature) -> tuple[float, float]:
+    """Return the mean loss of the queries and that of the keys, by loops over pairs."""
+    n, forward, backward = len(query), [], []
+    for i in range(n):
+        own = math.exp(cosine(query[i], key[i]) / temperature)
+        others = [math.exp(cosine(query[i], key[j]) / temperature) for j in range(n) if j != i and compared[i][j]]
+        further = [other for other, used in zip(negatives[i], compared[i][n:], strict=True) if used]
+        others += [math.exp(cosine(query[i], other) / temperature) for other in further]
+        forward.append(-math.log(own / (own + sum(others))))
+        others = [math.exp(cosine(query[j], key[i]) / temperature) for j in range(n) if j != i and compared[j][i]]
+        backward.append(-math.log(own / (own + sum(others))))
+    return sum(forward) / n, sum(backward) / n
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_further_negatives_and_a_mask_equal_a_loop(share):
+    query, key, negatives = vectors(5, seed=1), vectors(5, seed=2), 3 * vectors(10, seed=3).view(5, 2, 4)
+    compared = torch.rand(5, 7, generator=torch.Generator().manual_seed(4)) < share
+    forward, backward = slow_with_negatives(query, key, negatives, compared.tolist(), 0.5)
+    loss = functools.partial(INFO_NCE, query, key, negatives=negatives, compared=compared)
+    assert loss().item() == pytest.approx(forward, rel=1e-9)
+    assert loss(symmetric=True).item() == pytest.approx((forward + backward) / 2, rel=1e-9)
+
+
+def test_all_pairs_and_no_negatives_are_the_plain_loss():
+    query, key = vectors(5, seed=1), vectors(5, seed=2)
+    everything, nothing = torch.ones(5, 5, dtype=torch.bool), vectors(0).view(5, 0, 4)
+    assert torch.equal(INFO_NCE(query, key, negatives=nothing, compared=everything), INFO_NCE(query, key))
+
+
+def test_masked_negatives_get_no_gradient_and_the_others_the_numerical_one():
+    query, key = (vectors(4, seed=seed).requires_grad_() for seed in (1, 2))
+    negatives = vectors(8, seed=3).view(4, 2, 4).requires_grad_()
+    compared = torch.rand(4, 6, generator=torch.Generator().manual_seed(4)) < 0.5
+    loss = functools.partial(INFO_NCE, symmetric=True, compared=compared)
+    assert torch.autograd.gradcheck(lambda q, k, n: loss(q, k, negatives=n), (query, key, negatives))
+    loss(query, key, negatives=negatives).backward()
+    assert torch.equal(negatives.grad.any(2), compared[:, 4:])
+
+
 @pytest.mark.parametrize("rows", [2, 3, 10])
 def test_equal_vectors_cost_the_logarithm_of_the_number_of_candidates(rows):
     z = vectors(1).expand(2 * rows, -1)

@@ -17,6 +17,7 @@ from eventvec.sequences import Sequences
 from eventvec.views import (
     VIEWS,
     Altered,
+    Counterfeits,
     DisjointSamples,
     DisjointSegments,
     Perturbed,
@@ -214,6 +215,7 @@ def test_a_width_beyond_all_times_gives_the_rest_of_a_row():
 def test_each_name_in_a_configuration_builds_its_sampler():
     assert {
         "altered": Altered,
+        "counterfeits": Counterfeits,
         "disjoint_samples": DisjointSamples,
         "disjoint_segments": DisjointSegments,
         "perturbed": Perturbed,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,21 @@ from torch import Tensor, nn
 from eventvec.errors import ConfigError, need
 from eventvec.sequences import Sequences
 
+DType: TypeAlias = Literal["float32", "bfloat16", "4bit"]
+Pooling: TypeAlias = Literal["mean", "max", "last", "first"]
+POOLINGS: Mapping[str, Pooling] = {
+    "mean": "mean",
+    "mean_tokens": "mean",
+    "mean_sqrt_len_tokens": "mean",
+    "max": "max",
+    "max_tokens": "max",
+    "lasttoken": "last",
+    "cls": "first",
+    "cls_token": "first",
+}
+"""The poolings of sentence-transformers, up to the length of their vectors, which a cosine does not see."""
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""The integers of so many bytes."""
 BLOCK = 16_384
 """The largest number of tokens, including padding, that a backbone reads at once where no gradients are computed."""
 
@@ -29,6 +45,8 @@ def backbone_folder(backbone: str) -> Path:
     Raises:
         ConfigError: If there is no such backbone.
     """
+    if not isinstance(backbone, str):
+        raise ConfigError(f"backbone must be text, the path of a folder or a name, got {type(backbone).__name__}")
     candidates = [Path(backbone)]
     if os.environ.get("EVENTVEC_MODELS"):
         candidates.append(Path(os.environ["EVENTVEC_MODELS"]) / backbone)
@@ -44,19 +62,27 @@ def backbone_folder(backbone: str) -> Path:
     )
 
 
-def pretrained(folder: Path) -> tuple[Any, Any]:
-    """Return the model, in float32, and the tokenizer of a folder; nothing is read from the network.
+def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a folder; nothing is read from the network.
+
+    Args:
+        folder: The folder.
+        dtype: The precision of the weights. With `4bit`, the matrices are NF4 with double quantisation, the products
+            are in bfloat16, and the model is on the GPU (Dettmers et al. 2023).
 
     Raises:
-        ConfigError: If the files cannot be read or lack weights.
+        ConfigError: If the files cannot be read or lack weights, or this machine cannot hold weights of 4 bits.
     """
     transformers = need("transformers", "text")
     options = {"local_files_only": True, "trust_remote_code": False}
+    weights = {"dtype": torch.float32 if dtype == "float32" else torch.bfloat16}
+    if dtype == "4bit":
+        weights |= _four_bits(transformers)
     try:
         with _quietly(transformers.utils.logging):
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options).backend_tokenizer
             model, info = transformers.AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **options
+                folder, use_safetensors=True, output_loading_info=True, **weights, **options
             )
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"backbone {str(folder)!r} cannot be read: {str(error).splitlines()[0]}") from error
@@ -67,6 +93,71 @@ def pretrained(folder: Path) -> tuple[Any, Any]:
         model.pooler = None  # BERT's head on the first token, which is not used
     model.config.use_cache = False
     return model, tokenizer
+
+
+def folder_pooling(folder: Path) -> Pooling | None:
+    """Return how a sentence-transformers folder pools; None for another folder. Modules after the pooling are not read.
+
+    Args:
+        folder: The folder of the backbone.
+
+    Raises:
+        ConfigError: If a file cannot be read, or the folder pools in a way that is not known here.
+
+    Example:
+        >>> folder_pooling(Path("absent")) is None
+        True
+    """
+    settings = _pooling_settings(folder)
+    if settings is None:
+        return None
+    flags = [name.removeprefix("pooling_mode_") for name in settings if name.startswith("pooling_mode_")]
+    modes = settings.get("pooling_mode") or [flag for flag in flags if settings[f"pooling_mode_{flag}"]]
+    names = [modes] if isinstance(modes, str) else list(modes)
+    if len(names) != 1 or names[0] not in POOLINGS:
+        raise ConfigError(
+            f"backbone {str(folder)!r} pools by {' and '.join(map(str, names)) or 'nothing'}, which is not known here; "
+            "give pooling: first, last, max or mean"
+        )
+    return POOLINGS[names[0]]
+
+
+def folder_prompt(folder: Path) -> str:
+    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default.
+
+    Args:
+        folder: The folder of the backbone.
+
+    Raises:
+        ConfigError: If a file cannot be read, or the folder does not pool over the prompt.
+
+    Example:
+        >>> folder_prompt(Path("absent"))
+        ''
+    """
+    settings = _json(folder / "config_sentence_transformers.json")
+    prompts = settings.get("prompts") or {}
+    prompt = str(prompts.get("query") or prompts.get(settings.get("default_prompt_name")) or "")
+    if prompt and (_pooling_settings(folder) or {}).get("include_prompt") is False:
+        raise ConfigError(
+            f"backbone {str(folder)!r} leaves its prompt out of the pooling (include_prompt), which is not done here"
+        )
+    return prompt
+
+
+def _pooling_settings(folder: Path) -> dict[str, Any] | None:
+    """Return the options of the pooling in a sentence-transformers folder, if it has one."""
+    modules = _json(folder / "modules.json")
+    paths = [part["path"] for part in modules or () if str(part.get("type")).endswith("Pooling")]
+    return _json(folder / str(paths[0]) / "config.json") if paths else None
+
+
+def _json(path: Path) -> Any:
+    """Return the content of a JSON file; empty if there is none."""
+    try:
+        return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a JSON file") from error
 
 
 def stored_tokenizer(text: str) -> Any:
@@ -97,7 +188,8 @@ def blocks(tokens: Sequences) -> Iterator[Tensor]:
 def freeze(model: nn.Module) -> str:
     """Turn the weights that are not trained into buffers that are not saved, and return a hash of them.
 
-    The optimiser then ignores them, and a run contains only trained weights.
+    The optimiser then ignores them, and a run contains only trained weights. The hash is that of their bytes, in the
+    order of little-endian machines.
 
     Example:
         >>> layer = nn.Linear(2, 1).requires_grad_(False)
@@ -105,14 +197,57 @@ def freeze(model: nn.Module) -> str:
         >>> len(digest), weights
         (32, [])
     """
-    digest = hashlib.blake2b(digest_size=16)
+    digest, all_plain = hashlib.blake2b(digest_size=16), True
     for module in model.modules():
         for name, values in list(module.named_parameters(recurse=False)):
             if not values.requires_grad:
                 delattr(module, name)
-                module.register_buffer(name, values.detach(), persistent=False)
-                digest.update(values.detach().flatten().numpy().data)
+                plain = type(values) is nn.Parameter  # weights of 4 bits are of a class that knows their scales
+                module.register_buffer(name, values.detach() if plain else values, persistent=False)
+                digest.update(_little_endian(values))
+                all_plain &= plain
+    if not all_plain:
+        model.register_state_dict_post_hook(_trained_only)
     return digest.hexdigest()
+
+
+def file_hash(folder: Path) -> str:
+    """Return a hash of the files of weights in a folder.
+
+    It stands for weights of 4 bits, which another machine or version may round otherwise.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            while block := file.read(1 << 24):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _trained_only(model: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Remove from a state all but the weights that are trained: layers of 4 bits add the scales of their weights."""
+    trained = {prefix + name for name, _ in model.named_parameters()}
+    for name in [name for name in state if name.startswith(prefix) and name not in trained]:
+        del state[name]
+
+
+def _little_endian(values: Tensor) -> memoryview:
+    integers = values.detach().cpu().flatten().view(INTEGERS[values.element_size()]).numpy()
+    return integers.astype(integers.dtype.newbyteorder("<"), copy=False).data
+
+
+def _four_bits(transformers: Any) -> dict[str, Any]:
+    """Return the options by which transformers loads weights of 4 bits."""
+    if not torch.cuda.is_available():
+        raise ConfigError("dtype 4bit needs a GPU with CUDA, which this machine lacks; accepted: bfloat16, float32")
+    need("bitsandbytes", "text-quant")
+    settings = transformers.BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
+    return {"quantization_config": settings, "device_map": {"": torch.cuda.current_device()}}
 
 
 @contextmanager

@@ -7,25 +7,46 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.backbones import backbone_folder, blocks, freeze, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import (
+    DType,
+    Pooling,
+    backbone_folder,
+    blocks,
+    file_hash,
+    folder_pooling,
+    folder_prompt,
+    freeze,
+    pretrained,
+    stored_tokenizer,
+)
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
-from eventvec.schema import Schema
+from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
-Pooling = Literal["mean", "max", "last"]
 Hidden = Literal["all", "time", "time_and_type"]
-POOLED = "pooling mean, max or last; hidden all, time or time_and_type"
+Reads = Literal["all", "text", "time"]
+Part = Literal["text", "time"]
+Temporal = Literal["sinusoidal", "linear"]
+ACCEPTED: Mapping[str, tuple[str, ...]] = {
+    "pooling": ("auto", *get_args(Pooling)),
+    "hidden": get_args(Hidden),
+    "reads": get_args(Reads),
+    "first": get_args(Part),
+    "temporal": get_args(Temporal),
+    "dtype": get_args(DType),
+}
+"""The values that each option accepts which is a word."""
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
 """Attention projections that get an adapter: their names in Llama and related models, then in BERT."""
 TIME = -1
@@ -33,12 +54,17 @@ TIME = -1
 
 
 class LanguageEncoder(nn.Module):
-    """A pre-trained language model over event texts and times, pooled (Liu and Quan 2024, TPP-Embedding).
+    """A pre-trained language model over event texts and times, pooled (Liu and Quan 2024, TPP-Embedding, Section 4.1).
 
     Each event becomes the token embeddings of its text, without special tokens, followed by one temporal vector, a
     sinusoid of the time since the row's first event. The events of a row are concatenated into the model's input
     embeddings, and the last hidden states are pooled. Missing and unknown codes are read as the words "missing" and
     "unknown". The token table is never trained. An empty row gives zeros.
+
+    The defaults are the paper's. `reads` and `hidden` are its ablations (Tables 8 and 9); `first` and `temporal` are
+    options of the public code, which with the time first takes the states of the last word for those of the time: here
+    `hidden` selects the same tokens in either order. The public code computes the sinusoid in the precision of the
+    model; here its angle is computed in float64, so that times far from the start remain different.
 
     Relations: the other encoders learn the meaning of a code from the events; this one starts from its text.
     `text_tower` embeds descriptions with the same weights.
@@ -50,14 +76,25 @@ class LanguageEncoder(nn.Module):
         schema: Contains the texts, which are the vocabulary of the categorical column `text`.
         text: Name of that column.
         unit: Unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
-            unit.
-        pooling: How hidden states are pooled: `mean`, `max` or `last`.
+            unit. The wavelengths of the sinusoid are from 6 to nearly 63,000 units. `auto` takes the schema's middle
+            quantile among those of the intervals between an entity's events that are above 0, or 1 if there are none,
+            so that neighbouring events are about one unit apart; a run stores the number.
+        pooling: How hidden states are pooled: `mean`, `max`, `last` or `first`. `auto` takes the pooling of a
+            sentence-transformers folder, where `first` is called `cls`, and otherwise the mean. The prompt that such a
+            folder has for queries is put before descriptions, and saved with the weights.
         hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
             backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
         longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
             description; the backbone's number of positions if not given.
+        reads: What of each event is read: `all`, or only its `text`, or only its `time`. With one of them, `hidden`
+            must be `all`.
+        first: Which of the two comes first in an event, `text` or `time`.
+        temporal: How times become vectors: `sinusoidal`, or `linear`, a trained affine map of the time.
+        dtype: Precision of the backbone's weights, which are then not trained: `float32`; `bfloat16`; or `4bit`, in
+            which the paper holds them (NF4 with double quantisation, needs a GPU and `eventvec[text-quant]`). Adapters,
+            temporal vectors and pooled states are in float32.
 
     Raises:
         ConfigError: If there is no such backbone or column, or an option is out of range.
@@ -77,28 +114,45 @@ class LanguageEncoder(nn.Module):
         backbone: str,
         schema: Schema,
         text: str,
-        unit: float = 1.0,
-        pooling: Pooling = "mean",
+        unit: float | Literal["auto"] = "auto",
+        pooling: Pooling | Literal["auto"] = "auto",
         hidden: Hidden = "all",
         lora: int = 16,
         longest: int | None = None,
+        reads: Reads = "all",
+        first: Part = "text",
+        temporal: Temporal = "sinusoidal",
+        dtype: DType = "float32",
     ) -> None:
         super().__init__()
+        check_schema(schema)
         texts = {column.name: column.values for column in schema.categorical}
         if text not in texts:
             raise ConfigError(f"text {text!r} is not a categorical column of the events; {nearest(text, texts)}")
         if any(column.name == text and column.buckets for column in schema.categorical):
             raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
-        if not 0 < unit < math.inf or lora < 0:
-            raise ConfigError(f"unit must be above 0 and finite and lora at least 0, got unit {unit}, lora {lora}")
-        if pooling not in ("mean", "max", "last") or hidden not in ("all", "time", "time_and_type"):
-            raise ConfigError(f"pooling {pooling!r} with hidden {hidden!r} is not known; accepted: {POOLED}")
+        if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
+            raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
+        if lora < 0:
+            raise ConfigError(f"lora must be at least 0, got {lora}")
+        self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
+        for option, accepted in ACCEPTED.items():
+            if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
+                raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
+        if reads != "all" and hidden != "all":
+            raise ConfigError(
+                f"hidden must be all where reads is {reads}, got {hidden}: it chooses among states of texts and times"
+            )
+        if dtype != "float32" and not lora:
+            raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
         folder = backbone_folder(backbone)
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
-        self.schema, self.text, self.unit = schema, text, unit
-        self.pooling, self.hidden, self.lora, self.longest = pooling, hidden, lora, longest
-        self.tick = unit * 1e6 if schema.clock else unit
-        self.model, tokenizer = pretrained(folder)
+        self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
+        self.prompt = folder_prompt(folder)
+        self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
+        self.unit = _typical_interval(schema) if unit == "auto" else unit
+        self.tick = self.unit * 1e6 if schema.clock else self.unit
+        self.model, tokenizer = pretrained(folder, dtype)
         self.dim = int(self.model.config.hidden_size)
         if lora > self.dim:
             raise ConfigError(f"lora must be at most {self.dim}, the size of this backbone's states, got {lora}")
@@ -108,6 +162,10 @@ class LanguageEncoder(nn.Module):
         self.limit = longest or positions
         _select_trained(self.model, lora)
         self.origin = freeze(self.model)
+        if dtype == "4bit":
+            self.origin = file_hash(folder)
+        device = self.model.get_input_embeddings().weight.device
+        self.linear = nn.Linear(1, self.dim, device=device) if temporal == "linear" else None
         self.texts = ("missing", "unknown", *texts[text])
         self._tokenize(tokenizer)
 
@@ -120,21 +178,20 @@ class LanguageEncoder(nn.Module):
         return TextTower(self, column)
 
     def tokens(self, x: Sequences) -> Sequences:
-        """Return rows of tokens: those of each event's text, then `TIME`.
+        """Return rows of tokens: those of each event's text and `TIME`, in the order and choice of the options.
 
-        The column `since` holds the time since the row's first event, in units; `chosen` marks the tokens whose hidden
-        states are pooled.
+        The column `since` holds the time since the row's first event, in units, float64; `chosen` marks the tokens
+        whose hidden states are pooled.
         """
         since, x = self._recent(x)
         texts = self._words()[x.values(self.text).long()]  # a window per event onto the tokens of its text
-        counts = texts.lengths + 1
-        ends = counts.cumsum(0)  # after each event's last token, which is `TIME`
-        token = torch.full((texts.total + len(ends),), TIME, device=x.device)
-        token[(ends - counts)[texts.rows()] + texts.steps()] = texts.values("token")
-        chosen = torch.full_like(token, self.hidden == "all", dtype=torch.bool)
-        chosen[ends - 1] = True
+        counts = texts.lengths + (self.reads != "text")
+        starts = counts.cumsum(0) - counts + (self.first == "time" and self.reads == "all")  # of each event's text
+        token = torch.full((int(counts.sum()),), TIME, device=x.device)
+        token[starts[texts.rows()] + texts.steps()] = texts.values("token")
+        chosen = (token == TIME) | (self.hidden == "all")
         if self.hidden == "time_and_type":
-            chosen[ends - 2] = True
+            chosen[starts + texts.lengths - 1] = True
         columns = {"token": token, "since": torch.repeat_interleave(since, counts), "chosen": chosen}
         lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), counts)
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths)
@@ -151,8 +208,8 @@ class LanguageEncoder(nn.Module):
         return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
 
     def get_extra_state(self) -> Tensor:
-        """Return the tokenizer and the hash of the frozen weights as UTF-8 bytes, which are saved with the weights."""
-        text = json.dumps({"tokenizer": self.tokenizer.to_str(), "backbone": self.origin})
+        """Return the tokenizer, the hash of the frozen weights and the prompt, as UTF-8 bytes."""
+        text = json.dumps({"tokenizer": self.tokenizer.to_str(), "backbone": self.origin, "prompt": self.prompt})
         return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -167,6 +224,7 @@ class LanguageEncoder(nn.Module):
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
                 "original files"
             )
+        self.prompt = saved.get("prompt", "")  # earlier versions read no prompts
         self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
@@ -176,13 +234,16 @@ class LanguageEncoder(nn.Module):
         self.tokenizer.no_truncation()
         ids, lengths = self.encode(self.texts, special=False)
         device = self.model.get_input_embeddings().weight.device
-        for name, values in (("ids", ids), ("lengths", lengths)):
-            self.register_buffer(name, values.to(device), persistent=False)
-        if int(lengths.min()) == 0 or int(lengths.max()) >= self.limit:
+        most = self.limit - (self.reads == "all")
+        if self.reads == "time":
+            ids, lengths = ids[:0], torch.zeros_like(lengths)
+        elif int(lengths.min()) == 0 or int(lengths.max()) > most:
             raise ConfigError(
                 f"texts of column {self.text!r} have {int(lengths.min())} to {int(lengths.max())} tokens; accepted: "
-                f"1 to {self.limit - 1}, one less than `longest`"
+                f"1 to {most}" + ", one less than `longest`" * (most < self.limit)
             )
+        for name, values in (("ids", ids), ("lengths", lengths)):
+            self.register_buffer(name, values.to(device), persistent=False)
         self.tokenizer.enable_truncation(self.limit)
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
@@ -201,15 +262,14 @@ class LanguageEncoder(nn.Module):
 
     def _recent(self, x: Sequences) -> tuple[Tensor, Sequences]:
         """Return the latest events of each row that fit, after their times since the row's first event, in units."""
-        counts, rows = self.lengths[x.values(self.text).long()] + 1, x.rows()
+        counts, rows = self.lengths[x.values(self.text).long()] + (self.reads != "text"), x.rows()
         ends = torch.zeros_like(x.lengths).index_add(0, rows, counts).cumsum(0)
         remaining = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event to the end of its row
         lengths = torch.zeros_like(x.lengths).index_add(0, rows, (remaining <= self.limit).long())
         time = x.values("time")
         first = time[(x.lengths.cumsum(0) - x.lengths).clamp(max=len(time) - 1)]
         recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
-        since = (recent.values("time") - first[recent.rows()]).double() / self.tick
-        return since.float(), recent
+        return (recent.values("time") - first[recent.rows()]).double() / self.tick, recent
 
     def _read(self, tokens: Sequences) -> Tensor:
         if not tokens.total:
@@ -220,13 +280,22 @@ class LanguageEncoder(nn.Module):
         states = self.model(inputs_embeds=inputs, attention_mask=mask.long()).last_hidden_state
         return pool(states.float(), tokens.pad(tokens.values("chosen")), self.pooling)
 
-    @torch.no_grad()
     def inputs(self, tokens: Sequences) -> Tensor:
-        """Return `(total, dim)` input embeddings: those of the token table, and sinusoids for `TIME`."""
+        """Return `(total, dim)` input embeddings: those of the token table, and temporal vectors for `TIME`."""
         token = tokens.values("token")
-        words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
-        times = sinusoid(tokens.values("since"), self.dim).to(words.dtype)
-        return torch.where((token == TIME).unsqueeze(1), times, words)
+        with torch.no_grad():  # the table is never trained
+            words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
+        places = (token == TIME).nonzero().squeeze(1)
+        times = self.temporal_vectors(tokens.values("since")[places])
+        return words.index_copy(0, places, times.to(words.dtype))
+
+    def temporal_vectors(self, since: Tensor) -> Tensor:
+        """Return `(total, dim)` the temporal vectors of times in units, float32."""
+        if self.linear is None:
+            return sinusoid(since, self.dim)
+        with torch.autocast(since.device.type, enabled=False):
+            vectors: Tensor = self.linear(since.float().unsqueeze(1))
+        return vectors
 
 
 class TextTower(nn.Module):
@@ -253,7 +322,7 @@ class TextTower(nn.Module):
         texts = static_values(x, self.column)
         if not isinstance(texts, Sequences):
             raise DataError(f"static column {self.column!r} does not hold texts; name a column of descriptions")
-        ids, counts = self.language.encode(strings(texts))
+        ids, counts = self.language.encode([self.language.prompt + text for text in strings(texts)])
         ids, counts = ids.to(x.device), counts.to(x.device)
         columns = {
             "token": ids,
@@ -267,32 +336,40 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
     """Return `(total, dim)` sines (even components) and cosines (odd components) of times, in float32.
 
     Component i is the sine or cosine of ``t / 10000^(2⌊i/2⌋/dim)`` (Zuo et al. 2020, Equation 2; Liu and Quan 2024).
+    The angle is a float64, because float32 has no fractions above 2^24.
 
     Example:
         >>> sinusoid(torch.tensor([0.0, torch.pi / 2]), 4)[:, 0].tolist()
         [0.0, 1.0]
     """
-    even = torch.arange(0, dim, 2, device=time.device)
-    angles = time.float().unsqueeze(1) / 10_000 ** (even / dim)
-    return torch.stack([angles.sin(), angles.cos()], 2).flatten(1)[:, :dim]
+    even = torch.arange(0, dim, 2, device=time.device, dtype=torch.float64)
+    angles = time.double().unsqueeze(1) / 10_000 ** (even / dim)
+    return torch.stack([angles.sin().float(), angles.cos().float()], 2).flatten(1)[:, :dim]
 
 
 def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
-    """Return `(n, d)`, the mean, maximum or last of the chosen states `(n, longest, d)`; zeros where none is chosen.
+    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any.
 
     Example:
         >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
         >>> chosen = torch.tensor([[True, True, False]])
-        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last")]
-        [3.0, 5.0, 5.0]
+        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last", "first")]
+        [3.0, 5.0, 5.0, 1.0]
     """
     inside = chosen.unsqueeze(2)
     if pooling == "mean":
         return (states * inside).sum(1) / inside.sum(1).clamp(min=1)
     if pooling == "max":
         return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
-    last = (chosen * torch.arange(1, chosen.shape[1] + 1, device=chosen.device)).argmax(1)
-    return (states * inside)[torch.arange(len(last), device=last.device), last]
+    places = torch.arange(1, chosen.shape[1] + 1, device=chosen.device)
+    place = (chosen * (places if pooling == "last" else places.flip(0))).argmax(1)
+    return (states * inside)[torch.arange(len(place), device=place.device), place]
+
+
+def _typical_interval(schema: Schema) -> float:
+    """Return the middle one of the schema's quantiles of intervals above 0, in their unit; 1 if there are none."""
+    intervals = [edge for edge in schema.gap.edges if edge > 0]
+    return intervals[len(intervals) // 2] if intervals else 1.0
 
 
 def _select_trained(model: Any, lora: int) -> None:
@@ -306,5 +383,8 @@ def _select_trained(model: Any, lora: int) -> None:
             raise ConfigError(
                 f"lora is {lora}, but this backbone has none of the layers {', '.join(ATTENTION)}; use lora = 0"
             ) from error
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.float()  # adapters have the precision of the backbone at first
     else:
         model.get_input_embeddings().requires_grad_(False)

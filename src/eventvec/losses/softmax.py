@@ -73,7 +73,15 @@ class NTXent:
         return nt_xent(z, source, temperature=self.temperature)
 
 
-def info_nce(query: Tensor, key: Tensor, *, temperature: float, symmetric: bool = False) -> Tensor:
+def info_nce(
+    query: Tensor,
+    key: Tensor,
+    *,
+    temperature: float,
+    symmetric: bool = False,
+    negatives: Tensor | None = None,
+    compared: Tensor | None = None,
+) -> Tensor:
     """Return InfoNCE (van den Oord et al. 2018) with cosine similarity, mean over queries: a scalar.
 
     ``-log(exp(s_ii) / Σ_j exp(s_ij))`` with ``s_ij = cos(q_i, k_j) / τ``: each query should find its own key among the
@@ -87,15 +95,29 @@ def info_nce(query: Tensor, key: Tensor, *, temperature: float, symmetric: bool 
         key: `(n, d)` embeddings of any length; key i belongs to query i.
         temperature: τ, above 0.
         symmetric: Take the mean of this loss and of the one in which keys look for their queries.
+        negatives: `(n, k, d)` further negatives of each query, which stand in its sum only.
+        compared: `(n, n + k)` bool: the keys, then the negatives, that stand in the sum of each query; all if not
+            given. A query is always compared with its own key.
 
     Example:
         >>> import math
         >>> loss = info_nce(torch.eye(2), 3 * torch.eye(2), temperature=1.0)
         >>> round(loss.item(), 4), round(-math.log(math.e / (math.e + 1)), 4)
         (0.3133, 0.3133)
+        >>> two = torch.eye(2)[:, None].expand(2, 2, 2)  # two copies of each query's key as negatives
+        >>> loss = info_nce(torch.eye(2), torch.eye(2), temperature=1.0, negatives=two)
+        >>> round(loss.item(), 4), round(-math.log(math.e / (3 * math.e + 1)), 4)
+        (1.2143, 1.2143)
     """
+    n, unit = len(query), F.normalize(query, dim=1)
     with torch.autocast(query.device.type, enabled=False):
-        logits = F.normalize(query, dim=1) @ F.normalize(key, dim=1).T / temperature
-    target = torch.arange(len(query), device=query.device)
+        logits = unit @ F.normalize(key, dim=1).T / temperature
+        if negatives is not None:
+            further = (unit[:, None] * F.normalize(negatives, dim=2)).sum(2) / temperature
+            logits = torch.cat([logits, further], 1)
+    target = torch.arange(n, device=query.device)
+    if compared is not None:
+        itself = torch.eye(n, logits.shape[1], dtype=torch.bool, device=query.device)
+        logits = logits.masked_fill(~(compared | itself), -torch.inf)
     loss = F.cross_entropy(logits, target)
-    return (loss + F.cross_entropy(logits.T, target)) / 2 if symmetric else loss
+    return (loss + F.cross_entropy(logits[:, :n].T, target)) / 2 if symmetric else loss

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, cast, get_args
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.language import LanguageEncoder, TextTower
+from eventvec.dataset import static_values
+from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
+from eventvec.methods.label_losses import has_label
+from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
+from eventvec.views import Counterfeits
+
+Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
 
 class TPPEmbedding(nn.Module):
@@ -19,15 +28,30 @@ class TPPEmbedding(nn.Module):
     embeds descriptions, in one space, where they are compared by cosine. Multiple negatives ranking is
     `losses.info_nce` with temperature ``1 / scale``.
 
+    `negatives` are ours, not the paper's: counterfeits of a history, in which the types or the intervals between events
+    are exchanged, so that a description has to be found by the order or the times of the events. Each description has
+    those of its own history as further negatives. One that the encoder reads as it reads the history itself does not
+    count.
+
     Relations: `CoLES` compares views of a history and needs no descriptions.
 
     Args:
         encoder: Language encoder, whose trainable part is trained.
         description: Static column of texts.
         scale: Factor of cosines before the softmax, above 0; 20 in the public code, absent from the paper's equation.
+        objective: `ranking`, in which each description looks for its history (Equation 1); `symmetric`, the mean of it
+            and of the ranking in which each history looks for its description, which neither the paper nor its code
+            has; or `mse`, the mean of ``(1 - cos)²`` over matched pairs, the paper's ablation (Table 11), in which
+            nothing keeps all vectors from becoming equal.
+        negatives: Sampler of counterfeits of each history; none if not given.
+        domain: Categorical static column with the domain of each row, for data of several domains. Histories are then
+            negatives only for descriptions of their own domain. This is our reading of batches of one domain: it makes
+            the comparisons that such batches would make, although a batch is of all domains. Rows without a domain are
+            not usable.
 
     Raises:
-        ConfigError: If the scale is not above 0 and finite, or the encoder has no tower for texts.
+        ConfigError: If the scale is not above 0 and finite, the objective is not known or has no negatives, the encoder
+            has no tower for texts, or the domain is not a categorical static column.
 
     Example:
         >>> import eventvec as ev
@@ -37,18 +61,35 @@ class TPPEmbedding(nn.Module):
         'epochs'
     """
 
-    def __init__(self, encoder: LanguageEncoder, description: str, scale: float = 20.0) -> None:
+    def __init__(
+        self,
+        encoder: LanguageEncoder,
+        description: str,
+        scale: float = 20.0,
+        objective: Objective = "ranking",
+        negatives: Counterfeits | None = None,
+        domain: str | None = None,
+    ) -> None:
         super().__init__()
         if not 0 < scale < float("inf"):
             raise ConfigError(f"scale must be above 0 and finite, got {scale}")
+        if objective not in get_args(Objective):
+            raise ConfigError(f"objective must be ranking, symmetric or mse, got {objective!r}")
+        for option, value in (("negatives", negatives), ("domain", domain)):
+            if objective == "mse" and value is not None:
+                raise ConfigError(f"{option} needs the objective ranking or symmetric; mse compares matched pairs only")
+        if not isinstance(negatives, Counterfeits | None):
+            raise ConfigError(f"negatives must be views.Counterfeits(...), got {type(negatives).__name__}")
         if not isinstance(encoder, LanguageEncoder):
             raise ConfigError(f"encoder must be `language`, which reads descriptions, got {type(encoder).__name__}")
-        self.encoder, self.description, self.scale = encoder, description, scale
+        self.encoder, self.description, self.domain = encoder, description, domain
+        self.scale, self.objective, self.negatives = scale, objective, negatives
+        self.domain_field = None if domain is None else _domain_field(encoder.schema, domain)
 
     @property
     def static_columns(self) -> tuple[str, ...]:
-        """The description."""
-        return (self.description,)
+        """The description, and the domain if there is one."""
+        return (self.description,) if self.domain is None else (self.description, self.domain)
 
     @property
     def text(self) -> TextTower:
@@ -56,13 +97,51 @@ class TPPEmbedding(nn.Module):
         return self.encoder.text_tower(self.description)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy of each description's history among the histories of the batch."""
-        return losses.info_nce(self.text(batch), self.encoder(batch), temperature=1 / self.scale)
+        """Return the mean cross-entropy of each description's history among the histories of the batch.
+
+        With the objective `mse`, the mean of ``(1 - cos)²``.
+        """
+        description, history = self.text(batch), self.encoder(batch)
+        if self.objective == "mse":
+            return (1 - F.cosine_similarity(description, history)).square().mean()
+        counterfeits, compared = None, self.same_domain(batch)
+        if self.negatives is not None:
+            counterfeits, differ = self.counterfeits(batch, rng)
+            compared = torch.cat([compared, differ], 1)
+        return losses.info_nce(
+            description,
+            history,
+            temperature=1 / self.scale,
+            symmetric=self.objective == "symmetric",
+            negatives=counterfeits,
+            compared=compared,
+        )
 
     forward = loss
 
+    def same_domain(self, batch: Sequences) -> Tensor:
+        """Return `(n, n)` bool: pairs of rows of one domain; all pairs if there are no domains."""
+        if self.domain is None:
+            return torch.ones(len(batch), len(batch), dtype=torch.bool, device=batch.device)
+        code = cast(Tensor, static_values(batch, self.domain))
+        return code[:, None] == code
+
+    def counterfeits(self, batch: Sequences, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return `(n, count, dim)` embeddings of each row's counterfeits, and `(n, count)` bool: which differ from it.
+
+        Raises:
+            ConfigError: If the method has no sampler of counterfeits.
+        """
+        if self.negatives is None:
+            raise ConfigError("negatives must be a sampler of counterfeits, such as views.Counterfeits(), got none")
+        views, source = self.negatives(batch, rng)
+        tokens = self.encoder.tokens(views)
+        differ = ~_equal_tokens(tokens, self.encoder.tokens(batch)[source])
+        shape = (len(batch), self.negatives.count)
+        return self.encoder.read(tokens).unflatten(0, shape), differ.unflatten(0, shape)
+
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with a description and at least one event.
+        """Return `(n,)` bool: rows with a description, at least one event and, if there are domains, a known one.
 
         Raises:
             ConfigError: If the rows have no such static column of texts.
@@ -70,9 +149,29 @@ class TPPEmbedding(nn.Module):
         texts = x.static.get(self.description)
         if not isinstance(texts, Sequences):
             raise ConfigError(f"description must name a static column of texts, got {self.description!r}")
-        return (texts.lengths > 0) & (x.lengths > 0)
+        usable = (texts.lengths > 0) & (x.lengths > 0)
+        return usable if self.domain_field is None else usable & has_label(x, self.domain_field)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
         """Return the language encoder."""
         return {"encoder": {"name": "language"}}
+
+
+def _domain_field(schema: Schema, name: str) -> Categorical:
+    field = schema.static_field(name)
+    if not isinstance(field, Categorical):
+        raise ConfigError(f"domain must be a categorical static column, got {name!r}, which is not")
+    return field
+
+
+def _equal_tokens(tokens: Sequences, others: Sequences) -> Tensor:
+    """Return `(n,)` bool: rows with the same tokens at the same times, up to a millionth of a unit, as in `others`."""
+    equal = tokens.lengths == others.lengths
+    places = equal.nonzero().squeeze(1)
+    one, other = tokens[places], others[places]
+    token = one.values("token")
+    differ = token != other.values("token")
+    differ |= ((one.values("since") - other.values("since")).abs() > 1e-6) & (token == TIME)
+    counts = torch.zeros_like(places).index_add(0, one.rows(), differ.long())
+    return equal.index_copy(0, places, counts == 0)

@@ -8,6 +8,7 @@ from. The random generator must be on the device of the batch.
 
     windows        slices, segments and time windows: no event is copied
     perturbed      series with changed numbers and order
+    counterfeits   copies of rows with exchanged types or intervals
     samples        subsets and orders of a row's events: events are copied
     window_pairs   pairs of windows over distinct times, with a label per pair
     part_pairs     pairs of the two parts of a slice, with a label per pair
@@ -23,6 +24,7 @@ No sampler has state.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from eventvec.views.counterfeits import Counterfeits
 from eventvec.views.cuts import as_of, hold_out, restart_gap
 from eventvec.views.part_pairs import NextPairs, SwappedPairs
 from eventvec.views.perturbed import Perturbed
@@ -34,6 +36,7 @@ from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlic
 
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "altered": Altered,
+    "counterfeits": Counterfeits,
     "disjoint_samples": DisjointSamples,
     "disjoint_segments": DisjointSegments,
     "perturbed": Perturbed,
@@ -61,6 +64,7 @@ __all__ = [
     "VIEWS",
     "Altered",
     "BiasedOrderPairs",
+    "Counterfeits",
     "DisjointSamples",
     "DisjointSegments",
     "EntityPairs",
