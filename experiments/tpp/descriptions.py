@@ -43,7 +43,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     ),
     "no_leader": (
         "no type dominates the sequence",
-        "the events are spread over their types without a dominant one",
+        "the events are spread over many types, none of which dominates",
         "no kind of event stands out by its frequency",
     ),
     "diverse": (
@@ -73,7 +73,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     "different_ends": (
         "the sequence ends with another type than it began with",
         "beginning and end are of different types",
-        "it finishes with a type other than the one that it started with",
+        "it finishes with a type other than that at the start",
     ),
     "follows": (
         "{x} is often directly followed by {y}",
@@ -105,7 +105,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     "even": (
         "the events are fairly evenly spaced",
         "the time between events varies little",
-        "events follow one another at a steady pace",
+        "events come at a steady pace",
     ),
     "uneven": (
         "the time between events varies widely",
@@ -213,12 +213,12 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     "gives_way": ("{x} gives way to {y}", "the focus shifts from {x} to {y}", "{y} takes over from {x}"),
     "busier": (
         "activity increases over time",
-        "the later part is busier than the earlier one",
+        "the later part is busier than the earlier part",
         "events become more frequent as time goes on",
     ),
     "calmer": (
         "activity decreases over time",
-        "the earlier part is busier than the later one",
+        "the earlier part is busier than the later part",
         "events become less frequent as time goes on",
     ),
     "widens": (

@@ -1,7 +1,7 @@
 """How far descriptions tell histories apart: the share of histories that each fits, and two readers without training.
 
-The perfect reader knows which histories a description is true of, and nothing else. The bag of words knows which words the
-description shares with a history, and nothing about order or time.
+The perfect reader knows which histories a description is true of, and nothing else. The bag of words knows which words
+the description shares with a history, and nothing about order or time.
 """
 
 from __future__ import annotations

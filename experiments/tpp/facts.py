@@ -113,9 +113,9 @@ def _dominance(h: _History) -> Found:
     shared = 10 * (h.counts[:, None] + h.counts) >= 9 * h.n
     for pair in h.paired(shared & frequent[:, None] & frequent):
         yield "only_these", pair, ""
-    if h.n >= 8 and 4 * ranked[0] <= h.n:
+    if h.n >= 8 and 8 * ranked[0] <= h.n:
         yield "no_leader", (), ""
-    if len(h.types) >= 4 and 4 * len(h.types) >= h.n:
+    if len(h.types) >= 4 and 3 * len(h.types) >= h.n:
         yield "diverse", (), ""
     if 10 * len(h.types) <= h.n:
         yield "narrow", (), ""
@@ -157,7 +157,7 @@ def _order(h: _History) -> Found:
 def _timing(h: _History) -> Found:
     gaps = np.diff(h.moments)
     median, longest = np.median(gaps), gaps.max()
-    if len(gaps) >= 4 and longest <= 3 * median:
+    if len(gaps) >= 4 and longest <= 2 * median:
         yield "even", (), ""
     if len(gaps) >= 4 and longest >= 10 * median:
         yield "uneven", (), ""
@@ -172,7 +172,7 @@ def _timing(h: _History) -> Found:
         place = int(gaps.argmax())
         middle = 3 * (h.moments[place] + h.moments[place + 1])
         yield "pause", (), PARTS[int(middle >= 2 * h.span) + int(middle >= 4 * h.span)]
-    if 8 * longest <= h.span:
+    if 10 * longest <= h.span:
         yield "no_pause", (), ""
     by_third = np.bincount(h.thirds, minlength=3)
     for part, inside in zip(PARTS, by_third, strict=True):
@@ -180,7 +180,7 @@ def _timing(h: _History) -> Found:
             yield "mostly", (), part
         if h.n >= 10 and 10 * inside <= h.n:
             yield "thin", (), part
-    if 4 * by_third.min() >= h.n:
+    if 10 * by_third.min() >= 3 * h.n:
         yield "spread", (), ""
     for place, name in h.named((h.at_moment > 0).sum(0) >= 5):
         gaps_of_type = np.diff(h.moments[h.at_moment[:, place] > 0])
@@ -199,7 +199,7 @@ def _clustering(h: _History) -> Found:
             yield "burst", (), part
     for _, name in h.named((burst[..., None] & (2 * short > whole[..., None])).any((0, 1))):
         yield "burst_of", name, ""
-    if h.n >= 8 and not (4 * middling.sum(2) > h.n).any():
+    if h.n >= 10 and not (5 * middling.sum(2) > h.n).any():
         yield "no_cluster", (), ""
     close = (3 * middling >= 2 * h.counts) & (h.counts >= 4)
     for _, name in h.named(close.any((0, 1))):
@@ -208,7 +208,7 @@ def _clustering(h: _History) -> Found:
         inside = within & (third == place)
         for _, name in h.named((close & inside[..., None]).any((0, 1))):
             yield "cluster_at", name, part
-    for _, name in h.named((h.counts >= 4) & (2 * long <= h.counts).all((0, 1))):
+    for _, name in h.named((h.counts >= 5) & (5 * long.max((0, 1)) <= 2 * h.counts)):
         yield "scattered", name, ""
     present = (h.at_moment > 0).astype(int)
     both = present.T @ present
@@ -222,7 +222,8 @@ def _windows(h: _History, part: int) -> Array:
     until = np.concatenate([np.zeros((1, len(h.types)), np.int64), h.at_moment.cumsum(0)])
     apart = h.moments - h.moments[:, None]
     inside = (apart >= 0) & (part * apart <= h.span)
-    return (until[None, 1:] - until[:-1, None]) * inside[..., None]
+    numbers: Array = (until[None, 1:] - until[:-1, None]) * inside[..., None]
+    return numbers
 
 
 def _trends(h: _History) -> Found:
@@ -237,9 +238,9 @@ def _trends(h: _History) -> Found:
         yield "stops", name, ""
     for _, name in h.named(known & (earlier == 0)):
         yield "sets_in", name, ""
-    quarters = np.minimum(4 * h.since // h.span, 3)
-    in_quarters = np.stack([h.onehot[quarters == quarter].any(0) for quarter in range(4)])
-    for _, name in h.named(often & in_quarters.all(0)):
+    sixths = np.minimum(6 * h.since // h.span, 5)
+    in_sixths = np.stack([h.onehot[sixths == sixth].any(0) for sixth in range(6)])
+    for _, name in h.named(in_sixths.min(0)):
         yield "throughout", name, ""
     leads_before = (earlier[:, None] >= 2 * earlier) & (earlier[:, None] >= 3)
     leads_after = (later >= 2 * later[:, None]) & (later >= 3)

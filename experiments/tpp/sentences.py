@@ -33,7 +33,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
         f"hardly anything other than {X} and {Y} occurs",
     ),
     "no_leader": (
-        "no type dominates the sequence", "the events are spread over their types without a dominant one",
+        "no type dominates the sequence", "the events are spread over many types, none of which dominates",
         "no kind of event stands out by its frequency",
     ),
     "diverse": (
@@ -56,7 +56,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     ),
     "different_ends": (
         "the sequence ends with another type than it began with", "beginning and end are of different types",
-        "it finishes with a type other than the one that it started with",
+        "it finishes with a type other than that at the start",
     ),
     "follows": (
         f"{X} is often directly followed by {Y}", f"{Y} frequently comes right after {X}",
@@ -80,7 +80,7 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     ),
     "even": (
         "the events are fairly evenly spaced", "the time between events varies little",
-        "events follow one another at a steady pace",
+        "events come at a steady pace",
     ),
     "uneven": (
         "the time between events varies widely", "the events are spaced very unevenly",
@@ -158,11 +158,11 @@ MEANINGS: dict[str, tuple[str, ...]] = {
     ),
     "gives_way": (f"{X} gives way to {Y}", f"the focus shifts from {X} to {Y}", f"{Y} takes over from {X}"),
     "busier": (
-        "activity increases over time", "the later part is busier than the earlier one",
+        "activity increases over time", "the later part is busier than the earlier part",
         "events become more frequent as time goes on",
     ),
     "calmer": (
-        "activity decreases over time", "the earlier part is busier than the later one",
+        "activity decreases over time", "the earlier part is busier than the later part",
         "events become less frequent as time goes on",
     ),
     "widens": (

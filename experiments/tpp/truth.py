@@ -159,7 +159,7 @@ def _regular(history: History, name: str) -> bool:
 
 def _burst(history: History, part: int | None) -> bool:
     events = _fullest(_within(history, history.at, part), Fraction(history.span, 20))
-    return events >= max(4, Fraction(history.size, 4))
+    return events >= 4 and events >= Fraction(history.size, 4)
 
 
 def _burst_of(history: History, name: str) -> bool:
@@ -170,13 +170,13 @@ def _burst_of(history: History, name: str) -> bool:
                 break
             events = bisect_right(history.at, end) - bisect_left(history.at, start)
             of_type = bisect_right(times, end) - bisect_left(times, start)
-            if events >= max(4, Fraction(history.size, 4)) and of_type > Fraction(events, 2):
+            if events >= 4 and events >= Fraction(history.size, 4) and of_type > Fraction(events, 2):
                 return True
     return False
 
 
 def _no_cluster(history: History) -> bool:
-    return history.size >= 8 and _fullest(history.at, Fraction(history.span, 10)) <= Fraction(history.size, 4)
+    return history.size >= 10 and _fullest(history.at, Fraction(history.span, 10)) <= Fraction(history.size, 5)
 
 
 def _clustered(history: History, name: str, part: int | None) -> bool:
@@ -187,7 +187,7 @@ def _clustered(history: History, name: str, part: int | None) -> bool:
 
 def _scattered(history: History, name: str) -> bool:
     times = history.by_type[name]
-    return len(times) >= 4 and _fullest(times, Fraction(history.span, 4)) <= Fraction(len(times), 2)
+    return len(times) >= 5 and _fullest(times, Fraction(history.span, 4)) <= Fraction(2 * len(times), 5)
 
 
 def _together(history: History, x: str, y: str) -> bool:
@@ -198,8 +198,8 @@ def _together(history: History, x: str, y: str) -> bool:
 
 def _throughout(history: History, name: str) -> bool:
     times = history.by_type[name]
-    bounds = [Fraction(quarter * history.span, 4) for quarter in range(1, 4)]
-    return len(times) >= 4 and {bisect_right(bounds, time) for time in times} == {0, 1, 2, 3}
+    bounds = [Fraction(sixth * history.span, 6) for sixth in range(1, 6)]
+    return {bisect_right(bounds, time) for time in times} == set(range(6))
 
 
 def _gives_way(history: History, x: str, y: str) -> bool:
@@ -217,6 +217,14 @@ def _variety(history: History) -> tuple[int, int]:
     return sum(early > 0 for early, _ in halves), sum(late > 0 for _, late in halves)
 
 
+def _varied(fewer: int, more: int) -> bool:
+    return more >= 3 and more >= Fraction(3, 2) * fewer
+
+
+def _newcomers(arrivals: list[int]) -> bool:
+    return arrivals.count(2) >= 2 and arrivals.count(2) >= Fraction(len(arrivals), 4)
+
+
 def _arrivals(history: History) -> list[int]:
     """Return the third in which each type occurs for the first time."""
     return [history.third(times[0]) for times in history.by_type.values()]
@@ -226,8 +234,8 @@ CHECKS: dict[str, Callable[[History, Statement], bool]] = {
     "majority": lambda h, s: 2 * len(h.by_type[s.x]) > h.size,
     "leading": lambda h, s: _leads(h, s.x),
     "only_these": lambda h, s: _only(h, s.x, s.y),
-    "no_leader": lambda h, s: h.size >= 8 and h.frequencies[0] <= Fraction(h.size, 4),
-    "diverse": lambda h, s: len(h.by_type) >= max(4, Fraction(h.size, 4)),
+    "no_leader": lambda h, s: h.size >= 8 and h.frequencies[0] <= Fraction(h.size, 8),
+    "diverse": lambda h, s: len(h.by_type) >= 4 and len(h.by_type) >= Fraction(h.size, 3),
     "narrow": lambda h, s: len(h.by_type) <= Fraction(h.size, 10),
     "before": lambda h, s: _before(h, s.x, s.y),
     "begins": lambda h, s: h.sets[0] == {s.x},
@@ -239,15 +247,15 @@ CHECKS: dict[str, Callable[[History, Statement], bool]] = {
     "repeats": lambda h, s: (_repeated(h) or 0) >= Fraction(3, 4),
     "alternates": lambda h, s: (share := _repeated(h)) is not None and share <= Fraction(1, 4),
     "placed": lambda h, s: _placed(h, s.x, s.part),
-    "even": lambda h, s: len(h.gaps) >= 4 and max(h.gaps) <= 3 * median(h.gaps),
+    "even": lambda h, s: len(h.gaps) >= 4 and max(h.gaps) <= 2 * median(h.gaps),
     "uneven": lambda h, s: len(h.gaps) >= 4 and max(h.gaps) >= 10 * median(h.gaps),
     "gaps_grow": lambda h, s: (ratio := _gap_ratio(h)) is not None and ratio[1] >= 2 * ratio[0],
     "gaps_shrink": lambda h, s: (ratio := _gap_ratio(h)) is not None and ratio[0] >= 2 * ratio[1],
     "pause": lambda h, s: _pause(h, s.part),
-    "no_pause": lambda h, s: max(h.gaps) <= Fraction(h.span, 8),
+    "no_pause": lambda h, s: max(h.gaps) <= Fraction(h.span, 10),
     "mostly": lambda h, s: len(_within(h, h.at, s.part)) > Fraction(h.size, 2),
     "thin": lambda h, s: h.size >= 10 and len(_within(h, h.at, s.part)) <= Fraction(h.size, 10),
-    "spread": lambda h, s: min(_thirds(h)) >= Fraction(h.size, 4),
+    "spread": lambda h, s: min(_thirds(h)) >= Fraction(3 * h.size, 10),
     "regular": lambda h, s: _regular(h, s.x),
     "burst": lambda h, s: _burst(h, s.part),
     "burst_of": lambda h, s: _burst_of(h, s.x),
@@ -264,9 +272,9 @@ CHECKS: dict[str, Callable[[History, Statement], bool]] = {
     "gives_way": lambda h, s: _gives_way(h, s.x, s.y),
     "busier": lambda h, s: h.halves(h.at)[1] >= 2 * h.halves(h.at)[0],
     "calmer": lambda h, s: h.halves(h.at)[0] >= 2 * h.halves(h.at)[1],
-    "widens": lambda h, s: _variety(h)[1] >= max(3, Fraction(3, 2) * _variety(h)[0]),
-    "narrows": lambda h, s: _variety(h)[0] >= max(3, Fraction(3, 2) * _variety(h)[1]),
-    "newcomers": lambda h, s: _arrivals(h).count(2) >= max(2, Fraction(len(h.by_type), 4)),
+    "widens": lambda h, s: _varied(*_variety(h)),
+    "narrows": lambda h, s: _varied(*reversed(_variety(h))),
+    "newcomers": lambda h, s: _newcomers(_arrivals(h)),
     "all_early": lambda h, s: len(h.by_type) >= 3 and not any(_arrivals(h)),
 }
 """Whether a statement of each kind holds for a history in which the types that it names occur."""

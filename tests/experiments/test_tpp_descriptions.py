@@ -6,22 +6,25 @@ import ast
 import itertools
 import random
 import re
+import sys
 from pathlib import Path
 
 import pytest
-
-from eventvec.errors import DataError
 from experiments.tpp import descriptions, sentences, truth
 from experiments.tpp.descriptions import PARTS, WORDINGS, describe, sentence
 from experiments.tpp.facts import Fact, facts
 from experiments.tpp.truth import History
 
+from eventvec.errors import DataError
+
 TYPES = ("Nice Answer", "Guru", "Yearling (old)", "pH", "Mt. Hood")
+OTHERS = tuple("abcdefghijkl")
+"""Types that occur in some histories, about which the test states nothing."""
 BY_NAMES = {
     0: "no_leader diverse narrow same_ends different_ends repeats alternates even uneven gaps_grow gaps_shrink pause "
     "no_pause mostly thin spread burst no_cluster busier calmer widens narrows newcomers all_early",
-    1: "majority leading begins ends runs placed regular burst_of clustered cluster_at scattered more less stops sets_in "
-    "throughout",
+    1: "majority leading begins ends runs placed regular burst_of clustered cluster_at scattered more less stops "
+    "sets_in throughout",
     2: "only_these before follows together gives_way",
 }
 """Kinds by the number of types that they name."""
@@ -48,8 +51,9 @@ def random_history(rng: random.Random) -> tuple[list[str], list[int]]:
     weights = [rng.random() ** rng.choice((0, 3)) + 0.01 for _ in TYPES]
     first = rng.choices(TYPES, weights, k=size)
     second = rng.choices(TYPES, rng.sample(weights, len(weights)), k=size)
-    cut = rng.randint(0, size)
-    return first[:cut] + second[cut:], times
+    cut, others = rng.randint(0, size), rng.choice((0, 0, 0, 0.9))
+    names = first[:cut] + second[cut:]
+    return [rng.choice(OTHERS) if rng.random() < others else name for name in names], times
 
 
 def histories(seed: int, number: int) -> list[tuple[list[str], list[int]]]:
@@ -69,3 +73,77 @@ def test_facts_and_checks_agree_on_every_statement_about_random_histories() -> N
             assert history.holds(statement) is expected, (fact, names, times)
         held |= {kind for kind, _, _ in stated}
     assert held == set(WORDINGS)  # each kind is true somewhere, so that its check is tested both ways
+
+
+def test_each_wording_is_read_as_its_kind_and_by_one_pattern_only() -> None:
+    for kind, wordings in WORDINGS.items():
+        for wording in wordings:
+            for part, phrase in [(part, phrase) for part, name in enumerate(PARTS) for phrase in PARTS[name]]:
+                text = wording.format(x='"Mt. Hood"', y='"pH"', part=phrase)
+                read = [name for name, pattern in sentences.PATTERNS if pattern.fullmatch(text)]
+                assert read == [kind], text
+                (statement,) = sentences.parse(f"{text[0].upper()}{text[1:]}.")
+                assert statement.x == ("Mt. Hood" if "{x}" in wording else "")
+                assert statement.y == ("pH" if "{y}" in wording else "")
+                assert statement.part == (part if "{part}" in wording else None)
+
+
+def test_the_parser_and_the_checks_import_nothing_of_the_describer() -> None:
+    """They may import each other, the exceptions, and the standard library."""
+    for module in (sentences, truth):
+        tree = ast.parse(Path(module.__file__).read_text())
+        imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        outside = {name for name in imported if name and name.split(".")[0] not in sys.stdlib_module_names}
+        assert outside <= {"eventvec.errors", "experiments.tpp.sentences"}
+        assert not {"importlib", "runpy"} & imported
+
+
+def test_no_description_has_a_number_and_each_has_two_to_five_sentences() -> None:
+    numbers = "one two three four five six seven eight nine ten dozen once twice single half third quarter"
+    rng = random.Random(0)
+    lengths = set()
+    for names, times in histories(2, 300):
+        if len(facts(names, times)) < 5:
+            continue
+        description = describe(names, times, rng)
+        lengths.add(len(sentences.parse(description)))
+        words = re.findall(r"[a-z]+|\d+", re.sub(r'"[^"]*"', "", description.lower()))
+        assert not set(words) & set(numbers.split())
+        assert not any(word.isdigit() for word in words)
+    assert lengths == {2, 3, 4, 5}
+
+
+def test_a_description_leaves_most_things_out_and_varies_with_the_seed() -> None:
+    names, times = next(history for history in histories(3, 100) if len(facts(*history)) >= 15)
+    texts = [describe(names, times, random.Random(seed)) for seed in range(50)]
+    assert texts == [describe(names, times, random.Random(seed)) for seed in range(50)]
+    assert len(set(texts)) >= 45
+    statements = [sentences.parse(text) for text in texts]
+    stated = {statement.kind for read in statements for statement in read}
+    assert all(len({statement.kind for statement in read}) == len(read) for read in statements)
+    assert stated == {fact.kind for fact in facts(names, times)}  # every kind that holds has its turn
+    assert all(sum(bool(statement.x) for statement in read) <= descriptions.NAMED for read in statements)
+
+
+def test_the_order_of_simultaneous_events_does_not_matter() -> None:
+    rng = random.Random(5)
+    for names, times in histories(4, 200):
+        order = sorted(range(len(times)), key=lambda place: (times[place], rng.random()))
+        assert set(facts([names[place] for place in order], times)) == set(facts(names, times))
+
+
+def test_another_unit_and_another_start_change_nothing() -> None:
+    for names, times in histories(5, 200):
+        assert facts(names, [7 * time + 1_600_000_000_000 for time in times]) == facts(names, times)
+
+
+def test_short_histories_and_quotation_marks_are_refused() -> None:
+    with pytest.raises(DataError, match="only 1 facts hold for a history of 1 events"):
+        describe(["Guru"], [0], random.Random(0))
+    with pytest.raises(DataError, match="quotation mark"):
+        describe(['"Guru"'] * 5, [0, 1, 2, 3, 4], random.Random(0))
+    with pytest.raises(DataError, match="as many names as times"):
+        facts(["Guru"], [0, 1])
+    with pytest.raises(DataError, match="descend"):
+        facts(["Guru", "Guru"], [1, 0])
