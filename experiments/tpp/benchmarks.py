@@ -86,20 +86,21 @@ class Benchmark:
         static = pl.DataFrame({KEY: keys, "description": self.descriptions})
         return ev.read(
             self.events, key=KEY, time="time", categorical=["type_text"], static=static,
-            static_columns={"description": "text"},
+            static_columns={"description": "text"}, fitting=ev.Fitting(min_count=1),
         )  # fmt: skip
 
 
-def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES) -> Benchmark:
+def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES, longest: int = LONGEST) -> Benchmark:
     """Return one of the benchmarks.
 
-    A random part of the sequences is drawn; of each, the first 64 events count. Their descriptions depend on the seed
-    and the key, not on one another.
+    A random part of the sequences of at least 5 events is drawn; of each, the first events count. Their descriptions
+    depend on the seed and the key, not on one another.
 
     Args:
         name: A key of `SETS`.
         seed: The seed of the descriptions; the sequences are always the same.
         sequences: At most this many.
+        longest: The number of events of each sequence, at most.
 
     Raises:
         ConfigError: If there is no such benchmark.
@@ -111,7 +112,7 @@ def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES) -> Benchm
     if name not in SETS:
         raise ConfigError(f"benchmark {name!r} is not known; accepted: {', '.join(SETS)}")
     load, unit = SETS[name]
-    events = _drawn(load(), sequences)
+    events = _drawn(load(), sequences, longest)
     texts = [describe(names, times, random.Random(f"{name} {seed} {key}")) for key, names, times in _histories(events)]
     return Benchmark(name, events, texts, unit)
 
@@ -166,13 +167,13 @@ SETS: dict[str, tuple[Callable[[], pl.DataFrame], int]] = {
 """The loader of each set, and the unit of its relative times."""
 
 
-def _drawn(events: pl.DataFrame, sequences: int) -> pl.DataFrame:
+def _drawn(events: pl.DataFrame, sequences: int, longest: int) -> pl.DataFrame:
     """Return the first events of random sequences, in order of keys and times, then of the table."""
     keys = events.filter(pl.len().over(KEY) >= SHORTEST)[KEY].unique().sort()
     drawn = keys.gather(np.random.default_rng(SEED).permutation(len(keys))[:sequences])
     ordered = events.join(drawn.to_frame(), on=KEY, how="semi", maintain_order="left")
     ordered = ordered.sort(KEY, "time", maintain_order=True)
-    return ordered.filter(pl.int_range(pl.len()).over(KEY) < LONGEST)
+    return ordered.filter(pl.int_range(pl.len()).over(KEY) < longest)
 
 
 def _histories(events: pl.DataFrame) -> list[History]:

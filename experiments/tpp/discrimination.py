@@ -6,6 +6,7 @@ the description shares with a history, and nothing about order or time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -73,19 +74,23 @@ def perfect_reader(fit: Array, k: int = 5) -> tuple[float, float]:
     return float((harmonic[number - 1] / number).mean()), float(np.minimum(k / number, 1).mean())
 
 
-def bag_of_words(descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str]) -> Retrieval:
+def bag_of_words(
+    descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str], types: Sequence[str] = ()
+) -> Retrieval:
     """Return how well each description finds its own history by the cosine of TF-IDF vectors.
 
     Args:
         descriptions: The queries.
         histories: The serialised history of each query.
         background: Serialised histories, from which vocabulary and document frequencies come.
+        types: If given, the words are whole names of types, and nothing else counts.
 
     Example:
         >>> texts = ["0.00,Guru", "0.00,Caucus"]
         >>> bag_of_words(['"Guru" closes the sequence.', "It all starts with Caucus."], texts, texts).mrr
         1.0
     """
-    vectorizer = TfidfVectorizer().fit(background)
+    names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(types, key=len, reverse=True)))
+    vectorizer = TfidfVectorizer(**({"analyzer": names.findall} if types else {})).fit(background)
     query, key = (torch.from_numpy(vectorizer.transform(texts).toarray()) for texts in (descriptions, histories))
     return score_retrieval(query, key)

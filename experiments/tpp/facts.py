@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     part: str = ""
 
 
-Found: TypeAlias = Iterator[tuple[str, tuple[str, ...], str]]
+Holding: TypeAlias = Iterator[tuple[str, tuple[str, ...], str]]
 
 
 def facts(names: Sequence[str], times: Sequence[int]) -> list[Fact]:
@@ -101,7 +101,7 @@ def _measured(names: Sequence[str], times: Sequence[int]) -> _History:
     return _History(tuple(types), since, onehot, onehot.sum(0), thirds, late_half, moments, at_moment)
 
 
-def _dominance(h: _History) -> Found:
+def _dominance(h: _History) -> Holding:
     ranked = np.sort(h.counts)[::-1]
     second = ranked[1] if len(ranked) > 1 else 0
     for _, name in h.named(2 * h.counts > h.n):
@@ -121,7 +121,7 @@ def _dominance(h: _History) -> Found:
         yield "narrow", (), ""
 
 
-def _order(h: _History) -> Found:
+def _order(h: _History) -> Holding:
     before = h.onehot.T @ (h.since[:, None] < h.since) @ h.onehot  # (types, types) pairs of events in this order
     pairs = h.counts[:, None] * h.counts
     often = h.counts >= 3
@@ -154,7 +154,7 @@ def _order(h: _History) -> Found:
             yield "placed", name, part
 
 
-def _timing(h: _History) -> Found:
+def _timing(h: _History) -> Holding:
     gaps = np.diff(h.moments)
     median, longest = np.median(gaps), gaps.max()
     if len(gaps) >= 4 and longest <= 2 * median:
@@ -188,7 +188,7 @@ def _timing(h: _History) -> Found:
             yield "regular", name, ""
 
 
-def _clustering(h: _History) -> Found:
+def _clustering(h: _History) -> Holding:
     short, middling, long = (_windows(h, part) for part in (20, 10, 4))
     whole = short.sum(2)
     burst = (4 * whole >= h.n) & (whole >= 4)
@@ -197,16 +197,16 @@ def _clustering(h: _History) -> Found:
     for place, part in enumerate(PARTS):
         if (burst & within & (third == place)).any():
             yield "burst", (), part
-    for _, name in h.named((burst[..., None] & (2 * short > whole[..., None])).any((0, 1))):
+    for _, name in h.named((burst[..., None] & (2 * short > whole[..., None])).max((0, 1))):
         yield "burst_of", name, ""
     if h.n >= 10 and not (5 * middling.sum(2) > h.n).any():
         yield "no_cluster", (), ""
     close = (3 * middling >= 2 * h.counts) & (h.counts >= 4)
-    for _, name in h.named(close.any((0, 1))):
+    for _, name in h.named(close.max((0, 1))):
         yield "clustered", name, ""
     for place, part in enumerate(PARTS):
         inside = within & (third == place)
-        for _, name in h.named((close & inside[..., None]).any((0, 1))):
+        for _, name in h.named((close & inside[..., None]).max((0, 1))):
             yield "cluster_at", name, part
     for _, name in h.named((h.counts >= 5) & (5 * long.max((0, 1)) <= 2 * h.counts)):
         yield "scattered", name, ""
@@ -226,7 +226,7 @@ def _windows(h: _History, part: int) -> Array:
     return numbers
 
 
-def _trends(h: _History) -> Found:
+def _trends(h: _History) -> Holding:
     later = h.onehot[h.late_half].sum(0)
     earlier = h.counts - later
     known, often = h.counts >= 3, h.counts >= 4
@@ -263,6 +263,6 @@ def _trends(h: _History) -> Found:
         yield "all_early", (), ""
 
 
-TOPICS: dict[str, Callable[[_History], Found]] = {
+TOPICS: dict[str, Callable[[_History], Holding]] = {
     "dominance": _dominance, "order": _order, "timing": _timing, "clustering": _clustering, "trends": _trends,
 }  # fmt: skip

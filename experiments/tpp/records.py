@@ -76,12 +76,12 @@ def read_split(folder: Path) -> dict[str, ev.Dataset]:
 
 def _file(folder: Path, part: str) -> Path:
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    found = [path for path in files if path.suffix in READERS and path.stem.split("-")[0] in PARTS[part]]
-    if len(found) != 1:
-        names = listed(path.name for path in found) if found else "no file"
+    matching = [path for path in files if path.suffix in READERS and path.stem.split("-")[0] in PARTS[part]]
+    if len(matching) != 1:
+        names = listed(path.name for path in matching) if matching else "no file"
         accepted = f"one file whose name begins with {' or '.join(PARTS[part])} and ends in {', '.join(READERS)}"
         raise DataError(f"{folder} has {names} for {part}; accepted: {accepted}")
-    return found[0]
+    return matching[0]
 
 
 def _table(path: Path) -> pl.DataFrame:
