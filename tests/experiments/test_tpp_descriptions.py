@@ -147,3 +147,10 @@ def test_short_histories_and_quotation_marks_are_refused() -> None:
         facts(["Guru"], [0, 1])
     with pytest.raises(DataError, match="descend"):
         facts(["Guru", "Guru"], [1, 0])
+
+
+def test_the_readme_defines_every_kind() -> None:
+    readme = Path(descriptions.__file__).with_name("README.md").read_text()
+    rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", readme, flags=re.MULTILINE)
+    defined = [kind for row in rows for kind in re.findall("[a-z_]+", row)]
+    assert sorted(defined) == sorted(WORDINGS) == sorted(sentences.MEANINGS) == sorted(truth.CHECKS)
