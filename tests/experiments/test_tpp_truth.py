@@ -22,6 +22,8 @@ STEADY = History(["A", "B"] * 6, list(range(0, 60, 5)))
 """Two types in turn, five apart."""
 SLOWING = History(["A", "B", "C", "B", "B", "B", "B", "B", "B"], [0, 1, 2, 3, 4, 14, 24, 34, 44])
 NAMES = ("Guru", "Caucus", "Nice Answer", "Yearling", "Mt. Hood", "pH", "A (b)", "Large")
+CLOCK = History(["A"] * 11, list(range(11)))
+"""Gaps of exactly a tenth of the period."""
 TIED = History(["A", "B", "A", "B", "A", "B", "C"], [0, 0, 5, 5, 10, 10, 20])
 
 
@@ -54,6 +56,7 @@ TIED = History(["A", "B", "A", "B", "A", "B", "C"], [0, 0, 5, 5, 10, 10, 20])
         (SLOWING, "Most of the events take place early on.", "Most of the events take place in the late part."),
         (SLOWING, "All types are present early on.", "New types still appear towards the end."),
         (SLOWING, "Fewer types are involved later than earlier.", "More types are involved later than earlier."),
+        (CLOCK, "There is no long pause.", "There is a long pause midway through."),
         (TIED, '"A" usually coincides with "B".', '"A" usually coincides with "C".'),
         (TIED, 'The sequence ends with "C".', 'The sequence begins with "A".'),  # or with B
     ],
