@@ -23,12 +23,16 @@ def rows_of(sequences: dict[int, list[tuple[float, str]]]) -> list[tuple[int, fl
 
 @pytest.fixture
 def badges(folder: Path) -> dict[int, list[tuple[float, str]]]:
-    """Write badges of 12 users: one has too few, one too many, and one type is awarded too seldom."""
+    """Write badges of 12 users: one has too few, one too many, and one type is awarded too seldom.
+
+    Two users have the fewest and the most badges that count, and a type is awarded 200 times to those who count.
+    """
     rng = random.Random(0)
     sequences: dict[int, list[tuple[float, str]]] = {}
     for user in range(12):
-        number = {3: 39, 7: 101}.get(user, rng.randint(41, 100))
-        names = [rng.choice(("Guru", "Caucus")) for _ in range(number - 1)] + ["Publicist"]
+        number = {0: 40, 1: 100, 3: 39, 7: 101}.get(user, rng.randint(41, 99))
+        names = [rng.choice(("Guru", "Caucus")) for _ in range(number - 21)] + ["Yearling"] * 20 + ["Publicist"]
+        names = names if user not in (3, 7) else ["Guru"] * number
         sequences[user] = [(1.3e9 + 86_400.25 * day, name) for day, name in enumerate(names)]
     rows = rows_of(sequences)
     rng.shuffle(rows)
@@ -66,7 +70,7 @@ def test_the_data_set_has_the_descriptions_of_its_rows(badges: dict[int, list[tu
     assert data.keys.to_pylist() == [history.key for history in made.histories()]
     assert strings(data.sequences.static["description"]) == made.descriptions
     assert data.sequences.values("time").tolist() == made.events["time"].to_list()
-    assert {*data.schema.categorical[0].values} == {"Caucus", "Guru"}
+    assert {*data.schema.categorical[0].values} == {"Caucus", "Guru", "Yearling"}
 
 
 def test_a_serialised_history_has_a_line_per_event(folder: Path) -> None:
@@ -75,14 +79,17 @@ def test_a_serialised_history_has_a_line_per_event(folder: Path) -> None:
     parquet(
         folder / "usgs_earthquakes/tppllm_style_sequences.parquet",
         {
-            "seq_id": [0] * 6 + [1] * 4,
-            "time": [start + datetime.timedelta(hours=hour) for hour in (*hours, 0, 1, 2, 3)],
-            "type_text": ["Small", "Large", "Large", "Small", "Medium", "Large"] + ["Small"] * 4,
+            "seq_id": [0] * 6 + [1] * 4 + [2] * 5,
+            "time": [start + datetime.timedelta(hours=hour) for hour in (*hours, *range(4), *range(0, 60, 12))],
+            "type_text": ["Small", "Large", "Large", "Small", "Medium", "Large"] + ["Small"] * 9,
         },
     )
     data = benchmark("usgs_earthquakes")  # the second sequence is too short
-    assert data.serialised() == ["0.00,Small\n0.25,Large\n0.29,Large\n1.25,Small\n1.25,Medium\n2.00,Large"]
-    assert (data.unit, data.events[KEY].to_list()) == (DAY, [0] * 6)
+    assert data.serialised() == [
+        "0.00,Small\n0.25,Large\n0.29,Large\n1.25,Small\n1.25,Medium\n2.00,Large",
+        "0.00,Small\n0.50,Small\n1.00,Small\n1.50,Small\n2.00,Small",
+    ]
+    assert (data.unit, data.events[KEY].to_list()) == (DAY, [0] * 6 + [2] * 5)
 
 
 def test_stays_have_written_names(folder: Path) -> None:

@@ -47,7 +47,12 @@ def random_history(rng: random.Random) -> tuple[list[str], list[int]]:
     size, period = rng.randint(1, 40), rng.choice((0, 3, 12, 60, 10_000))
     centres = [rng.randint(0, period) for _ in range(rng.randint(1, 4))]
     width = rng.choice((0, period // 20, period))
-    times = sorted(abs(rng.choice(centres) + rng.randint(-width, width)) for _ in range(size))
+    bursts = sorted(abs(rng.choice(centres) + rng.randint(-width, width)) for _ in range(size))
+    grid = sorted([0, 40, *rng.choices(range(41), k=size)])[:size]  # bounds such as a tenth of the period are often met
+    ladder = list(
+        itertools.accumulate(rng.choices((0, 1, 1, 1, 2, 10, 20), rng.choice(((1,) * 7, (0, *[1] * 6))), k=size))
+    )
+    times = rng.choice((bursts, grid, ladder, list(range(size))))
     weights = [rng.random() ** rng.choice((0, 3)) + 0.01 for _ in TYPES]
     first = rng.choices(TYPES, weights, k=size)
     second = rng.choices(TYPES, rng.sample(weights, len(weights)), k=size)
@@ -64,7 +69,7 @@ def histories(seed: int, number: int) -> list[tuple[list[str], list[int]]]:
 def test_facts_and_checks_agree_on_every_statement_about_random_histories() -> None:
     rng = random.Random(0)
     held = set()
-    for names, times in histories(1, 400):
+    for names, times in histories(1, 800):
         history = History(names, times)
         stated = {(fact.kind, fact.names, fact.part) for fact in facts(names, times)}
         for fact in all_statements():
