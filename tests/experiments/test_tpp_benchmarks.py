@@ -1,0 +1,148 @@
+"""The three benchmarks: their recipes on small files of the same form, and the counts of the real ones."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+
+import polars as pl
+import pytest
+from experiments.tpp import benchmarks
+from experiments.tpp.benchmarks import DAY, KEY, SETS, benchmark, split
+from experiments.tpp.parameter_names import PARAMETER_NAMES
+
+from disk import parquet
+from eventvec.errors import ConfigError, DataError
+from eventvec.texts import strings
+
+
+def rows_of(sequences: dict[int, list[tuple[float, str]]]) -> list[tuple[int, float, str]]:
+    return [(key, time, name) for key, events in sequences.items() for time, name in events]
+
+
+@pytest.fixture
+def badges(folder: Path) -> dict[int, list[tuple[float, str]]]:
+    """Write badges of 12 users: one has too few, one too many, and one type is awarded too seldom.
+
+    Two users have the fewest and the most badges that count, and a type is awarded 200 times to those who count.
+    """
+    rng = random.Random(0)
+    sequences: dict[int, list[tuple[float, str]]] = {}
+    for user in range(12):
+        number = {0: 40, 1: 100, 3: 39, 7: 101}.get(user, rng.randint(41, 99))
+        names = [rng.choice(("Guru", "Caucus")) for _ in range(number - 21)] + ["Yearling"] * 20 + ["Publicist"]
+        names = names if user not in (3, 7) else ["Guru"] * number
+        sequences[user] = [(1.3e9 + 86_400.25 * day, name) for day, name in enumerate(names)]
+    rows = rows_of(sequences)
+    rng.shuffle(rows)
+    parquet(
+        folder / "stackoverflow_badges/events.parquet",
+        {name: [row[place] for row in rows] for place, name in enumerate(("seq_id", "time", "type_text"))},
+    )
+    return sequences
+
+
+def test_badges_follow_the_recipe(badges: dict[int, list[tuple[float, str]]]) -> None:
+    data = benchmark("stackoverflow_badges")
+    histories = {history.key: history for history in data.histories()}
+    assert list(histories) == [user for user in badges if user not in (3, 7)]
+    for user, history in histories.items():
+        expected = [(time, name) for time, name in badges[user] if name != "Publicist"][:64]
+        assert history.names == [name for _, name in expected]
+        assert history.times == [round(time * 1000) for time, _ in expected]
+
+
+def test_descriptions_depend_on_the_seed_and_the_key_only(badges: dict[int, list[tuple[float, str]]]) -> None:
+    every, some, again = benchmark("stackoverflow_badges"), benchmark("stackoverflow_badges", sequences=4), benchmark(
+        "stackoverflow_badges", seed=1
+    )  # fmt: skip
+    by_key = dict(zip((history.key for history in every.histories()), every.descriptions, strict=True))
+    assert len(some) == 4
+    assert [by_key[history.key] for history in some.histories()] == some.descriptions
+    assert some.descriptions == benchmark("stackoverflow_badges", sequences=4).descriptions
+    assert again.descriptions != every.descriptions
+
+
+def test_the_data_set_has_the_descriptions_of_its_rows(badges: dict[int, list[tuple[float, str]]]) -> None:
+    made = benchmark("stackoverflow_badges")
+    data = made.dataset()
+    assert data.keys.to_pylist() == [history.key for history in made.histories()]
+    assert strings(data.sequences.static["description"]) == made.descriptions
+    assert data.sequences.values("time").tolist() == made.events["time"].to_list()
+    assert {*data.schema.categorical[0].values} == {"Caucus", "Guru", "Yearling"}
+
+
+def test_a_serialised_history_has_a_line_per_event(folder: Path) -> None:
+    start = datetime.datetime(2021, 4, 28, tzinfo=datetime.UTC)
+    hours = [0, 6, 7, 30, 30, 48]
+    parquet(
+        folder / "usgs_earthquakes/tppllm_style_sequences.parquet",
+        {
+            "seq_id": [0] * 6 + [1] * 4 + [2] * 5,
+            "time": [start + datetime.timedelta(hours=hour) for hour in (*hours, *range(4), *range(0, 60, 12))],
+            "type_text": ["Small", "Large", "Large", "Small", "Medium", "Large"] + ["Small"] * 9,
+        },
+    )
+    data = benchmark("usgs_earthquakes")  # the second sequence is too short
+    assert data.serialised() == [
+        "0.00,Small\n0.25,Large\n0.29,Large\n1.25,Small\n1.25,Medium\n2.00,Large",
+        "0.00,Small\n0.50,Small\n1.00,Small\n1.50,Small\n2.00,Small",
+    ]
+    assert (data.unit, data.events[KEY].to_list()) == (DAY, [0] * 6 + [2] * 5)
+
+
+def test_stays_have_written_names(folder: Path) -> None:
+    parquet(
+        folder / "physionet2012/events.parquet",
+        {
+            "set": ["a"] * 6 + ["b"] * 6,
+            "record_id": [5] * 6 + [9] * 6,
+            "minutes": [0, 0, 7, 7, 60, 90] * 2,
+            "parameter": ["HR", "pH", "HR", "K", "HR", "Urine"] * 2,
+            "value": [0.0] * 12,
+        },
+    )
+    (history,) = benchmark("physionet2012").histories()
+    assert history.names == ["heart rate", "arterial acidity", "heart rate", "potassium", "heart rate", "urine output"]
+    assert history.times == [0, 0, 420_000, 420_000, 3_600_000, 5_400_000]
+
+
+def test_parts_are_those_of_the_published_code() -> None:
+    parts = split(3336)
+    assert [len(rows) for rows in parts] == [2668, 334, 334]  # Stack Overflow, as published
+    assert sorted(row for rows in parts for row in rows) == list(range(3336))
+
+
+def test_another_set_and_a_missing_file_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="accepted: stackoverflow_badges, usgs_earthquakes, physionet2012"):
+        benchmark("taxi")
+    for name in SETS:
+        with pytest.raises(DataError, match="is needed"):
+            benchmark(name)
+
+
+def test_the_table_of_parameters_has_37_different_names_without_digits() -> None:
+    assert len(PARAMETER_NAMES) == len(set(PARAMETER_NAMES.values())) == 37
+    assert not any(letter.isdigit() or letter == '"' for name in PARAMETER_NAMES.values() for letter in name)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "sequences", "events", "types", "drawn", "parts"),
+    [
+        ("stackoverflow_badges", 3_780, 221_481, 19, 1_500, [1200, 150, 150]),
+        ("usgs_earthquakes", 839, 8_408, 3, 839, [671, 84, 84]),
+        ("physionet2012", 3_997, 1_733_980, 37, 1_500, [1200, 150, 150]),
+    ],
+)
+def test_counts(name: str, sequences: int, events: int, types: int, drawn: int, parts: list[int]) -> None:
+    table = SETS[name][0]()
+    assert (table[KEY].n_unique(), len(table), table["type_text"].n_unique()) == (sequences, events, types)
+    data = benchmark(name)
+    lengths = data.events.group_by(KEY).len()["len"]
+    assert (len(data), [len(rows) for rows in split(len(data))]) == (drawn, parts)
+    assert lengths.min() >= benchmarks.SHORTEST  # type: ignore[operator]
+    assert lengths.max() <= benchmarks.LONGEST  # type: ignore[operator]
+    assert isinstance(data.events, pl.DataFrame)
+    assert len(set(data.descriptions)) >= 0.99 * len(data)
