@@ -144,7 +144,7 @@ def test_each_name_builds_a_loss(name):
     assert describe(build_method(describe(method), make.schema())) == describe(method)
 
 
-@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"shuffled_parts"}))
+@pytest.mark.parametrize("name", sorted(set(VIEWS) - {"counterfeits", "shuffled_parts"}))
 @pytest.mark.parametrize("method", ["coles", "siamese"])
 def test_each_name_builds_a_sampler(method, name):
     built = build_method({**config(), "method": {"name": method, "views": {"name": name}}}, make.schema())

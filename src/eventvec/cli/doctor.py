@@ -12,7 +12,12 @@ from eventvec import checkpoint, tables
 from eventvec.precision import onednn_agrees
 from eventvec.training import fit
 
-EXTRAS = {"eval": ["lightgbm"], "viz": ["plotly", "jinja2", "openTSNE"], "text": ["transformers", "peft"]}
+EXTRAS = {
+    "eval": ["lightgbm"],
+    "viz": ["plotly", "jinja2", "openTSNE"],
+    "text": ["transformers", "peft"],
+    "text-quant": ["bitsandbytes"],
+}
 """The modules that each extra installs."""
 
 
