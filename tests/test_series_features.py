@@ -39,7 +39,7 @@ def test_there_are_sixty_two_features_and_a_correlation_of_each_two_channels() -
 
 def test_features_of_values_equal_those_of_numpy_and_scipy() -> None:
     x = noise()
-    found = features(x, x[::-1].copy()).row(0, named=True)
+    named = features(x, x[::-1].copy()).row(0, named=True)
     change = np.diff(x)
     expected = {
         "mean": x.mean(), "std": x.std(), "min": x.min(), "max": x.max(), "median": np.median(x),
@@ -55,7 +55,7 @@ def test_features_of_values_equal_those_of_numpy_and_scipy() -> None:
         "large_changes": (np.abs(change) / x.std() > 0.04).mean(),
         "reversibility": ((change / x.std()) ** 3).mean(),
     }  # fmt: skip
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert {name: named[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 def longest(mask: list[bool]) -> int:
@@ -70,21 +70,21 @@ def test_runs_peaks_and_correlation_times_equal_loops() -> None:
     for seed in range(8):
         x = np.cumsum(noise(60, seed)) if seed % 2 else noise(60, seed)
         x = x.astype(np.float32).astype(float)
-        found = features(x).row(0, named=True)
+        named = features(x).row(0, named=True)
         z = (x - x.mean()) / x.std()
         acf = [float((z[: len(z) - lag] * z[lag:]).sum() / len(z)) for lag in range(len(z))]
         for lag in (1, 2, 3, 5, 10):
-            assert found[f"autocorrelation_{lag}"] == pytest.approx(acf[lag], abs=1e-5)
-        assert found["correlation_time"] == next(lag for lag, value in enumerate(acf) if value < 1 / math.e)
+            assert named[f"autocorrelation_{lag}"] == pytest.approx(acf[lag], abs=1e-5)
+        assert named["correlation_time"] == next(lag for lag, value in enumerate(acf) if value < 1 / math.e)
         minima = [lag for lag in range(1, 59) if acf[lag] < acf[lag - 1] and acf[lag] < acf[lag + 1]]
-        assert found["first_minimum"] == minima[0]
-        assert found["longest_above_mean"] == longest([value > 0 for value in z])
-        assert found["longest_decrease"] == longest([after < before for before, after in pairwise(x)])
+        assert named["first_minimum"] == minima[0]
+        assert named["longest_above_mean"] == longest([value > 0 for value in z])
+        assert named["longest_decrease"] == longest([after < before for before, after in pairwise(x)])
         peaks = [i for i in range(1, 59) if z[i] > z[i - 1] and z[i] >= z[i + 1] and z[i] > 0]
-        assert found["peaks"] == pytest.approx(len(peaks) / 60)
-        assert found["peak_height"] == pytest.approx(np.mean([z[i] for i in peaks]), abs=1e-5)
+        assert named["peaks"] == pytest.approx(len(peaks) / 60)
+        assert named["peak_height"] == pytest.approx(np.mean([z[i] for i in peaks]), abs=1e-5)
         if len(peaks) > 1:
-            assert found["peak_distance"] == pytest.approx((peaks[-1] - peaks[0]) / (len(peaks) - 1))
+            assert named["peak_distance"] == pytest.approx((peaks[-1] - peaks[0]) / (len(peaks) - 1))
 
 
 def test_the_spectrum_of_waves() -> None:

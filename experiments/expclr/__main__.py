@@ -135,13 +135,9 @@ def labels(small: bool, keep: Path) -> list[Row]:
 
 def icu(small: bool, keep: Path) -> list[Row]:
     """physionet2012 a with SAPS-I and SOFA as features: death in hospital of unseen patients (AUROC, three seeds)."""
-    variant = Variant("icu", small=small)
-    scores = {
-        arm: by["linear"]
-        for arm, by in _by_arm(
-            "icu", [STAYS["ExpCLR"], STAYS["CoLES"]] if small else list(STAYS.values()), small, keep
-        ).items()
-    }
+    variant, arms = Variant("icu", small=small), list(STAYS.values())
+    by_method = _by_arm("icu", [STAYS["ExpCLR"], STAYS["CoLES"]] if small else arms, small, keep)
+    scores = {method: by_classifier["linear"] for method, by_classifier in by_method.items()}
     of, aggregates = problem(variant), stay_aggregates(variant)
     scores[AGGREGATES] = scored(of, [predicted("linear", of, variant, *aggregates)])
     for arm in (Arm(FEATURES), STAYS["ExpCLR"], STAYS["CoLES"]):  # beside aggregates
@@ -169,6 +165,7 @@ def _methods(name: Name, arms: Sequence[Arm], small: bool, keep: Path) -> list[R
         row: Row = {"representation": method}
         for classifier, score in by_classifier.items():
             row |= _columns(classifier, score)
+        row |= _columns("1-nn minus untrained", by_classifier["1-nn"] - scores[UNTRAINED]["1-nn"])
         row |= _columns("linear minus features", by_classifier["linear"] - scores[FEATURES]["linear"])
         row |= _columns("ExpCLR minus it", scores["ExpCLR"]["linear"] - by_classifier["linear"])
         rows.append(row)

@@ -143,7 +143,8 @@ def _features(of: Problem, part: ev.Dataset) -> Array:
 def file_name(arm: Arm, variant: Variant) -> str:
     """Return the name of an arm's vectors on a problem, without what has no influence on the training."""
     reads = "labels" if arm.method in ("supervised", "semi-supervised") else ""
-    parts = [variant.name, str(arm).replace(":", ""), variant.features, "noise" if variant.noise else ""]
+    steps = f"{STEPS[variant.name]} steps"
+    parts = [variant.name, steps, str(arm).replace(":", ""), variant.features, "noise" if variant.noise else ""]
     parts += [f"{variant.fraction:g} of {reads} {variant.seed}"] if reads else []
     parts += ["choosing" if variant.choosing else "", "small" if variant.small else ""]
     return " ".join(part for part in parts if part)

@@ -73,10 +73,6 @@ class Scored:
         """Return the paired differences; a method without training is compared with each training of the other."""
         return Scored(self.values - other.values, self.replicates - other.replicates, self.units)
 
-    def __str__(self) -> str:
-        """Return the mean and the half-width."""
-        return f"{self.mean:.3f} ± {self.half_width:.3f}"
-
 
 def predictions(arm: Arm, variant: Variant, seed: int, keep: Path) -> dict[str, Array]:
     """Return the predictions of each classifier for the test part, from the vectors of one training.

@@ -65,11 +65,11 @@ def test_descriptions_depend_on_the_seed_and_the_key_only(badges: dict[int, list
 
 
 def test_the_data_set_has_the_descriptions_of_its_rows(badges: dict[int, list[tuple[float, str]]]) -> None:
-    made = benchmark("stackoverflow_badges")
-    data = made.dataset()
-    assert data.keys.to_pylist() == [history.key for history in made.histories()]
-    assert strings(data.sequences.static["description"]) == made.descriptions
-    assert data.sequences.values("time").tolist() == made.events["time"].to_list()
+    badges = benchmark("stackoverflow_badges")
+    data = badges.dataset()
+    assert data.keys.to_pylist() == [history.key for history in badges.histories()]
+    assert strings(data.sequences.static["description"]) == badges.descriptions
+    assert data.sequences.values("time").tolist() == badges.events["time"].to_list()
     assert {*data.schema.categorical[0].values} == {"Caucus", "Guru", "Yearling"}
 
 

@@ -62,13 +62,13 @@ def slow_with_negatives(query, key, negatives, compared, temperature) -> tuple[f
     """Return the mean loss of the queries and that of the keys, by loops over pairs."""
     n, forward, backward = len(query), [], []
     for i in range(n):
-        own = math.exp(cosine(query[i], key[i]) / temperature)
+        matched = math.exp(cosine(query[i], key[i]) / temperature)
         others = [math.exp(cosine(query[i], key[j]) / temperature) for j in range(n) if j != i and compared[i][j]]
         further = [other for other, used in zip(negatives[i], compared[i][n:], strict=True) if used]
         others += [math.exp(cosine(query[i], other) / temperature) for other in further]
-        forward.append(-math.log(own / (own + sum(others))))
+        forward.append(-math.log(matched / (matched + sum(others))))
         others = [math.exp(cosine(query[j], key[i]) / temperature) for j in range(n) if j != i and compared[j][i]]
-        backward.append(-math.log(own / (own + sum(others))))
+        backward.append(-math.log(matched / (matched + sum(others))))
     return sum(forward) / n, sum(backward) / n
 
 

@@ -156,13 +156,13 @@ def test_features_that_the_embedding_holds_are_explained():
     position = torch.randn(200, 8, generator=rng(1))
     method.encoder.forward = lambda x: position[x.starts // 40]  # type: ignore[method-assign]
     data.sequences.static["size"] = position @ torch.linspace(-1, 1, 8) + 0.1 * torch.randn(200, generator=rng(2))
-    found = explained_features(method, data.sequences, rng())
-    assert found.rows == 200
-    assert found.lacking == 50
-    assert found.r2["size"] > 0.95
-    assert found.r2["speed"] < 0.2
+    explained = explained_features(method, data.sequences, rng())
+    assert explained.rows == 200
+    assert explained.lacking == 50
+    assert explained.r2["size"] > 0.95
+    assert explained.r2["speed"] < 0.2
     sentence = "on 200 rows; 50 of them lack some features: median 1.00; size 1.00, speed -0."
-    assert sentence in str(found)
+    assert sentence in str(explained)
     with pytest.raises(DataError, match="R² of a feature needs 20 rows"):
         explained_features(method, data.sequences[:9], rng())
 

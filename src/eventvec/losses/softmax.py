@@ -109,8 +109,9 @@ def info_nce(
         >>> round(loss.item(), 4), round(-math.log(math.e / (3 * math.e + 1)), 4)
         (1.2143, 1.2143)
     """
-    n, unit = len(query), F.normalize(query, dim=1)
+    n = len(query)
     with torch.autocast(query.device.type, enabled=False):
+        unit = F.normalize(query, dim=1)
         logits = unit @ F.normalize(key, dim=1).T / temperature
         if negatives is not None:
             further = (unit[:, None] * F.normalize(negatives, dim=2)).sum(2) / temperature
