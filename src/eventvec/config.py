@@ -24,6 +24,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
+from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, nearest
 from eventvec.losses import LOSSES, Gaussian
@@ -52,6 +53,7 @@ PARTS: Mapping[str, Callable[..., Any]] = {
     "plain_head": PlainHead,
     "picture_decoder": PictureDecoder,
     "gaussian": Gaussian,
+    "text_tower": SentenceEncoder,
 }
 """The parts that a nested table may name; a table called `events` needs no name."""
 ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}
@@ -243,17 +245,18 @@ def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
     method: Method = build(tables["method"], METHOD_NAMES, "method", encoder=encoder, schema=schema)
     tables = complete(tables)
     _resolve(tables["encoder"], encoder)
+    _resolve(tables["method"], method)
     vars(method)["_tables"] = tables
     return method
 
 
 def _resolve(table: Table, part: Any) -> None:
-    """Put whole paths, and what an encoder chose for `auto`, into its table and into that of its event encoder."""
+    """Put whole paths, and what a part chose for `auto`, into its table and into those of its own parts."""
     for option, value in table.items():
         resolved = getattr(part, option, None)
         if isinstance(value, str) and isinstance(resolved, str | float):
             table[option] = resolved
-        elif option == "events" and isinstance(value, dict):
+        elif isinstance(value, dict) and isinstance(resolved, nn.Module):
             _resolve(value, resolved)
 
 

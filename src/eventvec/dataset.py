@@ -145,6 +145,23 @@ def static_values(x: Sequences, name: str) -> Values:
     return x.static[name]
 
 
+def static_texts(x: Sequences, name: str) -> Sequences:
+    """Return `n` texts, a static column of the rows, as from `texts.text_column`.
+
+    Raises:
+        DataError: If the rows do not have the column, or it does not hold texts.
+
+    Example:
+        >>> static_texts(Sequences({}, torch.zeros(1).long(), torch.zeros(1).long(), {"age": torch.ones(1)}), "age")
+        Traceback (most recent call last):
+        eventvec.errors.DataError: static column 'age' does not hold texts; name a column of descriptions
+    """
+    texts = static_values(x, name)
+    if not isinstance(texts, Sequences):
+        raise DataError(f"static column {name!r} does not hold texts; name a column of descriptions")
+    return texts
+
+
 def _key_bytes(keys: pa.Array) -> list[Any]:
     """Return the bytes of keys; they are equal for equal keys whose types differ in width, offsets or layout."""
     if isinstance(keys.type, pa.BaseExtensionType):

@@ -40,7 +40,7 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
         >>> outline(tables, Schema("id", "t", "integer"))["encoder.start"].shape
         torch.Size([8])
     """
-    if "backbone" in config.get("encoder", {}) or schema.texts:
+    if _names_backbone(config) or schema.texts:
         return None
     try:
         with torch.device("meta"):
@@ -72,3 +72,8 @@ def memory() -> int:
 
 def _size(count: int) -> str:
     return f"{count / 1e9:,.1f} GB"
+
+
+def _names_backbone(table: Mapping[str, Any]) -> bool:
+    """Return whether a table, or one inside it, names a pre-trained model."""
+    return "backbone" in table or any(_names_backbone(value) for value in table.values() if isinstance(value, Mapping))

@@ -405,7 +405,7 @@ def test_a_configuration_builds_the_encoder_and_is_described():
         ({"unit": math.nan}, "unit must be a number above 0 and finite, or auto, got nan"),
         ({"unit": math.inf}, "unit must be a number above 0 and finite, or auto, got inf"),
         ({"unit": "day"}, "unit must be a number above 0 and finite, or auto, got 'day'"),
-        ({"lora": -1}, "lora must be at least 0, got -1"),
+        ({"lora": -1}, "lora must be from 0 to 16, the size of this backbone.s states, got -1"),
         ({"pooling": "median"}, "pooling 'median' is not known; .*accepted: auto, first, last, max, mean"),
         ({"hidden": "none"}, "hidden 'none' is not known; .*accepted: all, time, time_and_type"),
         ({"reads": "times"}, "reads 'times' is not known; did you mean 'time'"),

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,37 +15,23 @@ from torch import Tensor
 
 import backbones
 import make
+from describing import described, problem, score, slow_loss
 from eventvec import checkpoint, run_files
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.evaluation.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import strings, text_column
+from eventvec.texts import strings
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def described(lengths: list[int], texts: list[str]) -> Dataset:
-    data = make.dataset(lengths)
-    x = data.sequences
-    return replace(data, sequences=replace(x, static={**x.static, "note": text_column(pa.array(texts))}))
-
-
-def slow_loss(query: Tensor, key: Tensor, scale: float) -> float:
-    loss = 0.0
-    for i, one in enumerate(query):
-        scores = [scale * float(F.cosine_similarity(one, other, dim=0)) for other in key]
-        loss -= math.log(math.exp(scores[i]) / sum(math.exp(score) for score in scores))
-    return loss / len(query)
 
 
 # The method
@@ -241,21 +226,11 @@ def test_a_scale_that_is_not_above_0_is_refused(scale):
 
 
 def test_an_encoder_that_reads_no_text_is_refused():
-    with pytest.raises(ConfigError, match="encoder must be `language`, which reads descriptions, got Recurrent"):
+    with pytest.raises(ConfigError, match="text_tower must be given for Recurrent, which reads no descriptions"):
         TPPEmbedding(make.encoder("gru"), "note")
 
 
 # Runs
-
-
-def problem(n: int, seed: int) -> Dataset:
-    """Return histories of three of eight codes, and descriptions that name these codes in another order."""
-    codes = torch.randint(0, 8, (n, 3), generator=torch.Generator().manual_seed(seed))
-    data = described([3] * n, [" ".join(f"v{code}" for code in row) for row in codes.flip(1).tolist()])
-    x = data.sequences
-    column = torch.zeros_like(x.columns["code"]).index_copy(0, x.flat(), (2 + codes).flatten().int())
-    sequences = Sequences({**x.columns, "code": column}, x.starts, x.lengths, x.static)
-    return replace(data, sequences=sequences, schema=make.schema(8))
 
 
 def timed(n: int, seed: int) -> Dataset:
@@ -271,10 +246,6 @@ def timed(n: int, seed: int) -> Dataset:
 
 def method(schema: Schema) -> TPPEmbedding:
     return TPPEmbedding(backbones.encoder(schema, "bert", lora=4, unit=1e12), "note")
-
-
-def score(trained: TPPEmbedding, data: Dataset) -> float:
-    return score_retrieval(encode(trained.text, data.sequences), encode(trained.encoder, data.sequences)).mrr
 
 
 @pytest.mark.parametrize("objective", ["ranking", "symmetric", "mse"])

@@ -6,6 +6,7 @@
     recurrent      GRU, LSTM                        transformer  with positions, and the CoLES paper's without
     sets           sets of events or points         convolution  dilated convolutions
     language       a language model over texts of event types and times
+    sentences      a pre-trained model over single texts, frozen or adapted
     text           a BERT over free texts           backbones    where pre-trained models are found
     aggregates     the aggregates of the CoLES paper, an encoder without parameters
     handcrafted    features of timing, numbers and categories, an encoder without parameters
@@ -43,6 +44,7 @@ from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.residual import ResidualNetwork
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
+from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
 from eventvec.encoders.text import TextEncoder
@@ -91,6 +93,7 @@ __all__ = [
     "ResidualNetwork",
     "RunningHandcrafted",
     "Segmented",
+    "SentenceEncoder",
     "SetEncoder",
     "TemporalConvolution",
     "TextEncoder",

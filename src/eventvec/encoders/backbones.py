@@ -30,6 +30,8 @@ POOLINGS: Mapping[str, Pooling] = {
     "cls_token": "first",
 }
 """The poolings of sentence-transformers, up to the length of their vectors, which a cosine does not see."""
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
+"""Attention projections that get an adapter: their names in Llama and related models, then in BERT."""
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """The integers of so many bytes."""
 BLOCK = 16_384
@@ -209,6 +211,50 @@ def freeze(model: nn.Module) -> str:
     if not all_plain:
         model.register_state_dict_post_hook(_trained_only)
     return digest.hexdigest()
+
+
+def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
+    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any.
+
+    Example:
+        >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
+        >>> chosen = torch.tensor([[True, True, False]])
+        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last", "first")]
+        [3.0, 5.0, 5.0, 1.0]
+    """
+    inside = chosen.unsqueeze(2)
+    if pooling == "mean":
+        return (states * inside).sum(1) / inside.sum(1).clamp(min=1)
+    if pooling == "max":
+        return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
+    places = torch.arange(1, chosen.shape[1] + 1, device=chosen.device)
+    place = (chosen * (places if pooling == "last" else places.flip(0))).argmax(1)
+    return (states * inside)[torch.arange(len(place), device=place.device), place]
+
+
+def select_trained(model: Any, lora: int) -> None:
+    """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table.
+
+    Raises:
+        ConfigError: If the rank is out of range, or the model has no layers for adapters.
+    """
+    size = int(model.config.hidden_size)
+    if not 0 <= lora <= size:
+        raise ConfigError(f"lora must be from 0 to {size}, the size of this backbone's states, got {lora}")
+    if lora:
+        peft = need("peft", "text")
+        settings = peft.LoraConfig(r=lora, lora_alpha=lora, lora_dropout=0.05, target_modules=list(ATTENTION))
+        try:
+            peft.inject_adapter_in_model(settings, model)
+        except ValueError as error:
+            raise ConfigError(
+                f"lora is {lora}, but this backbone has none of the layers {', '.join(ATTENTION)}; use lora = 0"
+            ) from error
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.data = weight.data.float()  # adapters have the precision of the backbone at first
+    else:
+        model.get_input_embeddings().requires_grad_(False)
 
 
 def file_hash(folder: Path) -> str:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.frozen_text import FrozenText
+from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.errors import ConfigError, nearest
 from eventvec.schema import FIRST, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
@@ -36,7 +36,7 @@ class EventEncoder(nn.Module):
             (sine and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
         width: Maximum size of a categorical column's embedding; a column of c codes gets
             ``min(width, ⌈1.6·c^0.56⌉)``.
-        texts: The backbone that reads the schema's columns of texts, as `encoders.frozen_text.FrozenText` takes it: a
+        texts: The backbone that reads the schema's columns of texts, as `SentenceEncoder` takes it: a
             folder, a name in the folder that EVENTVEC_MODELS names, or an installed package. Its weights are neither
             trained nor saved; a linear layer gives `width` numbers for each column.
         batch_norm: Whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
@@ -167,7 +167,7 @@ class Mixing(nn.Module):
         return out
 
 
-def _frozen(schema: Schema, backbone: str | None) -> FrozenText | None:
+def _frozen(schema: Schema, backbone: str | None) -> SentenceEncoder | None:
     """Return the text encoder, or None for a schema without columns of texts."""
     if schema.texts and backbone is None:
         raise ConfigError(
@@ -178,7 +178,7 @@ def _frozen(schema: Schema, backbone: str | None) -> FrozenText | None:
         raise ConfigError(
             f"texts is {backbone!r}, but the events have no columns of texts; read some with texts= (--texts)"
         )
-    return None if backbone is None else FrozenText(backbone)
+    return None if backbone is None else SentenceEncoder(backbone, pooling="mean", prompt="")
 
 
 def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:

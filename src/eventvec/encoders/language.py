@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import static_values
+from eventvec.dataset import static_texts
 from eventvec.encoders.backbones import (
     DType,
     Pooling,
@@ -26,10 +26,12 @@ from eventvec.encoders.backbones import (
     folder_pooling,
     folder_prompt,
     freeze,
+    pool,
     pretrained,
+    select_trained,
     stored_tokenizer,
 )
-from eventvec.errors import CheckpointError, ConfigError, DataError, nearest, need
+from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
@@ -47,8 +49,6 @@ ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "dtype": get_args(DType),
 }
 """The values that each option accepts which is a word."""
-ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj", "query", "key", "value", "attention.output.dense")
-"""Attention projections that get an adapter: their names in Llama and related models, then in BERT."""
 TIME = -1
 """The token number that stands for a temporal vector."""
 
@@ -133,8 +133,6 @@ class LanguageEncoder(nn.Module):
             raise ConfigError(f"text {text!r} is hashed, so that its texts are not known; list it as categorical")
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
-        if lora < 0:
-            raise ConfigError(f"lora must be at least 0, got {lora}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
         for option, accepted in ACCEPTED.items():
             if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
@@ -154,13 +152,11 @@ class LanguageEncoder(nn.Module):
         self.tick = self.unit * 1e6 if schema.clock else self.unit
         self.model, tokenizer = pretrained(folder, dtype)
         self.dim = int(self.model.config.hidden_size)
-        if lora > self.dim:
-            raise ConfigError(f"lora must be at most {self.dim}, the size of this backbone's states, got {lora}")
         positions = int(self.model.config.max_position_embeddings)
         if longest is not None and not 2 <= longest <= positions:
             raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")
         self.limit = longest or positions
-        _select_trained(self.model, lora)
+        select_trained(self.model, lora)
         self.origin = freeze(self.model)
         if dtype == "4bit":
             self.origin = file_hash(folder)
@@ -319,9 +315,7 @@ class TextTower(nn.Module):
         Raises:
             DataError: If the rows have no such static column, or it does not hold texts.
         """
-        texts = static_values(x, self.column)
-        if not isinstance(texts, Sequences):
-            raise DataError(f"static column {self.column!r} does not hold texts; name a column of descriptions")
+        texts = static_texts(x, self.column)
         ids, counts = self.language.encode([self.language.prompt + text for text in strings(texts)])
         ids, counts = ids.to(x.device), counts.to(x.device)
         columns = {
@@ -347,44 +341,7 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
     return torch.stack([angles.sin().float(), angles.cos().float()], 2).flatten(1)[:, :dim]
 
 
-def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
-    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any.
-
-    Example:
-        >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
-        >>> chosen = torch.tensor([[True, True, False]])
-        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last", "first")]
-        [3.0, 5.0, 5.0, 1.0]
-    """
-    inside = chosen.unsqueeze(2)
-    if pooling == "mean":
-        return (states * inside).sum(1) / inside.sum(1).clamp(min=1)
-    if pooling == "max":
-        return states.masked_fill(~inside, -torch.inf).amax(1).masked_fill(~inside.any(1), 0)
-    places = torch.arange(1, chosen.shape[1] + 1, device=chosen.device)
-    place = (chosen * (places if pooling == "last" else places.flip(0))).argmax(1)
-    return (states * inside)[torch.arange(len(place), device=place.device), place]
-
-
 def _typical_interval(schema: Schema) -> float:
     """Return the middle one of the schema's quantiles of intervals above 0, in their unit; 1 if there are none."""
     intervals = [edge for edge in schema.gap.edges if edge > 0]
     return intervals[len(intervals) // 2] if intervals else 1.0
-
-
-def _select_trained(model: Any, lora: int) -> None:
-    """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table."""
-    if lora:
-        peft = need("peft", "text")
-        settings = peft.LoraConfig(r=lora, lora_alpha=lora, lora_dropout=0.05, target_modules=list(ATTENTION))
-        try:
-            peft.inject_adapter_in_model(settings, model)
-        except ValueError as error:
-            raise ConfigError(
-                f"lora is {lora}, but this backbone has none of the layers {', '.join(ATTENTION)}; use lora = 0"
-            ) from error
-        for weight in model.parameters():
-            if weight.requires_grad:
-                weight.data = weight.data.float()  # adapters have the precision of the backbone at first
-    else:
-        model.get_input_embeddings().requires_grad_(False)

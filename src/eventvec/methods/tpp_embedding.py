@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.dataset import static_values
+from eventvec.encoders.interface import Encoder
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
+from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.label_losses import has_label
@@ -22,11 +24,15 @@ Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
 
 class TPPEmbedding(nn.Module):
-    """One language backbone for events and for descriptions, trained by multiple negatives ranking (Sections 4.1, 4.2).
+    """An encoder of histories and one of descriptions, trained by multiple negatives ranking (Sections 4.1, 4.2).
 
     Each description should find its own history among the histories of the batch. `encoder` embeds histories and `text`
     embeds descriptions, in one space, where they are compared by cosine. Multiple negatives ranking is
     `losses.info_nce` with temperature ``1 / scale``.
+
+    In the paper, both are one language backbone, `LanguageEncoder`. Ours besides it, for millions of histories on a
+    CPU: any other encoder of histories, such as `GRU`, with a `text_tower` beside it, whose vectors a linear map puts
+    into the space of the histories. A frozen tower encodes each description once.
 
     `negatives` are ours, not the paper's: counterfeits of a history, in which the types or the intervals between events
     are exchanged, so that a description has to be found by the order or the times of the events. Each description has
@@ -36,7 +42,7 @@ class TPPEmbedding(nn.Module):
     Relations: `CoLES` compares views of a history and needs no descriptions.
 
     Args:
-        encoder: Language encoder, whose trainable part is trained.
+        encoder: Language encoder, whose trainable part is trained, or another encoder with a `text_tower`.
         description: Static column of texts.
         scale: Factor of cosines before the softmax, above 0; 20 in the public code, absent from the paper's equation.
         objective: `ranking`, in which each description looks for its history (Equation 1); `symmetric`, the mean of it
@@ -48,10 +54,11 @@ class TPPEmbedding(nn.Module):
             negatives only for descriptions of their own domain. This is our reading of batches of one domain: it makes
             the comparisons that such batches would make, although a batch is of all domains. Rows without a domain are
             not usable.
+        text_tower: Sentence encoder of the descriptions, frozen or adapted; by default the language encoder reads them.
 
     Raises:
-        ConfigError: If the scale is not above 0 and finite, the objective is not known or has no negatives, the encoder
-            has no tower for texts, or the domain is not a categorical static column.
+        ConfigError: If the scale is not above 0 and finite, the objective is not known or has no negatives, there is no
+            encoder of texts, or the domain is not a categorical static column.
 
     Example:
         >>> import eventvec as ev
@@ -63,12 +70,13 @@ class TPPEmbedding(nn.Module):
 
     def __init__(
         self,
-        encoder: LanguageEncoder,
+        encoder: Encoder,
         description: str,
         scale: float = 20.0,
         objective: Objective = "ranking",
         negatives: Counterfeits | None = None,
         domain: str | None = None,
+        text_tower: SentenceEncoder | None = None,
     ) -> None:
         super().__init__()
         if not 0 < scale < float("inf"):
@@ -80,11 +88,17 @@ class TPPEmbedding(nn.Module):
                 raise ConfigError(f"{option} needs the objective ranking or symmetric; mse compares matched pairs only")
         if not isinstance(negatives, Counterfeits | None):
             raise ConfigError(f"negatives must be views.Counterfeits(...), got {type(negatives).__name__}")
-        if not isinstance(encoder, LanguageEncoder):
-            raise ConfigError(f"encoder must be `language`, which reads descriptions, got {type(encoder).__name__}")
-        self.encoder, self.description, self.domain = encoder, description, domain
+        if text_tower is None and not isinstance(encoder, LanguageEncoder):
+            raise ConfigError(
+                f"text_tower must be given for {type(encoder).__name__}, which reads no descriptions: "
+                "encoders.SentenceEncoder(...), in tables method.text_tower.backbone; `language` needs none"
+            )
+        if not isinstance(text_tower, SentenceEncoder | None):
+            raise ConfigError(f"text_tower must be encoders.SentenceEncoder(...), got {type(text_tower).__name__}")
+        self.encoder, self.description, self.domain, self.text_tower = encoder, description, domain, text_tower
         self.scale, self.objective, self.negatives = scale, objective, negatives
-        self.domain_field = None if domain is None else _domain_field(encoder.schema, domain)
+        self.projection = None if text_tower is None else nn.Linear(text_tower.dim, encoder.dim)
+        self.domain_field = None if domain is None else _domain_field(encoder, domain)
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -92,9 +106,11 @@ class TPPEmbedding(nn.Module):
         return (self.description,) if self.domain is None else (self.description, self.domain)
 
     @property
-    def text(self) -> TextTower:
-        """The encoder of descriptions, which shares the weights of `encoder`."""
-        return self.encoder.text_tower(self.description)
+    def text(self) -> TextTower | SentenceTower:
+        """The encoder of descriptions, which shares the weights of `encoder` or of `text_tower`."""
+        if self.text_tower is None or self.projection is None:
+            return cast(LanguageEncoder, self.encoder).text_tower(self.description)
+        return SentenceTower(self.text_tower, self.projection, self.description)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean cross-entropy of each description's history among the histories of the batch.
@@ -135,9 +151,12 @@ class TPPEmbedding(nn.Module):
         if self.negatives is None:
             raise ConfigError("negatives must be a sampler of counterfeits, such as views.Counterfeits(), got none")
         views, source = self.negatives(batch, rng)
+        shape = (len(batch), self.negatives.count)
+        if not isinstance(self.encoder, LanguageEncoder):
+            differ = ~_equal_events(views, batch[source])
+            return self.encoder(views).unflatten(0, shape), differ.unflatten(0, shape)
         tokens = self.encoder.tokens(views)
         differ = ~_equal_tokens(tokens, self.encoder.tokens(batch)[source])
-        shape = (len(batch), self.negatives.count)
         return self.encoder.read(tokens).unflatten(0, shape), differ.unflatten(0, shape)
 
     def usable(self, x: Sequences) -> Tensor:
@@ -158,7 +177,10 @@ class TPPEmbedding(nn.Module):
         return {"encoder": {"name": "language"}}
 
 
-def _domain_field(schema: Schema, name: str) -> Categorical:
+def _domain_field(encoder: Encoder, name: str) -> Categorical:
+    schema: Schema | None = getattr(encoder, "schema", getattr(getattr(encoder, "events", None), "schema", None))
+    if schema is None:
+        raise ConfigError(f"domain needs an encoder that has the schema of the data, got {type(encoder).__name__}")
     field = schema.static_field(name)
     if not isinstance(field, Categorical):
         raise ConfigError(f"domain must be a categorical static column, got {name!r}, which is not")
@@ -175,3 +197,26 @@ def _equal_tokens(tokens: Sequences, others: Sequences) -> Tensor:
     differ |= ((one.values("since") - other.values("since")).abs() > 1e-6) & (token == TIME)
     counts = torch.zeros_like(places).index_add(0, one.rows(), differ.long())
     return equal.index_copy(0, places, counts == 0)
+
+
+def _equal_events(x: Sequences, others: Sequences) -> Tensor:
+    """Return `(n,)` bool: rows whose events have the same values at the same times, up to rounding, as in `others`.
+
+    Args:
+        x: Rows.
+        others: As many rows, of the same lengths.
+    """
+    differ = torch.zeros(x.total, dtype=torch.bool, device=x.device)
+    for name in x.columns.keys() - {"gap"}:  # which follows from the times
+        one, other = (_numbers(rows, name) for rows in (x, others))
+        rounding = 1e-9 * float(other.abs().nan_to_num().amax()) if len(other) else 0.0
+        differ |= ~one.isclose(other, rtol=0, atol=rounding, equal_nan=True).all(1)
+    counts = torch.zeros_like(x.lengths).index_add(0, x.rows(), differ.long())
+    return counts == 0
+
+
+def _numbers(x: Sequences, name: str) -> Tensor:
+    """Return `(total, k)` the values of a column; of nested rows, which of them they are."""
+    column = x.columns[name]
+    values = torch.stack([column.starts, column.lengths], 1) if isinstance(column, Sequences) else column
+    return values[x.flat()].flatten(1) if values.dim() > 1 else values[x.flat()].unsqueeze(1)

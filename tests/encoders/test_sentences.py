@@ -17,8 +17,7 @@ import backbones
 import eventvec as ev
 from commands import answer
 from eventvec.dataset import Dataset
-from eventvec.encoders import EventEncoder, frozen_text
-from eventvec.encoders.frozen_text import FrozenText
+from eventvec.encoders import EventEncoder, SentenceEncoder, sentences
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.schema import Schema, Text
 from eventvec.sequences import Sequences
@@ -107,7 +106,7 @@ def test_what_is_no_text_is_refused(options: dict[str, Any], error: type[Excepti
 # Encoding
 
 
-def slow(frozen: FrozenText, text: str) -> torch.Tensor:
+def slow(frozen: SentenceEncoder, text: str) -> torch.Tensor:
     """Return the mean of the last hidden states of one text, read alone."""
     if not text:
         return torch.zeros(frozen.dim)
@@ -119,7 +118,7 @@ def slow(frozen: FrozenText, text: str) -> torch.Tensor:
 
 def test_vectors_are_those_of_texts_read_alone(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("eventvec.encoders.backbones.BLOCK", 20)  # several blocks
-    frozen = FrozenText(backbones.folder("bert"))
+    frozen = SentenceEncoder(backbones.folder("bert"))
     texts = ["abc", "", "a longer text", "abc", "z", "x" * 500]
     z = frozen(text_column(pa.array(texts)))
     expected = torch.stack([slow(frozen, text) for text in texts])
@@ -128,7 +127,7 @@ def test_vectors_are_those_of_texts_read_alone(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_each_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch):
-    frozen = FrozenText(backbones.folder("bert"))
+    frozen = SentenceEncoder(backbones.folder("bert"))
     encoded: list[str] = []
     encode = frozen._encode
     monkeypatch.setattr(frozen, "_encode", lambda texts: (encoded.extend(texts), encode(texts))[1])
@@ -142,8 +141,8 @@ def test_each_text_is_encoded_once(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_no_more_vectors_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(frozen_text, "CACHED", 4)
-    frozen = FrozenText(backbones.folder("bert"))
+    monkeypatch.setattr(sentences, "CACHED", 4)
+    frozen = SentenceEncoder(backbones.folder("bert"))
     for texts in (["a", "b", "c"], ["b", "d", "e"], ["a", "b", "c", "d", "e", "f"]):
         z = frozen(text_column(pa.array(texts)))
         assert torch.allclose(z, torch.stack([slow(frozen, text) for text in texts]), atol=1e-5)
@@ -256,7 +255,7 @@ def test_the_command_line_reads_texts_as_python_does(tmp_path: Path):
 
 def test_real_minilm_vectors_follow_the_meaning():
     pytest.importorskip(MINILM)
-    frozen = FrozenText(MINILM)
+    frozen = SentenceEncoder(MINILM)
     z = frozen(text_column(pa.array(["monthly rent of the flat", "payment to my landlord", "a bus ticket"])))
     assert z.shape == (3, 384)
     assert torch.cosine_similarity(z[0], z[1], dim=0) > torch.cosine_similarity(z[0], z[2], dim=0)

