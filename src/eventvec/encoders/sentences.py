@@ -190,4 +190,4 @@ class SentenceTower(nn.Module):
         """
         texts = static_texts(x, self.column)
         z: Tensor = self.projection(self.sentences(texts))
-        return z * (texts.lengths > 0).unsqueeze(1)
+        return z.float() * (texts.lengths > 0).unsqueeze(1)
