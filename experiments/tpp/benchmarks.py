@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 import eventvec as ev
 from eventvec.errors import ConfigError
+from eventvec.texts import event_lines
 from experiments.data.data_folder import data_file
 from experiments.tpp.descriptions import describe
 from experiments.tpp.parameter_names import PARAMETER_NAMES
@@ -73,12 +74,9 @@ class Benchmark:
 
     def serialised(self) -> list[str]:
         """Return the sequences as text: a line of relative time and type for each event."""
-        relative = (pl.col("time") - pl.col("time").first()).over(KEY) / self.unit
-        time = pl.col("relative").map_batches(lambda x: pl.Series(np.char.mod("%.2f", x.to_numpy())), pl.String)
-        lines = self.events.with_columns(relative=relative).select(
-            KEY, line=pl.concat_str(time, "type_text", separator=",")
-        )
-        return lines.group_by(KEY, maintain_order=True).agg(pl.col("line").str.join("\n"))["line"].to_list()
+        since = self.events.select((pl.col("time") - pl.col("time").first()).over(KEY) / self.unit).to_series()
+        lengths = self.events.group_by(KEY, maintain_order=True).len()["len"]
+        return event_lines(since.to_numpy(), self.events["type_text"].to_arrow(), lengths.to_numpy())
 
     def dataset(self) -> ev.Dataset:
         """Return the sequences with their descriptions as a static column of texts, in ascending order of keys."""

@@ -1,12 +1,17 @@
-"""Columns of free text: nested `Sequences` of UTF-8 bytes, one row per text."""
+"""Columns of free text: nested `Sequences` of UTF-8 bytes, one row per text; and histories as text."""
 
 from __future__ import annotations
 
+from typing import Any, TypeAlias
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
 from eventvec.sequences import Sequences
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:
@@ -37,3 +42,25 @@ def strings(texts: Sequences) -> list[str]:
     buffers = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").numpy())]
     decoded: list[str] = pa.LargeStringArray.from_buffers(len(texts), *buffers).to_pylist()
     return decoded
+
+
+def event_lines(since: Array, types: pa.Array, lengths: Array) -> list[str]:
+    """Return histories as texts: for each event, a line of its relative time, with two decimals, and its type.
+
+    This is how the baselines of TPP-Embedding read histories (Liu and Quan 2024). An empty history gives an empty text.
+
+    Args:
+        since: `(total,)` the time of each event since the first of its history, history after history.
+        types: `(total,)` texts, none of them null.
+        lengths: `(n,)` the number of events of each history.
+
+    Example:
+        >>> event_lines(np.array([0.0, 0.567, 0.0]), pa.array(["Guru", "Good Answer", "Guru"]), np.array([2, 0, 1]))
+        ['0.00,Guru\\n0.57,Good Answer', '', '0.00,Guru']
+    """
+    kind = pa.large_string()
+    times = pa.array(np.char.mod("%.2f", since)).cast(kind)
+    lines = pc.binary_join_element_wise(times, types.cast(kind), pa.scalar(",", kind))
+    edges = np.concatenate([[0], lengths.cumsum()])
+    texts: list[str] = pc.binary_join(pa.LargeListArray.from_arrays(edges, lines), pa.scalar("\n", kind)).to_pylist()
+    return texts

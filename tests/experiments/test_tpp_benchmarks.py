@@ -12,7 +12,9 @@ from experiments.tpp import benchmarks
 from experiments.tpp.benchmarks import DAY, KEY, SETS, benchmark, split
 from experiments.tpp.parameter_names import PARAMETER_NAMES
 
+import backbones
 from disk import parquet
+from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.texts import strings
 
@@ -90,6 +92,19 @@ def test_a_serialised_history_has_a_line_per_event(folder: Path) -> None:
         "0.00,Small\n0.50,Small\n1.00,Small\n1.50,Small\n2.00,Small",
     ]
     assert (data.unit, data.events[KEY].to_list()) == (DAY, [0] * 6 + [2] * 5)
+
+
+def test_a_history_is_serialised_as_the_language_encoder_reads_it(badges: dict[int, list[tuple[float, str]]]) -> None:
+    users = benchmark("stackoverflow_badges")
+    data = users.dataset()
+    encoder = LanguageEncoder(backbones.folder(), data.schema, "type_text", unit=users.unit, reads="serialised")
+    texts = [
+        "\n".join(f"{(time - times[0]) / users.unit:.2f},{name}" for time, name in zip(times, names, strict=True))
+        for _, names, times in users.histories()
+    ]
+    assert users.serialised() == encoder.lines(data.sequences) == texts
+    assert texts[0].startswith("0.00,")
+    assert "\n0.03," in texts[0]  # a day in months
 
 
 def test_stays_have_written_names(folder: Path) -> None:

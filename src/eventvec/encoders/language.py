@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
@@ -34,10 +35,10 @@ from eventvec.encoders.backbones import (
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
-from eventvec.texts import strings
+from eventvec.texts import event_lines, strings
 
 Hidden = Literal["all", "time", "time_and_type"]
-Reads = Literal["all", "text", "time"]
+Reads = Literal["all", "text", "time", "serialised"]
 Part = Literal["text", "time"]
 Temporal = Literal["sinusoidal", "linear"]
 ACCEPTED: Mapping[str, tuple[str, ...]] = {
@@ -61,10 +62,11 @@ class LanguageEncoder(nn.Module):
     embeddings, and the last hidden states are pooled. Missing and unknown codes are read as the words "missing" and
     "unknown". The token table is never trained. An empty row gives zeros.
 
-    The defaults are the paper's. `reads` and `hidden` are its ablations (Tables 8 and 9); `first` and `temporal` are
-    options of the public code, which with the time first takes the states of the last word for those of the time: here
-    `hidden` selects the same tokens in either order. The public code computes the sinusoid in the precision of the
-    model; here its angle is computed in float64, so that times far from the start remain different.
+    The defaults are the paper's. `reads` and `hidden` are its ablations (Tables 8 and 9), and `serialised` is its
+    baseline, a language model that reads histories as text; `first` and `temporal` are options of the public code,
+    which with the time first takes the states of the last word for those of the time: here `hidden` selects the same
+    tokens in either order. The public code computes the sinusoid in the precision of the model; here its angle is
+    computed in float64, so that times far from the start remain different.
 
     Relations: the other encoders learn the meaning of a code from the events; this one starts from its text.
     `text_tower` embeds descriptions with the same weights.
@@ -87,9 +89,12 @@ class LanguageEncoder(nn.Module):
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
             backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
         longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
-            description; the backbone's number of positions if not given.
-        reads: What of each event is read: `all`, or only its `text`, or only its `time`. With one of them, `hidden`
-            must be `all`.
+            description or of a serialised row, whose last events are then not read; the backbone's number of positions
+            if not given.
+        reads: What of each event is read: `all`, or only its `text`, or only its `time`; or `serialised`: the row is
+            then one text, tokenised with special tokens, with a line such as `0.57,Good Answer` for each event, its
+            time since the row's first event, in units, and its text. Except with `all`, `hidden` must be `all`; with
+            `serialised`, `first` and `temporal` must be the defaults.
         first: Which of the two comes first in an event, `text` or `time`.
         temporal: How times become vectors: `sinusoidal`, or `linear`, a trained affine map of the time.
         dtype: Precision of the backbone's weights, which are then not trained: `float32`; `bfloat16`; or `4bit`, in
@@ -137,10 +142,14 @@ class LanguageEncoder(nn.Module):
         for option, accepted in ACCEPTED.items():
             if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
                 raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
-        if reads != "all" and hidden != "all":
-            raise ConfigError(
-                f"hidden must be all where reads is {reads}, got {hidden}: it chooses among states of texts and times"
-            )
+        fixed = {"hidden": "all"} if reads != "all" else {}
+        fixed |= {"first": "text", "temporal": "sinusoidal"} if reads == "serialised" else {}
+        for option, required in fixed.items():
+            if (value := getattr(self, option)) != required:
+                raise ConfigError(
+                    f"{option} must be {required} where reads is {reads}, got {value}: it needs both tokens of texts "
+                    "and temporal vectors"
+                )
         if dtype != "float32" and not lora:
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
         folder = backbone_folder(backbone)
@@ -176,10 +185,12 @@ class LanguageEncoder(nn.Module):
     def tokens(self, x: Sequences) -> Sequences:
         """Return rows of tokens: those of each event's text and `TIME`, in the order and choice of the options.
 
-        The column `since` holds the time since the row's first event, in units, float64; `chosen` marks the tokens
-        whose hidden states are pooled.
+        The column `since` holds the time since the row's first event, in units, float64, and 0 in serialised rows;
+        `chosen` marks the tokens whose hidden states are pooled.
         """
-        since, x = self._recent(x)
+        if self.reads == "serialised":
+            return self.text_tokens(self.lines(x), x.lengths > 0)
+        x, since = self._recent(x)
         texts = self._words()[x.values(self.text).long()]  # a window per event onto the tokens of its text
         counts = texts.lengths + (self.reads != "text")
         starts = counts.cumsum(0) - counts + (self.first == "time" and self.reads == "all")  # of each event's text
@@ -191,6 +202,25 @@ class LanguageEncoder(nn.Module):
         columns = {"token": token, "since": torch.repeat_interleave(since, counts), "chosen": chosen}
         lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), counts)
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths)
+
+    def lines(self, x: Sequences) -> list[str]:
+        """Return rows as texts: for each event, a line of the time since the row's first event, in units, and its text.
+
+        The encoder reads these texts where `reads` is `serialised`.
+        """
+        codes = pa.array(x.values(self.text).cpu().numpy())
+        return event_lines(self._since(x, x).cpu().numpy(), pa.array(self.texts).take(codes), x.lengths.cpu().numpy())
+
+    def text_tokens(self, texts: Sequence[str], present: Tensor) -> Sequences:
+        """Return rows of the tokens of texts, with special tokens and the columns of `tokens`, all chosen.
+
+        Args:
+            texts: `n` texts.
+            present: `(n,)` bool, on the device of the rows; the others have no tokens.
+        """
+        ids, counts = (values.to(present.device) for values in self.encode(texts))
+        columns = {"token": ids, "since": torch.zeros_like(ids).double(), "chosen": torch.ones_like(ids).bool()}
+        return Sequences(columns, counts.cumsum(0) - counts, counts * present)
 
     def read(self, tokens: Sequences) -> Tensor:
         """Return `(n, dim)`, the pooled last hidden states of rows of tokens; zeros for rows without tokens.
@@ -224,14 +254,14 @@ class LanguageEncoder(nn.Module):
         self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:
-        """Store the tokens of the vocabulary's texts, concatenated."""
+        """Store the tokens of the vocabulary's texts, concatenated; none where these are not read one by one."""
         self.tokenizer = tokenizer
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         ids, lengths = self.encode(self.texts, special=False)
         device = self.model.get_input_embeddings().weight.device
         most = self.limit - (self.reads == "all")
-        if self.reads == "time":
+        if self.reads in ("time", "serialised"):
             ids, lengths = ids[:0], torch.zeros_like(lengths)
         elif int(lengths.min()) == 0 or int(lengths.max()) > most:
             raise ConfigError(
@@ -256,16 +286,20 @@ class LanguageEncoder(nn.Module):
     def _words(self) -> Sequences:
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
 
-    def _recent(self, x: Sequences) -> tuple[Tensor, Sequences]:
-        """Return the latest events of each row that fit, after their times since the row's first event, in units."""
+    def _recent(self, x: Sequences) -> tuple[Sequences, Tensor]:
+        """Return the latest events of each row that fit, and their times since the row's first event, in units."""
         counts, rows = self.lengths[x.values(self.text).long()] + (self.reads != "text"), x.rows()
         ends = torch.zeros_like(x.lengths).index_add(0, rows, counts).cumsum(0)
         remaining = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event to the end of its row
         lengths = torch.zeros_like(x.lengths).index_add(0, rows, (remaining <= self.limit).long())
+        recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
+        return recent, self._since(x, recent)
+
+    def _since(self, x: Sequences, recent: Sequences) -> Tensor:
+        """Return the times of the recent events of rows since the first events of the whole rows, in units, float64."""
         time = x.values("time")
         first = time[(x.lengths.cumsum(0) - x.lengths).clamp(max=len(time) - 1)]
-        recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
-        return (recent.values("time") - first[recent.rows()]).double() / self.tick, recent
+        return (recent.values("time") - first[recent.rows()]).double() / self.tick
 
     def _read(self, tokens: Sequences) -> Tensor:
         if not tokens.total:
@@ -316,14 +350,8 @@ class TextTower(nn.Module):
             DataError: If the rows have no such static column, or it does not hold texts.
         """
         texts = static_texts(x, self.column)
-        ids, counts = self.language.encode([self.language.prompt + text for text in strings(texts)])
-        ids, counts = ids.to(x.device), counts.to(x.device)
-        columns = {
-            "token": ids,
-            "since": torch.zeros_like(ids),
-            "chosen": torch.ones_like(ids, dtype=torch.bool),
-        }
-        return self.language.read(Sequences(columns, counts.cumsum(0) - counts, counts * (texts.lengths > 0)))
+        queries = [self.language.prompt + text for text in strings(texts)]
+        return self.language.read(self.language.text_tokens(queries, texts.lengths > 0))
 
 
 def sinusoid(time: Tensor, dim: int) -> Tensor:
