@@ -20,7 +20,7 @@ ORDER = (
     ("schema", "texts"),
     ("dataset", "precision"),
     ("views",),
-    ("losses", "scan"),
+    ("losses", "retrieval", "scan"),
     ("encoders",),
     ("lineage", "methods"),
     ("config", "tables"),

@@ -73,13 +73,14 @@ def test_counts_that_are_absent_or_of_another_type_are_refused(run: Path, name: 
         ("holdouts.0.seed", ABSENT),
         ("history.0.loss", "low"),
         ("history.0.validation", ABSENT),
+        ("history.0.validation_mrr", "high"),
         ("events", "many"),
         ("from", 3),
     ],
 )
 def test_entries_of_a_run_that_are_wrong_are_refused(run: Path, place: str, value: Any) -> None:
     change(run / "run.json", place, value)
-    refuse(run, f"run.json is damaged: {place}: ")
+    refuse(run, f"run.json is damaged: {place}[:.]")
 
 
 def test_a_run_that_has_not_finished_needs_no_results() -> None:
@@ -239,10 +240,11 @@ def test_the_files_of_a_run_are_read_as_they_were_written() -> None:
     assert tensors["rng"].dtype == torch.uint8
 
 
+@pytest.mark.parametrize("method", [{"name": "supervised", "label": "churn"}, {"name": "tpp_embedding"}])
 @pytest.mark.parametrize(("fit", "keep"), [({"epochs": 3}, "last"), ({"epochs": 3, "patience": 2}, "best")])
-def test_a_supervised_run_of_an_earlier_version_kept_its_last_weights_unless_it_had_patience(
-    fit: dict[str, Any], keep: str
+def test_a_run_of_an_earlier_version_kept_its_last_weights_unless_it_had_patience(
+    method: dict[str, Any], fit: dict[str, Any], keep: str
 ) -> None:
-    tables = {"method": {"name": "supervised", "label": "churn"}, "fit": fit}
+    tables = {"method": method, "fit": fit}
     assert with_former_defaults(tables)["fit"] == {**fit, "keep": keep}
     assert with_former_defaults({**tables, "method": {"name": "coles"}})["fit"] == fit

@@ -10,8 +10,8 @@ import torch
 import eventvec as ev
 from eventvec.checkpoint import Record
 from eventvec.encoders.language import LanguageEncoder
-from eventvec.evaluation.retrieval import Retrieval, score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.retrieval import Retrieval, score_retrieval
 from experiments.command_line import Row, run
 from experiments.tpp.benchmarks import MONTH, SEED, SEQUENCES, SETS, Benchmark, benchmark, split
 from experiments.tpp.discrimination import bag_of_words, fits, perfect_reader, shares_of_others

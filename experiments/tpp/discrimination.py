@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from eventvec.evaluation.retrieval import Retrieval, score_retrieval
+from eventvec.retrieval import Retrieval, score_retrieval
 from experiments.tpp.sentences import parse
 from experiments.tpp.truth import History
 

@@ -124,13 +124,14 @@ class Run:
 
         Each has `epoch`, `step`, `loss` (the mean over its steps), `validation` (or None), `lr`, `seconds` (since the
         start, earlier sessions of a resumed run included), `events_per_second`, and `share`, the share of the bound
-        that is used up.
+        that is used up. If the method declares a score, each has it too: `validation_mrr` (or None) for
+        `tpp_embedding`.
         """
         return tuple(self.info["history"])
 
     @property
     def kept_epoch(self) -> int | None:
-        """The number of the epoch whose weights were kept as the best by their validation loss; None for the last."""
+        """The number of the epoch whose weights were kept as the best in the validation; None for the last."""
         return self.info.get("kept_epoch")
 
     @property

@@ -67,8 +67,9 @@ class _Info(BaseModel, extra="allow"):
 
 
 class _Epoch(BaseModel, extra="allow"):
-    """The required content of an entry of `history`."""
+    """The required content of an entry of `history`; what else it has are numbers."""
 
+    __pydantic_extra__: dict[str, float | int | None] = Field(init=False)
     epoch: NonNegativeInt
     step: NonNegativeInt
     loss: float
@@ -132,7 +133,7 @@ def with_former_defaults(tables: Table) -> Table:
     method, events = tables.get("method", {}), tables.get("encoder", {}).get("events")
     if method.get("name") == "cresp":
         method.setdefault("target_head", {"name": "plain_head"})
-    if method.get("name") == "supervised" and "fit" in tables:
+    if method.get("name") in ("supervised", "tpp_embedding") and "fit" in tables:
         tables["fit"].setdefault("keep", "best" if "patience" in tables["fit"] else "last")
     while isinstance(events, dict):
         if events.get("name") == "pairs":

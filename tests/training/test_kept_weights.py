@@ -1,7 +1,8 @@
-"""The weights that a run ends with: those of its best epoch for labels, by default, and the sentences about them."""
+"""The weights that a run ends with: those of its best epoch, by loss or by score, and the sentences about them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,66 @@ def test_a_quarter_to_a_seventh_of_labelled_entities_by_class_measure_the_traini
     assert (other.kept_epoch, "keep" in other.config["fit"], other.config["fit"]["validation"]) == (None, False, 0.2)
 
 
+class Passing(torch.nn.Module):
+    """A method with one number, which the loss draws to 3 and whose score is the highest at `best`."""
+
+    scored_by = "closeness"
+
+    def __init__(self, best: float | None = 1.0) -> None:
+        super().__init__()
+        self.encoder = coles(dataset()).encoder
+        self.number, self.best = torch.nn.Parameter(torch.zeros(())), best
+
+    def forward(self, batch: ev.Sequences, rng: torch.Generator) -> torch.Tensor:
+        return (self.number - 3).square()
+
+    def validation_score(self, batches: Iterable[ev.Sequences]) -> float:
+        assert sum(map(len, batches)) == 8
+        return 0.0 if self.best is None else -abs(self.number.item() - self.best)
+
+
+STEPS: dict[str, Any] = {"batch_size": 8, "lr": 0.09, "schedule": "constant", "validation": 0.2}  # 4 steps an epoch
+
+
+def test_the_best_epoch_by_a_declared_score_is_kept_although_the_loss_falls_further() -> None:
+    method = Passing()
+    run = ev.fit(method, dataset(), epochs=6, keep="best", **STEPS)
+    losses, scores = zip(*((r["validation"], r["validation_closeness"]) for r in run.history), strict=True)
+    assert np.argmin(losses) == 5  # the number is about 0.36, 0.72, 1.07, 1.42, 1.75, 2.06 after the epochs
+    assert (np.argmax(scores), run.kept_epoch) == (2, 3)
+    assert method.number.item() == pytest.approx(1 - scores[2])  # above 1
+    sentence = f"epoch 3 of 6, whose validation closeness {scores[2]:.3g} was the highest; that of the last is"
+    assert any(f"{sentence} {scores[5]:.3g}" in note for note in run.notes)
+    assert far_from_best(run) is None
+    last = ev.fit(Passing(), dataset(), epochs=6, **STEPS)
+    assert last.kept_epoch is None
+    assert last.history[5]["validation_closeness"] == scores[5]
+    warning = f"6, with a validation closeness of {scores[5]:.3g}, while epoch 3 had {scores[2]:.3g}; for better"
+    assert warning in (far_from_best(last) or "")
+
+
+def test_patience_counts_epochs_without_a_better_score() -> None:
+    run = ev.fit(Passing(), dataset(), epochs=30, patience=2, **STEPS)
+    assert (run.kept_epoch, len(run.history), run.stopped) == (3, 5, "early stopping")
+    by_time = ev.fit(Passing(), dataset(), time_budget=600, keep="best", **STEPS)
+    assert (by_time.kept_epoch, len(by_time.history), by_time.stopped) == (3, 3 + 5, "early stopping")
+
+
+def test_equal_scores_are_compared_by_the_loss() -> None:
+    run = ev.fit(Passing(best=None), dataset(), epochs=6, keep="best", **STEPS)
+    assert run.kept_epoch == 6
+
+
+def test_methods_without_a_score_have_the_records_that_they_had() -> None:
+    records: list[dict[str, Any]] = []
+    run = ev.fit(coles(dataset()), dataset(), epochs=1, validation=0.2, progress=records.append)
+    entries = ["epoch", "step", "loss", "validation", "lr", "seconds", "events_per_second", "share"]
+    assert all(list(record) == entries for record in (*records, *run.history))
+    ev.fit(Passing(), dataset(), epochs=1, progress=records.append, **STEPS)
+    assert list(records[-2]) == list(records[-1]) == [*entries[:4], "validation_closeness", *entries[4:]]
+    assert records[-2]["validation_closeness"] is None
+
+
 def test_the_best_epoch_and_its_sentence() -> None:
     losses = [0.5, 0.25, None, 0.25, 0.75]
     history = [{"epoch": i + 1, "validation": loss} for i, loss in enumerate(losses)]
@@ -119,6 +180,15 @@ def test_the_best_epoch_and_its_sentence() -> None:
     )
     assert kept_note(history[:2], 2).endswith("epoch 2 of 2, whose validation loss 0.25 was the lowest")
     assert best_epoch([{"epoch": 1, "validation": None}]) is None
+    scores = (0.5, 0.2, None, 0.5, 0.4)
+    scored = [{**record, "validation_mrr": score} for record, score in zip(history, scores, strict=True)]
+    assert best_epoch(scored, "validation_mrr") == 4  # epoch 1 has the same score and a higher loss
+    assert kept_note(scored, 4, "validation_mrr").endswith(
+        "epoch 4 of 5, whose validation mrr 0.5 was the highest; that of the last is 0.4"
+    )
+    begun_before = [*history[:2], *scored[3:]]  # by an earlier version
+    assert best_epoch(begun_before, "validation_mrr") == 2
+    assert "whose validation loss 0.25 was the lowest" in kept_note(begun_before, 2, "validation_mrr")
 
 
 def test_predictions_of_a_run_far_from_its_best_epoch_come_with_a_warning(data: ev.Dataset, tmp_path: Path) -> None:

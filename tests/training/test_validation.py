@@ -1,8 +1,9 @@
-"""Which rows are trained on and held out, the validation loss, and whether events differ in any column."""
+"""Which rows are trained on and held out, the validation loss and score, and whether events differ in any column."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -87,7 +88,8 @@ def test_one_usable_row_is_too_few_for_training():
 def test_the_validation_loss_is_the_same_each_time_and_the_last_partial_batch_is_left_out():
     x, method = make.sequences([3] * 12), Recording().train()
     batches = validation_batches(torch.arange(10), OPTIONS)
-    first, again = (validate(method, x, batches, OPTIONS) for _ in range(2))
+    (first, score), (again, _) = (validate(method, x, batches, OPTIONS) for _ in range(2))
+    assert score is None
     assert first == again
     assert len(first) == 2
     assert max(first) < 1  # in evaluation mode
@@ -99,8 +101,58 @@ def test_the_cost_of_a_validation_is_bounded_in_batches_and_in_seconds():
     assert torch.cat(batches).tolist() == list(range(4 * BATCHES))
     x = make.sequences([3] * 12)
     batches = validation_batches(torch.arange(12), OPTIONS)
-    every = validate(Recording(), x, batches, OPTIONS)
-    assert validate(Recording(), x, batches, OPTIONS, seconds=0) == every[:1]  # the first batch is always computed
+    every, _ = validate(Recording(), x, batches, OPTIONS)
+    assert validate(Recording(), x, batches, OPTIONS, seconds=0) == (every[:1], None)  # the first is always computed
+
+
+class Scored(Recording):
+    """A method whose score is the sum of the rows that it is given."""
+
+    scored_by = "sum"
+
+    def validation_score(self, batches: Iterable[Sequences]) -> float:
+        assert not self.training
+        assert not torch.is_grad_enabled()
+        return float(sum(batch.static["row"].sum() for batch in batches))
+
+
+class Slow(Scored):
+    """A method that takes a second for the loss of a batch and another one for its part of the score."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def perf_counter(self) -> float:
+        return self.seconds
+
+    def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        self.seconds += 1
+        return super().forward(batch, rng)
+
+    def validation_score(self, batches: Iterable[Sequences]) -> float:
+        for _ in batches:
+            self.seconds += 1
+        return 0.0
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(3.9, 1), (4, 2), (math.inf, 3)])
+def test_the_time_of_a_validation_includes_the_score(monkeypatch: pytest.MonkeyPatch, seconds: float, count: int):
+    method = Slow()
+    monkeypatch.setattr("eventvec.training.validation.time", method)
+    losses, _ = validate(
+        method, make.sequences([3] * 12), validation_batches(torch.arange(12), OPTIONS), OPTIONS, seconds
+    )
+    assert len(losses) == count
+
+
+def test_the_score_is_of_the_rows_of_all_batches_that_are_used():
+    x = make.sequences([3] * 12)
+    batches = validation_batches(torch.arange(12), OPTIONS)
+    every, _ = validate(Recording(), x, batches, OPTIONS)
+    assert validate(Scored(), x, batches, OPTIONS) == (every, sum(range(12)))
+    assert validate(Scored(), x, batches, OPTIONS, seconds=0) == (every[:1], 0 + 1 + 2 + 3)
+    assert validate(Scored(), x, (), OPTIONS) == ([], None)
 
 
 def rows(**columns: Tensor | Sequences) -> Sequences:

@@ -35,6 +35,7 @@ from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
+from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar, of_training
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
@@ -154,6 +155,8 @@ def fit(
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
         "stopped": run.stopped, "epoch": epoch["epoch"], "loss": epoch["loss"], "validation": epoch["validation"],
     }  # fmt: skip
+    if score := score_entry(run.method):
+        summary[score] = epoch.get(score)
     terminal.show(summary, json_)
 
 

@@ -17,7 +17,6 @@
     metrics     scores of predictions
     resampling  scores on resampled test entities
     intervals   the interval of a mean score, from these
-    retrieval   search by description: mean reciprocal rank and recall, beside chance
     inputs      checks of features, groups and options
     result      `Evaluation`: a table, a data frame, JSON
     conclusion  the result in one sentence
@@ -32,9 +31,9 @@ from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
 from eventvec.evaluation.on_labels import LabelOptions, evaluate
 from eventvec.evaluation.result import Evaluation, render
-from eventvec.evaluation.retrieval import Retrieval, score_retrieval
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.evaluation.task import target
+from eventvec.retrieval import Retrieval, score_retrieval
 
 __all__ = [
     "METRICS",

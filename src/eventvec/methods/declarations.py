@@ -35,6 +35,9 @@ class Method(Protocol):
     - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
     - `fit_defaults(x)`: a mapping of options of `fit` that suit the method and data x, where the user gives none.
     - `strata(x) -> (n,)`: the stratum of each row, a whole number; each stratum has its share in the validation.
+    - `scored_by` and `validation_score(batches) -> float`: the name of a score and the score, the higher the better, of
+      the rows of all batches together. The best epoch is then chosen by the score on held-out rows, and not by the
+      loss. It is called in evaluation mode, without gradients, and takes every batch once.
     - `predictor`: an encoder that returns predictions, such as logits; `label_fields`: the fields of the labels that it
       predicts, side by side.
     - `text`: an encoder of descriptions.
@@ -166,6 +169,19 @@ def fit_defaults(method: Method | nn.Module, x: Sequences) -> dict[str, Any]:
     """
     rule: Callable[[Sequences], Mapping[str, Any]] | None = getattr(method, "fit_defaults", None)
     return dict(rule(x)) if rule else {}
+
+
+def score_entry(method: Method | nn.Module) -> str | None:
+    """Return the entry of a method's score in the records of its training; None if it declares no score.
+
+    Example:
+        >>> class Scored(torch.nn.Module):
+        ...     scored_by = "accuracy"
+        >>> score_entry(Scored()), score_entry(torch.nn.Identity())
+        ('validation_accuracy', None)
+    """
+    name: str | None = getattr(method, "scored_by", None)
+    return None if name is None else f"validation_{name}"
 
 
 def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, cast, get_args
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.label_losses import has_label
+from eventvec.retrieval import score_retrieval
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
@@ -67,6 +69,8 @@ class TPPEmbedding(nn.Module):
         >>> ev.fit(method, data, epochs=25, batch_size=8, lr=4e-4).stopped  # doctest: +SKIP
         'epochs'
     """
+
+    scored_by = "mrr"
 
     def __init__(
         self,
@@ -175,6 +179,20 @@ class TPPEmbedding(nn.Module):
     def suggested(x: Sequences) -> Suggestion:
         """Return the language encoder."""
         return {"encoder": {"name": "language"}}
+
+    def fit_defaults(self, x: Sequences) -> dict[str, Any]:
+        """Return that the weights of the epoch with the best `validation_score` are kept, as in the paper."""
+        return {"keep": "best"}
+
+    def validation_score(self, batches: Iterable[Sequences]) -> float:
+        """Return the mean reciprocal rank at which descriptions find their histories, in the rows of all batches.
+
+        Rows of every domain are searched together, as in the paper's table of several domains, although the loss
+        compares rows of one domain only.
+        """
+        pairs = [(self.text(batch), self.encoder(batch)) for batch in batches]
+        descriptions, histories = (torch.cat(vectors) for vectors in zip(*pairs, strict=True))
+        return score_retrieval(descriptions, histories).mrr
 
 
 def _domain_field(encoder: Encoder, name: str) -> Categorical:

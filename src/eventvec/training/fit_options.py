@@ -41,11 +41,12 @@ class FitOptions:
         clip: The largest norm of the gradient; longer gradients are scaled to it.
         validation: The share of usable entities held out for validation, in [0, 0.5]; none if that is fewer than 2. The
             validation loss is the mean over at most 50 batches of them, or as many as a tenth of the time budget takes.
-        patience: The number of epochs without improvement after which training stops.
-        keep: Which weights the run ends with: those of the `best` epoch, whose validation loss is the lowest, or those
-            of the `last`. By default, best with `patience` and for methods that learn labels, else last. With best and
-            without `epochs`, training stops after 5 epochs without improvement, or after `patience`. Without validation
-            the weights are the last ones.
+        patience: The number of epochs without improvement of the validation after which training stops.
+        keep: Which weights the run ends with: those of the `best` epoch or those of the `last`. The best has the lowest
+            validation loss, or the highest score on the same rows if the method declares one, as `tpp_embedding` does;
+            equal scores are compared by the loss. By default, best with `patience`, for methods that learn labels and
+            for `tpp_embedding`, else last. With best and without `epochs`, training stops after 5 epochs without
+            improvement, or after `patience`. Without validation the weights are the last ones.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
@@ -141,7 +142,7 @@ class FitOptions:
 
     @property
     def keeps_best(self) -> bool:
-        """Whether the run ends with the weights of the epoch with the lowest validation loss, if there is one.
+        """Whether the run ends with the weights of the epoch with the best validation, if there is one.
 
         Example:
             >>> FitOptions(epochs=3).keeps_best, FitOptions(epochs=3, patience=2).keeps_best

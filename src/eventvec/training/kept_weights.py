@@ -1,37 +1,61 @@
-"""Sentences on which epoch's weights a run has, by the losses on the entities held out for validation."""
+"""Which epoch is the best on the entities held out for validation, and sentences on which one's weights a run has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from eventvec.checkpoint import Record, Run
+from eventvec.methods.declarations import score_entry
+
+LOSS = "validation"
+"""The entry of a record with the validation loss."""
 
 FAR = 1.1
-"""The factor by which a validation loss is far above the lowest one: a tenth is more than the noise of its estimate."""
+"""The factor by which a validation loss is far above the lowest one: a tenth is more than the noise of its estimate.
+
+The same tenth tells a score that is far below the highest one.
+"""
 
 
-def best_epoch(history: Sequence[Record]) -> int | None:
+def best_epoch(history: Sequence[Record], score: str | None = None) -> int | None:
     """Return the number of the first epoch with the lowest validation loss; None without validation.
 
+    Args:
+        history: The records of the epochs.
+        score: The entry with the score of the method, see `score_entry`. The epoch is then the one with the highest
+            score, and among equal scores with the lowest loss. A run that an earlier version began has no score in some
+            records, and is compared by the loss alone.
+
     Example:
-        >>> best_epoch([{"epoch": 1, "validation": 0.7}, {"epoch": 2, "validation": 0.4}])
-        2
+        >>> history = [{"epoch": 1, "validation": 0.7, "f1": 0.9}, {"epoch": 2, "validation": 0.4, "f1": 0.8}]
+        >>> best_epoch(history), best_epoch(history, "f1")
+        (2, 1)
     """
-    losses = [(float(record["validation"] or 0), int(record["epoch"] or 0)) for record in _validated(history)]
-    return min(losses)[1] if losses else None
+    entry = _compared_by(history, score)
+    order = [
+        (0.0 if entry == LOSS else -_number(record, entry), _number(record, LOSS), int(_number(record, "epoch")))
+        for record in _validated(history)
+    ]
+    return min(order)[2] if order else None
 
 
-def kept_note(history: Sequence[Record], epoch: int) -> str:
-    """Return a sentence on the epoch whose weights were kept because its validation loss was the lowest.
+def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -> str:
+    """Return a sentence on the epoch whose weights were kept because its validation was the best.
+
+    Args:
+        history: The records of the epochs.
+        epoch: The number of the best one.
+        score: As for `best_epoch`.
 
     Example:
         >>> kept_note([{"epoch": 1, "validation": 0.25}, {"epoch": 2, "validation": 0.5}], 1)
         'the weights are those of epoch 1 of 2, whose validation loss 0.25 was the lowest; that of the last is 0.5'
     """
+    entry = _compared_by(history, score)
     best, last = history[epoch - 1], history[-1]
-    of_last = "" if epoch == last["epoch"] else f"; that of the last is {last['validation']:.3g}"
-    loss = f"validation loss {best['validation']:.3g}"
-    return f"the weights are those of epoch {epoch} of {last['epoch']}, whose {loss} was the lowest{of_last}"
+    of_last = "" if epoch == last["epoch"] else f"; that of the last is {last[entry]:.3g}"
+    value = f"{_name(entry)} {best[entry]:.3g} was the {'lowest' if entry == LOSS else 'highest'}"
+    return f"the weights are those of epoch {epoch} of {last['epoch']}, whose {value}{of_last}"
 
 
 def far_from_best(run: Run) -> str | None:
@@ -47,18 +71,35 @@ def far_from_best(run: Run) -> str | None:
         >>> far_from_best(run) is None  # nothing was held out
         True
     """
-    validated, best = _validated(run.history), best_epoch(run.history)
+    score = score_entry(run.method)
+    best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
     fit = run.config.get("fit", {})
     if best is None or "kept_epoch" in run.info or fit.get("keep", "best" if "patience" in fit else "last") == "best":
         return None
-    lowest, last = (float(record["validation"] or 0) for record in (run.history[best - 1], validated[-1]))
-    if last <= lowest + (FAR - 1) * abs(lowest):
+    last_record = _validated(run.history)[-1]
+    value, last = _number(run.history[best - 1], entry), _number(last_record, entry)
+    if abs(last - value) <= (FAR - 1) * abs(value):
         return None
     return (
-        f"run {run.id} has the weights of its last epoch, {validated[-1]['epoch']}, with a validation loss of "
-        f"{last:.3g}, while epoch {best} had {lowest:.3g}; for better predictions train again with fit.keep = best"
+        f"run {run.id} has the weights of its last epoch, {last_record['epoch']}, with a {_name(entry)} of {last:.3g}, "
+        f"while epoch {best} had {value:.3g}; for better predictions train again with fit.keep = best"
     )
 
 
+def _compared_by(history: Sequence[Record], score: str | None) -> str:
+    """Return the entry of the records by which epochs are compared: the score if all have it, else the loss."""
+    if score is None or any(record.get(score) is None for record in _validated(history)):
+        return LOSS
+    return score
+
+
+def _name(entry: str) -> str:
+    return "validation loss" if entry == LOSS else entry.replace("_", " ")
+
+
+def _number(record: Record, entry: str) -> float:
+    return float(record[entry] or 0)
+
+
 def _validated(history: Sequence[Record]) -> list[Record]:
-    return [record for record in history if record["validation"] is not None]
+    return [record for record in history if record[LOSS] is not None]

@@ -49,16 +49,17 @@ def fit(
     """Train a method's encoder, in place, and return the run.
 
     The optimizer is Adam. The batches of entities are drawn anew in each epoch, and the last partial batch is dropped.
-    Training ends after `epochs`, after `time_budget` seconds or when the validation loss has not improved for
-    `patience` epochs, whichever comes first. With neither `epochs` nor `time_budget`, it ends after 5 minutes or 5
+    Training ends after `epochs`, after `time_budget` seconds or when the validation has not improved for `patience`
+    epochs, whichever comes first. With neither `epochs` nor `time_budget`, it ends after 5 minutes or 5
     epochs without improvement. With `patience`, the weights of the best epoch are kept, else those of the last. The
     validation loss is the loss of the method on entities that are held out of training, in the same batches and with
-    the same random numbers each time.
+    the same random numbers each time. A method may declare a score by which the best epoch is chosen instead.
 
     For a method that learns labels, `validation` is 15 % of the labelled entities by default, at least 50 of them (but
     at most a quarter) and at most 5,000, by class; with fewer than 40 there is none. The weights of the best epoch are
     kept, after a given number of `epochs` too. Under a `time_budget` alone, training stops after 5 epochs without
-    improvement. `notes` names the epoch. `keep="last"` and `validation=0` turn this off.
+    improvement. `notes` names the epoch. `keep="last"` and `validation=0` turn this off. For `tpp_embedding`, the
+    weights of the best epoch are kept in the same way, by the mean reciprocal rank of the held-out descriptions.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
     threads and versions). A run that is bounded by time continues with the seconds that are left.
@@ -195,9 +196,10 @@ def _train(
             if state.steps:  # an interrupted training has changed the weights too
                 attach_lineage(method.encoder, run.lineage)
     results: dict[str, Any] = {}
-    if state.best_weights and (epoch := best_epoch(state.history)):
+    if state.best_weights and (epoch := best_epoch(state.history, state.score)):
         method.load_state_dict(state.best_weights)
-        run, results = replace(run, notes=(*run.notes, kept_note(state.history, epoch))), {"kept_epoch": epoch}
+        note, results = kept_note(state.history, epoch, state.score), {"kept_epoch": epoch}
+        run = replace(run, notes=(*run.notes, note))
     calibrated, sentences = temperatures(method, x, held_out)
     run = replace(run, notes=(*run.notes, *sentences))
     results |= {"temperatures": calibrated} if calibrated else {}
@@ -222,10 +224,10 @@ def _train_epochs(
         for rows in state.batches(training):
             loss = state.step(x[rows])
             if progress:
-                progress(state.record(loss, None))
+                progress(state.record(loss))
             if path is not None and state.steps % options.checkpoint_every == 0:
                 state.save(path / CHECKPOINT)
-        state.end_epoch(state.validation(x))
+        state.end_epoch(*state.validation(x))
         if progress:
             progress(state.history[-1])
         if path is not None:

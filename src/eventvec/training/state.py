@@ -9,17 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, FiniteFloat, NonNegativeInt
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from eventvec import run_files
 from eventvec.checkpoint import Record
 from eventvec.errors import DataError
-from eventvec.methods.declarations import Method
+from eventvec.methods.declarations import Method, score_entry
 from eventvec.precision import matmul_precision
 from eventvec.run_writing import write_tensors
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
+from eventvec.training.kept_weights import best_epoch
 from eventvec.training.optimizer import AVERAGES, frozen, learning_rate
 from eventvec.training.validation import validate
 
@@ -28,7 +29,10 @@ VALIDATION_SHARE = 0.1
 
 
 class _Counts(BaseModel, extra="forbid"):
-    """The fields of `Training` that are stored as JSON; earlier versions had no `validated` and `reserve`."""
+    """The fields of `Training` that are stored as JSON.
+
+    Earlier versions had no `validated` and `reserve`. They had `best`, the lowest validation loss of `history`.
+    """
 
     steps: NonNegativeInt
     epoch: NonNegativeInt
@@ -36,7 +40,7 @@ class _Counts(BaseModel, extra="forbid"):
     seconds: FiniteFloat
     events: NonNegativeInt
     total: FiniteFloat
-    best: float | None
+    best: float | None = Field(None, exclude=True)
     waited: NonNegativeInt
     history: list[Record]
     validated: NonNegativeInt | None = None
@@ -57,12 +61,12 @@ class Training:
         self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
     ) -> None:
         self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
+        self.score = score_entry(method)  # the entry of the records, if the method declares a score
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
         self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost
         self.reserve = 0.0  # the seconds of a validation, which a time budget keeps for the last one
         self.step_seconds: float | None = None  # of the last step of this session
-        self.best: float | None = None
         self.best_weights: dict[str, Tensor] = {}
         self.history: list[Record] = []
         self.stopped = ""
@@ -117,16 +121,17 @@ class Training:
         self._stop()
         return value
 
-    def validation(self, x: Sequences) -> float | None:
-        """Return the mean loss per batch on held-out rows, in the same batches each time; None without rows.
+    def validation(self, x: Sequences) -> tuple[float | None, float | None]:
+        """Return the mean loss per batch on held-out rows, and the score of these rows; None without rows or score.
 
-        Under a time budget, the first validation stops after a tenth of it, and later ones take as many batches.
+        The batches are the same each time. Under a time budget, the first validation stops after a tenth of it, and
+        later ones take as many batches.
         """
         begun = time.perf_counter()
         longest = self._longest_validation() if self.validated is None else math.inf
-        losses = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
+        losses, score = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
         self.validated, self.reserve = len(losses), time.perf_counter() - begun
-        return sum(losses) / len(losses) if losses else None
+        return sum(losses) / len(losses) if losses else None, score
 
     def learning_rate(self, top: float) -> float:
         """Return the learning rate of the next step for weights with a highest one of `top`."""
@@ -134,24 +139,25 @@ class Training:
         top *= min((self.steps + 1) / warmup, 1) if warmup else 1
         return learning_rate(top, self.options.schedule, self._share(), drops, self.options.step_factor)
 
-    def end_epoch(self, validation: float | None) -> None:
+    def end_epoch(self, validation: float | None, score: float | None) -> None:
         """Record the epoch, and keep its weights if they are the best so far."""
         self.seconds = time.perf_counter() - self.clock
-        self.history.append(self.record(self.total / max(self.within, 1), validation))
+        self.history.append(self.record(self.total / max(self.within, 1), validation, score))
         self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
         if validation is not None and (self.options.patience is not None or self.options.keeps_best):
-            if self.best is None or validation < self.best:
-                self.best, self.waited = validation, 0
+            if best_epoch(self.history, self.score) == self.epoch:
+                self.waited = 0
                 weights = self.method.state_dict() if self.options.keeps_best else {}
                 self.best_weights = {name: value.detach().clone() for name, value in weights.items()}
             else:
                 self.waited += 1
         self._stop()
 
-    def record(self, loss: float, validation: float | None) -> Record:
+    def record(self, loss: float, validation: float | None = None, score: float | None = None) -> Record:
         """Return a record of the training so far, see `Run.history`."""
+        scored = {self.score: score} if self.score else {}
         return {
-            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation,
+            "epoch": self.epoch + 1, "step": self.steps, "loss": loss, "validation": validation, **scored,
             "lr": self.learning_rate(self.options.lr), "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
         }  # fmt: skip
@@ -165,7 +171,7 @@ class Training:
         tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
-        counts = json.dumps({name: getattr(self, name) for name in _Counts.model_fields})
+        counts = json.dumps({name: getattr(self, name) for name in _Counts.model_fields if name != "best"})
         write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Which rows a method is trained on, which are held out for validation, and the validation loss."""
+"""Which rows a method is trained on, which are held out for validation, and the validation loss and score."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -112,29 +112,42 @@ def validation_batches(held_out: Tensor, options: FitOptions) -> tuple[Tensor, .
 @torch.no_grad()
 def validate(
     method: Method, x: Sequences, batches: Sequence[Tensor], options: FitOptions, seconds: float = math.inf
-) -> list[float]:
-    """Return the loss of each batch of held-out rows; the same losses each time, if the weights are the same.
+) -> tuple[list[float], float | None]:
+    """Return the loss of each batch of held-out rows, and the method's score of all of them if it declares one.
+
+    They are the same each time, if the weights are the same.
 
     Args:
         method: The method, which is put into evaluation mode.
         x: The rows.
         batches: The positions of the rows of each batch.
         options: `seed` and `precision` are used.
-        seconds: The time that the batches take at most; the first batch is always computed.
+        seconds: The time that the batches take at most, with the score; the first batch is always computed.
 
     Example:
         >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
         >>> validate(torch.nn.Identity(), x, (), FitOptions())
-        []
+        ([], None)
     """
     rng, begun, losses = generator(x.device, options.seed + 1), time.perf_counter(), list[float]()
-    method.eval()
-    with matmul_precision(options.precision, x.device):
+
+    def batches_in_time() -> Iterator[Sequences]:
+        """Yield each batch after its loss is computed, until the time is up."""
         for rows in batches:
-            losses.append(float(method(x[rows], rng)))
+            batch = x[rows]
+            losses.append(float(method(batch, rng)))
+            yield batch
             if (time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more batch
                 break
-    return losses
+
+    score: Callable[[Iterator[Sequences]], float] | None = getattr(method, "validation_score", None)
+    method.eval()
+    with matmul_precision(options.precision, x.device):
+        if score is not None and batches:
+            return losses, float(score(batches_in_time()))
+        for _ in batches_in_time():
+            pass
+    return losses, None
 
 
 def all_equal(x: Sequences) -> bool:
