@@ -13,7 +13,7 @@ from torch import Tensor
 import make
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.evaluation.retrieval import score_retrieval
+from eventvec.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column

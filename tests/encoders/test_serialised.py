@@ -20,7 +20,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import TIME, LanguageEncoder
 from eventvec.errors import ConfigError
-from eventvec.evaluation.retrieval import score_retrieval
+from eventvec.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
