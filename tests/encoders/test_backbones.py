@@ -25,6 +25,7 @@ from eventvec.encoders.backbones import file_hash, freeze
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 from eventvec.training.loop import fit
@@ -270,3 +271,37 @@ def test_folders_that_cannot_be_followed_are_refused(tmp_path: Path):
         LanguageEncoder(folder, make.schema(), "code", lora=2)
     other = sentence_folder(tmp_path / "given", flags("weightedmean_tokens"), {})
     assert LanguageEncoder(other, make.schema(), "code", lora=2, pooling="mean").pooling == "mean"
+
+
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_gradients_under_bfloat16_are_those_of_attention_in_float32(kind: str):
+    data = make.dataset([5, 3, 8, 1])
+    encoder = backbones.encoder(data.schema, kind, lora=2, unit=1e8)
+    assert encoder.model.config._attn_implementation == "eventvec"
+    gradients = []
+    for precision in ("float32", "bfloat16"):
+        encoder.zero_grad()
+        with matmul_precision(precision, torch.device("cpu")):
+            encoder(data.sequences).square().sum().backward()
+        gradients.append(torch.cat([weight.grad.flatten() for weight in encoder.parameters()]))
+    exact, rounded = gradients
+    assert 0 < float((exact - rounded).norm() / exact.norm()) < 0.05
+
+
+def test_attention_under_bfloat16_is_computed_in_float32_where_gradients_are(monkeypatch: pytest.MonkeyPatch):
+    data = make.dataset([5, 3, 8, 1])
+    encoder = backbones.encoder(data.schema, "bert", lora=2, unit=1e8)
+    types: list[torch.dtype] = []
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def recorded(query, *rest, **options):
+        types.append(query.dtype)
+        return attend(query, *rest, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)
+    with matmul_precision("bfloat16", torch.device("cpu")):
+        encoder(data.sequences)
+        with torch.no_grad():
+            encoder(data.sequences)
+    assert set(types[:2]) == {torch.float32}
+    assert set(types[2:]) == {torch.bfloat16}
