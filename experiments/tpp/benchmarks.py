@@ -7,7 +7,7 @@ had here (badges and earthquakes, in other extracts), and one more, the measurem
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -58,12 +58,14 @@ class Benchmark:
         events: `sequence`, `time` in milliseconds and `type_text`, in order of sequences and times.
         descriptions: One per sequence, in ascending order of `sequence`.
         unit: The unit of relative times in milliseconds.
+        split: The rows of the three parts.
     """
 
     name: str
     events: pl.DataFrame
     descriptions: list[str]
     unit: int
+    split: Split
 
     def __len__(self) -> int:
         return len(self.descriptions)
@@ -112,7 +114,36 @@ def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES, longest: 
     load, unit = SETS[name]
     events = _drawn(load(), sequences, longest)
     texts = [describe(names, times, random.Random(f"{name} {seed} {key}")) for key, names, times in _histories(events)]
-    return Benchmark(name, events, texts, unit)
+    return Benchmark(name, events, texts, unit, split(len(texts)))
+
+
+def mixed(benchmarks: Sequence[Benchmark], share: float = 0.3) -> Benchmark:
+    """Return a random share of each part of several benchmarks, side by side, as the published code mixes domains.
+
+    A unit of each set becomes an hour, so that times keep the numbers that they have in their own unit.
+
+    Args:
+        benchmarks: The sets.
+        share: The share, rounded down.
+
+    Example:
+        >>> mixed([benchmark(name) for name in SETS]).split.test  # doctest: +SKIP
+    """
+    rng, parts, texts, start = np.random.default_rng(SEED), [], list[str](), 0
+    chosen: dict[str, list[Array]] = {part: [] for part in Split._fields}
+    for data in benchmarks:
+        drawn = {part: rng.permutation(rows)[: int(share * len(rows))] for part, rows in data.split._asdict().items()}
+        taken = np.sort(np.concatenate(list(drawn.values())))
+        keys = data.events[KEY].unique(maintain_order=True).gather(taken)
+        renamed = pl.DataFrame({KEY: keys, "row": np.arange(start, start + len(taken))})
+        since = (pl.col("time") - pl.col("time").first()).over(KEY) / data.unit * HOUR
+        events = data.events.join(renamed, on=KEY, maintain_order="left")
+        parts.append(events.select(pl.col("row").alias(KEY), time=since.round().cast(pl.Int64), type_text="type_text"))
+        texts += [data.descriptions[i] for i in taken]
+        for part, rows in drawn.items():
+            chosen[part].append(start + np.searchsorted(taken, rows))
+        start += len(taken)
+    return Benchmark("mixed", pl.concat(parts), texts, HOUR, Split(*map(np.concatenate, chosen.values())))
 
 
 def split(n: int) -> Split:

@@ -1,7 +1,7 @@
-"""How far descriptions tell histories apart: the share of histories that each fits, and two readers without training.
+"""How far descriptions tell histories apart: the share of histories that each fits, and a bag of words.
 
-The perfect reader knows which histories a description is true of, and nothing else. The bag of words knows which words
-the description shares with a history, and nothing about order or time.
+The perfect reader, `scores.perfect_reader`, knows which histories a description is true of, and nothing else. The bag
+of words knows which words the description shares with a history, and nothing about order or time.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from eventvec.retrieval import Retrieval, score_retrieval
+from experiments.tpp.scores import Scored, found
 from experiments.tpp.sentences import parse
 from experiments.tpp.truth import History
 
@@ -55,29 +54,10 @@ def shares_of_others(fit: Array) -> Array:
     return others
 
 
-def perfect_reader(fit: Array, k: int = 5) -> tuple[float, float]:
-    """Return the expected mean reciprocal rank and Recall@k of a reader that uses only the truth of descriptions.
-
-    The histories that a description fits are first, in random order, so that the expected reciprocal rank of its own
-    history among f of them is ``H_f / f``.
-
-    Args:
-        fit: `(n, n)` whether description i fits history j; true on the diagonal.
-        k: The greatest rank that counts for the recall.
-
-    Example:
-        >>> perfect_reader(np.array([[True, True], [False, True]]))
-        (0.875, 1.0)
-    """
-    number = fit.sum(1)
-    harmonic = np.cumsum(1 / np.arange(1, len(fit) + 1))
-    return float((harmonic[number - 1] / number).mean()), float(np.minimum(k / number, 1).mean())
-
-
 def bag_of_words(
     descriptions: Sequence[str], histories: Sequence[str], background: Sequence[str], types: Sequence[str] = ()
-) -> Retrieval:
-    """Return how well each description finds its own history by the cosine of TF-IDF vectors.
+) -> tuple[Scored, Scored]:
+    """Return how well each description finds its own history by the cosine of TF-IDF vectors, see `scores.found`.
 
     Args:
         descriptions: The queries.
@@ -87,10 +67,10 @@ def bag_of_words(
 
     Example:
         >>> texts = ["0.00,Guru", "0.00,Caucus"]
-        >>> bag_of_words(['"Guru" closes the sequence.', "It all starts with Caucus."], texts, texts).mrr
+        >>> bag_of_words(['"Guru" closes the sequence.', "It all starts with Caucus."], texts, texts)[0].value
         1.0
     """
     names = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in sorted(types, key=len, reverse=True)))
     vectorizer = TfidfVectorizer(**({"analyzer": names.findall} if types else {})).fit(background)
-    query, key = (torch.from_numpy(vectorizer.transform(texts).toarray()) for texts in (descriptions, histories))
-    return score_retrieval(query, key)
+    query, key = (vectorizer.transform(texts).toarray() for texts in (descriptions, histories))
+    return found(query, key)

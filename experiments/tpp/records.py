@@ -7,15 +7,18 @@ https://huggingface.co/tppllm.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
 import eventvec as ev
 from eventvec.errors import DataError, listed
 from eventvec.schema import Schema
+from experiments.tpp.benchmarks import HOUR, KEY, Benchmark, Split
 
 LISTS = ("time_since_start", "time_since_last_event", "type_event", "type_text")
 FIELDS = (*LISTS, "description")
@@ -72,6 +75,58 @@ def read_split(folder: Path) -> dict[str, ev.Dataset]:
     training = read_records(files["training"])
     others = {part: read_records(files[part], training.schema) for part in ("validation", "test")}
     return {"training": training, **others}
+
+
+def read_benchmark(folder: Path) -> Benchmark:
+    """Return the sequences of all three parts as one benchmark, whose unit is an hour: times keep their numbers.
+
+    Args:
+        folder: As for `read_split`.
+
+    Raises:
+        DataError: As `read_split` does.
+
+    Example:
+        >>> read_benchmark(Path("stack-overflow")).split.test  # doctest: +SKIP
+    """
+    tables = []
+    for part in PARTS:
+        table = _table(path := _file(folder, part))
+        _check(table, path)
+        tables.append(table.select("time_since_start", "type_text", "description"))
+    sizes = [len(table) for table in tables]
+    together = pl.concat(tables, how="vertical_relaxed").with_row_index(KEY)
+    events = together.select(KEY, "time_since_start", "type_text").explode("time_since_start", "type_text")
+    events = events.select(
+        pl.col(KEY).cast(pl.Int64),
+        time=(pl.col("time_since_start") * HOUR).round().cast(pl.Int64),
+        type_text="type_text",
+    )
+    rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    return Benchmark(folder.name, events, together["description"].to_list(), HOUR, Split(*rows))
+
+
+def write_records(data: Benchmark, folder: Path) -> None:
+    """Write a benchmark in the format of the published files, one `.json` for each part.
+
+    Args:
+        data: The sequences.
+        folder: The folder, which is made.
+
+    Example:
+        >>> write_records(benchmark("usgs_earthquakes"), Path("us-earthquake"))  # doctest: +SKIP
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    codes = {name: code for code, name in enumerate(sorted(data.events["type_text"].unique()))}
+    records = []
+    for (_, names, times), description in zip(data.histories(), data.descriptions, strict=True):
+        since = (np.array(times) - times[0]) / data.unit
+        records.append({
+            "time_since_start": since.tolist(), "time_since_last_event": np.diff(since, prepend=0.0).tolist(),
+            "type_event": [codes[name] for name in names], "type_text": names, "description": description,
+        })  # fmt: skip
+    for name, rows in zip(("train", "dev", "test"), data.split, strict=True):
+        (folder / f"{name}.json").write_text(json.dumps([records[i] for i in rows]))
 
 
 def _file(folder: Path, part: str) -> Path:

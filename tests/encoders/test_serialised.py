@@ -20,8 +20,8 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders.language import TIME, LanguageEncoder
 from eventvec.errors import ConfigError
-from eventvec.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.retrieval import score_retrieval
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import event_lines, text_column

@@ -10,7 +10,8 @@ import pytest
 from experiments.tpp import sentences
 from experiments.tpp.benchmarks import SETS, benchmark
 from experiments.tpp.descriptions import describe
-from experiments.tpp.discrimination import bag_of_words, fits, perfect_reader, shares_of_others
+from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
+from experiments.tpp.scores import perfect_reader
 from experiments.tpp.sentences import Statement, parse
 from experiments.tpp.truth import History, holds
 
@@ -186,7 +187,7 @@ def test_the_perfect_reader_has_the_expectation_of_a_random_order_of_what_fits()
         [rng.permutation(np.flatnonzero(row)).tolist().index(answer) + 1 for answer, row in enumerate(fit)]
         for _ in range(4000)
     ]
-    mrr, recall = perfect_reader(fit, k=2)
+    mrr, recall = (score.value for score in perfect_reader(fit, k=2))
     assert mrr == pytest.approx((1 / np.array(orders)).mean(), abs=0.01)
     assert recall == pytest.approx((np.array(orders) <= 2).mean(), abs=0.01)
     assert shares_of_others(fit).tolist() == pytest.approx([2 / 3, 0, 1 / 3, 1])
@@ -195,5 +196,5 @@ def test_the_perfect_reader_has_the_expectation_of_a_random_order_of_what_fits()
 def test_a_bag_of_words_sees_the_types_and_not_their_order() -> None:
     ab, ba, cc = "0.00,Guru\n1.00,Caucus", "0.00,Caucus\n1.00,Guru", "0.00,Yearling\n1.00,Yearling"
     texts = ['"Guru" gives way to "Caucus".', '"Caucus" gives way to "Guru".', '"Yearling" opens the sequence.']
-    scores = bag_of_words(texts, [ab, ba, cc], [ab, ba, cc])
-    assert scores.mrr == pytest.approx((1 / 1.5 + 1 / 1.5 + 1) / 3)  # the rank of a tie of two is 1.5
+    mrr, _ = bag_of_words(texts, [ab, ba, cc], [ab, ba, cc])
+    assert mrr.value == pytest.approx((1 / 1.5 + 1 / 1.5 + 1) / 3)  # the rank of a tie of two is 1.5

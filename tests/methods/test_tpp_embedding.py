@@ -23,7 +23,6 @@ from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.retrieval import score_retrieval
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
 from eventvec.texts import strings

@@ -307,7 +307,9 @@ def _four_bits(transformers: Any) -> dict[str, Any]:
     return {"quantization_config": settings, "device_map": {"": torch.cuda.current_device()}}
 
 
-def _attention(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+def _attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+) -> Any:
     """Return what transformers' attention `sdpa` returns; in training on a CPU, bfloat16 is computed in float32.
 
     The gradient of PyTorch's fused attention takes a CPU 1.6 to 5 times as long in bfloat16 as in float32.

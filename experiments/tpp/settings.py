@@ -1,0 +1,101 @@
+"""The models of each table, and the trials by which their settings were chosen on the validation part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from experiments.tpp.arms import MINILM, RANDOM, STORIES, Arm
+from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
+
+STAYS = "physionet2012"
+EPOCHS = {BADGES: 4, EARTHQUAKES: 10, STAYS: 3, MIXED: 4}
+"""The passes of a language model over each set, about five minutes on two cores."""
+GRU_EPOCHS = 30
+SERIALISED, TPP, LLAMA, TOWERS = "serialised, MiniLM", "TPP, MiniLM", "TPP, stories15M", "GRU beside frozen MiniLM"
+RATES = {SERIALISED: 1e-3, TPP: 1e-3, LLAMA: 2e-3, TOWERS: 3e-3}
+STATE = 64
+"""The learning rates and the size of the GRU's state, chosen on the validation part, see `TRIALS`."""
+
+
+def tuned(data: str) -> dict[str, Arm]:
+    """Return the models of Tables 6 and 7 on a set.
+
+    Args:
+        data: A name in `SETS`, or `MIXED`.
+
+    Example:
+        >>> [arm.epochs for arm in tuned("usgs_earthquakes").values()]
+        [10, 10, 10, 30]
+    """
+    return {
+        SERIALISED: _language(data, SERIALISED, MINILM, reads="serialised"),
+        TPP: _language(data, TPP, MINILM),
+        LLAMA: _language(data, LLAMA, STORIES),
+        TOWERS: _towers(data, STATE, RATES[TOWERS]),
+    }
+
+
+def untuned(data: str) -> dict[str, Arm]:
+    """Return the models of Table 12 on a set, and MiniLM with random weights.
+
+    Args:
+        data: A name in `SETS`, or `MIXED`.
+
+    Example:
+        >>> list(untuned("mixed"))[-1]
+        'TPP, random weights'
+    """
+    arms = {name: replace(arm, epochs=0) for name, arm in tuned(data).items() if not arm.gru}
+    return {**arms, "TPP, random weights": Arm(data, RANDOM)}
+
+
+def ablations(data: str, *options: Mapping[str, Any]) -> dict[str, Arm]:
+    """Return TPP with all defaults, and with each of some options of the encoder or the method.
+
+    Args:
+        data: A name in `SETS`, or `MIXED`.
+        options: An option of each model, `objective` for the method and others for the encoder.
+
+    Example:
+        >>> list(ablations("usgs_earthquakes", {"reads": "time"}))
+        ['all', 'reads=time']
+    """
+    tpp = tuned(data)[TPP]
+    arms = {"all": tpp}
+    for option in options:
+        (name, value), target = next(iter(option.items())), "method" if "objective" in option else "reading"
+        arms[f"{name}={value}"] = replace(tpp, **{target: option})
+    return arms
+
+
+def told(data: str) -> dict[str, Arm]:
+    """Return the models that should tell a history from its counterfeits.
+
+    Args:
+        data: A name in `SETS`, or `MIXED`.
+
+    Example:
+        >>> len(told("usgs_earthquakes"))
+        4
+    """
+    return {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: tuned(data)[TOWERS]}
+
+
+def _language(data: str, name: str, backbone: str, **reading: str) -> Arm:
+    return Arm(data, backbone, EPOCHS[data], RATES[name], reading=reading)
+
+
+def _towers(data: str, state: int, lr: float, lora: int | None = None) -> Arm:
+    return Arm(data, MINILM, GRU_EPOCHS, lr, lora, state, 32)
+
+
+TRIALS = [
+    *(replace(tuned(EARTHQUAKES)[TPP], lr=lr) for lr in (5e-4, 1e-3, 2e-3)),
+    *(replace(tuned(EARTHQUAKES)[SERIALISED], lr=lr) for lr in (5e-4, 1e-3, 2e-3)),
+    *(replace(tuned(EARTHQUAKES)[LLAMA], lr=lr) for lr in (1e-3, 2e-3, 4e-3)),
+    *(_towers(data, state, lr) for data, state, lr in product((EARTHQUAKES, BADGES), (64, 256), (1e-3, 3e-3))),
+]
+"""Learning rates of the language models on earthquakes, and of the GRU, of two sizes, on earthquakes and badges."""
