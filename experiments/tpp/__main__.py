@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
+from eventvec.views.counterfeits import Exchanged
 from experiments.command_line import Row, run
 from experiments.jobs import side_by_side
 from experiments.tpp.apart import perfect_apart
 from experiments.tpp.arms import Arm, Array, Vectors, problem, vectors
 from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
-from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, TUNED, UNTUNED, Score
+from experiments.tpp.full import full
+from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, OURS, TUNED, UNTUNED, Score
 from experiments.tpp.scores import Scored, found, perfect_reader, told_apart
 from experiments.tpp.sentences import parse
 from experiments.tpp.settings import LLAMA, SERIALISED, TRIALS, ablations, told, tuned, untuned
 from experiments.tpp.truth import History, holds
 
-NAMES = {SERIALISED: "serialised", LLAMA: "llama"}
+NAMES = {SERIALISED: "MiniLM-L12", LLAMA: "TPP-Llama"}
 """The row of the paper's tables that a model of ours stands beside."""
 
 
@@ -103,8 +106,7 @@ def table12(small: bool, keep: Path) -> list[Row]:
     for data in (BADGES,) if small else (*SETS, MIXED):
         arms = untuned(data)
         arms = {name: arms[name] for name in (list(arms)[-1:] if small else arms)}
-        paper = {name: UNTUNED[data, row] for name, row in NAMES.items() if (data, row) in UNTUNED}
-        rows += _rows(problem(data, small), arms, small, keep, paper)
+        rows += _rows(problem(data, small), arms, small, keep, _paper(UNTUNED, data))
     return rows
 
 
@@ -114,7 +116,7 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
     for data in (EARTHQUAKES,) if small else (BADGES, EARTHQUAKES):
         of = problem(data, small)
         trained = _vectors(_few(told(data), small), small, keep)
-        for exchanged in ("types", "gaps"):
+        for exchanged in get_args(Exchanged):
             about = {"data": data, "exchanged": exchanged}
             rows.append({**about, "model": "perfect reader", **_score("told apart", perfect_apart(of, exchanged))})
             for name, z in trained.items():
@@ -128,16 +130,21 @@ def _compared(data: str, small: bool, keep: Path) -> list[Row]:
     of, arms = problem(data, small), tuned(data)
     if small:
         arms = {name: arm for name, arm in arms.items() if name not in (LLAMA, SERIALISED)}
-    paper = {name: TUNED[data, row] for name, row in NAMES.items() if (data, row) in TUNED}
     rows = [_reader(of, reader, scores) for reader, scores in readers(of).items()]
-    columns = _rows(of, arms, small, keep, paper, SERIALISED)
+    columns = _rows(of, arms, small, keep, _paper(TUNED, data), SERIALISED)
     return [{**dict.fromkeys(columns[0]), "data": data, **row} for row in rows] + columns
 
 
 def _ablated(data: str, options: tuple[Mapping[str, str], ...], small: bool, keep: Path) -> list[Row]:
     """Return the rows of the model with all defaults and with each option."""
     arms = _few(ablations(data, *options), small)
-    return _rows(problem(data, small), arms, small, keep, {name: ABLATIONS[data, name] for name in arms}, "all")
+    paper = {name: ABLATIONS[OURS[data], name] for name in arms}
+    return _rows(problem(data, small), arms, small, keep, paper, "all")
+
+
+def _paper(table: Mapping[tuple[str, str], Score], data: str) -> dict[str, Score]:
+    """Return the published scores beside which ours stand."""
+    return {name: table[OURS[data], row] for name, row in NAMES.items() if data in OURS}
 
 
 def _few(arms: dict[str, Arm], small: bool) -> dict[str, Arm]:
@@ -205,7 +212,7 @@ def _fit(data: Benchmark) -> Array:
 
 TABLES = {
     "describe": describe, "choose": choose, "table6": table6, "table7": table7, "table8": table8, "table9": table9,
-    "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits,
+    "table10": table10, "table11": table11, "table12": table12, "counterfeits": counterfeits, "full": full,
 }  # fmt: skip
 
 

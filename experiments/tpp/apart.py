@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from eventvec.views import Counterfeits
+from eventvec.views.counterfeits import Exchanged
 from experiments.tpp.arms import COUNTERFEITS
 from experiments.tpp.benchmarks import SEED, Benchmark
 from experiments.tpp.scores import Scored, mean_of
@@ -13,7 +14,7 @@ from experiments.tpp.sentences import parse
 from experiments.tpp.truth import History
 
 
-def perfect_apart(of: Benchmark, exchanged: str) -> Scored:
+def perfect_apart(of: Benchmark, exchanged: Exchanged) -> Scored:
     """Return how often a description is false of a counterfeit of its history; a half where it is true of both.
 
     Args:

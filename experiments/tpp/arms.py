@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -20,8 +21,10 @@ from eventvec.encoders.backbones import backbone_folder
 from eventvec.errors import need
 from eventvec.methods import TPPEmbedding
 from eventvec.views import Counterfeits
-from experiments.tpp.benchmarks import SEED, SETS, Benchmark, benchmark, mixed
-from experiments.tpp.published import MIXED
+from eventvec.views.counterfeits import Exchanged
+from experiments.tpp.benchmarks import LONGEST, SEED, SEQUENCES, SETS, Benchmark, benchmark, mixed
+from experiments.tpp.published import FOLDERS, MIXED
+from experiments.tpp.records import read_benchmark
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Vectors: TypeAlias = dict[str, Any]
@@ -36,7 +39,8 @@ class Arm:
     """A model with its settings.
 
     Args:
-        data: A name in `SETS`, or `MIXED`.
+        data: A name in `SETS`, or `MIXED`; or the path of a published set, or of the mixture of all, below the folder
+            that EVENTVEC_DATA names.
         backbone: The pre-trained model, of descriptions alone if there is a GRU.
         epochs: The number of passes over the training part; 0 for no training.
         lr: The highest learning rate.
@@ -45,6 +49,9 @@ class Arm:
         batch_size: The number of pairs per step.
         reading: Options of the language encoder.
         method: Options of the method.
+        fit: Further options of the training.
+        warmup: The share of the steps in which the learning rate rises.
+        seed: The seed of the adapters and of the training.
     """
 
     data: str
@@ -56,18 +63,26 @@ class Arm:
     batch_size: int = 16
     reading: Mapping[str, Any] = field(default_factory=dict)
     method: Mapping[str, Any] = field(default_factory=dict)
+    fit: Mapping[str, Any] = field(default_factory=dict)
+    warmup: float = 0.0
+    seed: int = SEED
 
     def __str__(self) -> str:
         """Return the set and all settings."""
         parts = [self.data, f"gru {self.gru}" if self.gru else "", self.backbone, f"lora={self.lora}"]
         parts += [f"epochs={self.epochs}", f"lr={self.lr:g}", f"batch={self.batch_size}"]
-        parts += [f"{name}={value}" for name, value in {**self.reading, **self.method}.items()]
+        parts += [f"{name}={value}" for name, value in {**self.reading, **self.method, **self.fit}.items()]
+        parts += [f"warmup={self.warmup:g}" if self.warmup else "", f"seed={self.seed}" if self.seed else ""]
         return " ".join(part for part in parts if part)
 
 
 def problem(name: str, small: bool) -> Benchmark:
-    """Return a benchmark, or the mixture of all."""
-    sequences, longest = (40, 5) if small else (1500, 64)
+    """Return the set of an arm, or a small one of the same name."""
+    if "/" in name:
+        folder = Path(os.environ.get("EVENTVEC_DATA", "")) / name
+        mixture = folder.name == MIXED
+        return mixed([read_benchmark(folder.parent / each) for each in FOLDERS]) if mixture else read_benchmark(folder)
+    sequences, longest = (40, 5) if small else (SEQUENCES, LONGEST)
     if name != MIXED:
         return benchmark(name, sequences=sequences, longest=longest)
     return mixed([benchmark(each, sequences=sequences, longest=longest) for each in SETS])
@@ -81,7 +96,7 @@ def vectors(arm: Arm, small: bool, keep: Path) -> Vectors:
         small: Whether the set and the histories are small.
         keep: The folder.
     """
-    file = keep / f"{arm}{' small' if small else ''}.npz"
+    file = keep / f"{str(arm).replace('/', ' ')}{' small' if small else ''}.npz"
     if not file.exists():
         computed = _trained(arm, problem(arm.data, small))
         print(f"{file.stem}: {computed['about']}", file=sys.stderr, flush=True)
@@ -100,7 +115,7 @@ def build(arm: Arm, data: ev.Dataset) -> TPPEmbedding:
         arm: The model.
         data: The histories and descriptions.
     """
-    torch.manual_seed(SEED)
+    torch.manual_seed(arm.seed)
     if arm.gru:
         histories = GRU(EventEncoder(data.schema, time=("gap",)), dim=arm.gru, read_out=("last", "mean", "max"))
         tower = SentenceEncoder(arm.backbone, lora=arm.lora)
@@ -130,22 +145,24 @@ def _trained(arm: Arm, of: Benchmark) -> Vectors:
     if arm.epochs:
         learned = np.concatenate([of.split.training, of.split.validation])
         share = len(of.split.validation) / len(learned)
+        steps = arm.epochs * (len(of.split.training) // arm.batch_size)
         run = ev.fit(
             method, data[learned], epochs=arm.epochs, batch_size=arm.batch_size, lr=arm.lr, clip=1.0,
-            validation=share, precision="bfloat16", seed=SEED,
+            validation=share, precision="bfloat16", seed=arm.seed, device="auto", warmup=round(arm.warmup * steps),
+            **arm.fit,
         )  # fmt: skip
         scores = [record["validation_mrr"] for record in run.history]
         about |= {"seconds": round(run.seconds), "epoch": run.kept_epoch, "validation": scores}
-    x = data.sequences[torch.as_tensor(of.split.test)]
+    x = data.sequences[torch.as_tensor(of.split.test)].to(next(method.parameters()).device)
     query, start = ev.encode(method.text, x), perf_counter()
     key, seconds = ev.encode(method.encoder, x), perf_counter() - start
     about["histories per second"] = round(len(x) / seconds, 1)
-    computed: Vectors = {"query": query.numpy(), "key": key.numpy(), "about": about}
-    for exchanged in ("types", "gaps") if arm.epochs else ():
+    computed: Vectors = {"query": query.cpu().numpy(), "key": key.cpu().numpy(), "about": about}
+    for exchanged in get_args(Exchanged) if arm.epochs else ():
         method.negatives = Counterfeits(COUNTERFEITS, exchanged)
-        rng = torch.Generator().manual_seed(SEED)
+        rng = torch.Generator(x.device).manual_seed(SEED)
         with torch.no_grad():
             parts = [method.eval().counterfeits(x[rows], rng) for rows in torch.arange(len(x)).split(10)]
-        computed[exchanged] = torch.cat([z for z, _ in parts]).numpy()
-        computed[f"{exchanged} differ"] = torch.cat([differ for _, differ in parts]).numpy()
+        computed[exchanged] = torch.cat([z for z, _ in parts]).cpu().numpy()
+        computed[f"{exchanged} differ"] = torch.cat([differ for _, differ in parts]).cpu().numpy()
     return computed

@@ -66,8 +66,9 @@ def ablations(data: str, *options: Mapping[str, Any]) -> dict[str, Arm]:
     tpp = tuned(data)[TPP]
     arms = {"all": tpp}
     for option in options:
-        (name, value), target = next(iter(option.items())), "method" if "objective" in option else "reading"
-        arms[f"{name}={value}"] = replace(tpp, **{target: option})
+        ((name, value),) = option.items()
+        method = name == "objective"
+        arms[f"{name}={value}"] = replace(tpp, method=option) if method else replace(tpp, reading=option)
     return arms
 
 

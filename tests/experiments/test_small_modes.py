@@ -20,14 +20,17 @@ TABLES = {
     "expclr": ("choose", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
     "main_job": ("churn", "death", "flights", "order"),
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
-    "tpp": ("badges", "describe"),
+    "tpp": (
+        *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
+        *("counterfeits", "full"),
+    ),
     "worth": ("screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
 COMMAND_LINE = (
     ("coles", "figure3"), ("cresp", "sinusoids"), ("expclr", "hapt"), ("main_job", "order"), ("order", "population"),
-    ("tpp", "badges"), ("worth", "screen"),
+    ("tpp", "table6"), ("worth", "screen"),
 )  # fmt: skip
 """One table of each experiment runs in a process of its own; the others run in this process."""
 WITHOUT_DATA = {
@@ -43,7 +46,7 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return ["--keep", str(folder)] if name in ("coles", "expclr", "worth") else []
+    return ["--keep", str(folder)] if name in ("coles", "expclr", "tpp", "worth") else []
 
 
 def check(printed: str) -> None:

@@ -1,0 +1,75 @@
+"""Scores of a search and their intervals: the slow version, and how often the intervals hold what they claim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, told_apart
+
+from eventvec.retrieval import score_retrieval
+
+RNG = np.random.default_rng(0)
+
+
+def embeddings(n: int, rng: np.random.Generator, noise: float = 1.0) -> tuple[Array, Array]:
+    """Return descriptions and histories that have something in common."""
+    shared = rng.normal(size=(n, 6))
+    return shared + noise * rng.normal(size=(n, 6)), shared + noise * rng.normal(size=(n, 6))
+
+
+def test_scores_are_those_of_the_package() -> None:
+    query, key = embeddings(40, RNG)
+    key[7] = key[3]  # a tie
+    mrr, recall = found(query, key)
+    expected = score_retrieval(torch.from_numpy(query), torch.from_numpy(key))
+    assert mrr.value == pytest.approx(expected.mrr)
+    assert recall.value == pytest.approx(expected.recall[5])
+
+
+def test_the_jackknife_leaves_a_history_out_as_query_and_as_candidate() -> None:
+    query, key = embeddings(30, RNG)
+    scores = found(query, key)
+    for row in range(30):
+        rest = np.delete(np.arange(30), row)
+        for score, without in zip(scores, found(query[rest], key[rest]), strict=True):
+            assert score.without[row] == pytest.approx(without.value)
+
+
+def test_the_jackknife_of_the_perfect_reader_leaves_a_history_out() -> None:
+    fit = (RNG.random((20, 20)) < 0.2) | np.eye(20, dtype=bool)
+    scores = perfect_reader(fit)
+    for row in range(20):
+        rest = np.delete(np.arange(20), row)
+        for score, without in zip(scores, perfect_reader(fit[np.ix_(rest, rest)]), strict=True):
+            assert score.without[row] == pytest.approx(without.value)
+
+
+@pytest.mark.parametrize("n", [84, 150])
+def test_intervals_contain_the_mean_over_other_histories(n: int) -> None:
+    rng = np.random.default_rng(n)
+    drawn: list[tuple[Scored, Scored]] = []
+    for _ in range(400):
+        query, key = embeddings(n, rng)
+        better, other = found(query, key)[0], found(query + rng.normal(size=query.shape), key)[0]
+        drawn.append((better, better - other))
+    for scores in zip(*drawn, strict=True):
+        truth = np.mean([score.value for score in scores])  # its own error is a twentieth of a half-width's
+        inside = np.mean([abs(score.value - truth) <= score.half_width for score in scores])
+        assert 0.93 <= inside <= 0.995
+
+
+def test_counterfeits_are_told_apart_by_cosine() -> None:
+    query, key = embeddings(25, RNG)
+    counterfeits, differ = RNG.normal(size=(25, 3, 6)), RNG.random((25, 3)) < 0.6
+    counterfeits[4, 1] = key[4]
+    differ[4], differ[9] = (True, True, False), False
+    each = []
+    for row in range(25):
+        cosine = [float(query[row] @ z / np.linalg.norm(z)) for z in (key[row], *counterfeits[row][differ[row]])]
+        wins = [0.5 if abs(cosine[0] - other) < 1e-6 else float(cosine[0] > other) for other in cosine[1:]]
+        each += [np.mean(wins)] if wins else []
+    score = told_apart(query, key, counterfeits, differ)
+    assert score.value == pytest.approx(np.mean(each))
+    assert len(score.without) == len(each) < 25
+    assert mean_of(np.array(each)).half_width == pytest.approx(1.96 * np.std(each, ddof=1) / np.sqrt(len(each)))
