@@ -241,7 +241,7 @@ def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
 def select_trained(model: Any, lora: int) -> None:
     """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table.
 
-    Beside adapters, the frozen backbone has no dropout of its own, which would take two thirds of a step on a CPU.
+    Beside adapters, the frozen backbone has no dropout of its own: that of MiniLM takes two fifths of a step on a CPU.
 
     Raises:
         ConfigError: If the rank is out of range, or the model has no layers for adapters.
@@ -312,7 +312,7 @@ def _attention(
 ) -> Any:
     """Return what transformers' attention `sdpa` returns; in training on a CPU, bfloat16 is computed in float32.
 
-    The gradient of PyTorch's fused attention takes a CPU 1.6 to 5 times as long in bfloat16 as in float32.
+    The gradient of PyTorch's fused attention took a Xeon 1.6 to 5 times as long in bfloat16 as in float32.
     """
     plain = need("transformers", "text").AttentionInterface()["sdpa"]
     if query.device.type != "cpu" or query.dtype != torch.bfloat16 or not torch.is_grad_enabled():
