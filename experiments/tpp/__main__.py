@@ -18,7 +18,7 @@ from experiments.tpp.benchmarks import SEQUENCES, SETS, Benchmark, benchmark
 from experiments.tpp.discrimination import bag_of_words, fits, shares_of_others
 from experiments.tpp.full import full
 from experiments.tpp.published import ABLATIONS, BADGES, EARTHQUAKES, MIXED, OURS, TUNED, UNTUNED, Score
-from experiments.tpp.scores import Scored, found, perfect_reader, told_apart
+from experiments.tpp.scores import Scored, found, perfect_reader, share_told_apart
 from experiments.tpp.sentences import parse
 from experiments.tpp.settings import LLAMA, SERIALISED, TRIALS, ablations, told, tuned, untuned
 from experiments.tpp.truth import History, holds
@@ -120,7 +120,7 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
             about = {"data": data, "exchanged": exchanged}
             rows.append({**about, "model": "perfect reader", **_score("told apart", perfect_apart(of, exchanged))})
             for name, z in trained.items():
-                score = told_apart(z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"])
+                score = share_told_apart(z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"])
                 rows.append({**about, "model": name, **_score("told apart", score)})
     return rows
 

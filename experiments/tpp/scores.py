@@ -133,7 +133,7 @@ def perfect_reader(fit: Array, k: int = 5) -> tuple[Scored, Scored]:
     return reciprocal, _jackknife(lambda f: np.minimum(k / f, 1), number, fewer)
 
 
-def told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
+def share_told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> Scored:
     """Return how often a description is closer to its history than to a counterfeit of it; equal cosines are a half.
 
     Args:
@@ -144,7 +144,7 @@ def told_apart(query: Array, key: Array, counterfeits: Array, differ: Array) -> 
 
     Example:
         >>> z = np.eye(2)
-        >>> told_apart(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
+        >>> share_told_apart(z, z, np.stack([z[::-1], z], 1), np.ones((2, 2), bool)).value
         0.75
     """
     rows = differ.any(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, told_apart
+from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, share_told_apart
 
 from eventvec.retrieval import score_retrieval
 
@@ -59,7 +59,7 @@ def test_intervals_contain_the_mean_over_other_histories(n: int) -> None:
         assert 0.93 <= inside <= 0.995
 
 
-def test_counterfeits_are_told_apart_by_cosine() -> None:
+def test_counterfeits_are_share_told_apart_by_cosine() -> None:
     query, key = embeddings(25, RNG)
     counterfeits, differ = RNG.normal(size=(25, 3, 6)), RNG.random((25, 3)) < 0.6
     counterfeits[4, 1] = key[4]
@@ -69,7 +69,7 @@ def test_counterfeits_are_told_apart_by_cosine() -> None:
         cosine = [float(query[row] @ z / np.linalg.norm(z)) for z in (key[row], *counterfeits[row][differ[row]])]
         wins = [0.5 if abs(cosine[0] - other) < 1e-6 else float(cosine[0] > other) for other in cosine[1:]]
         each += [np.mean(wins)] if wins else []
-    score = told_apart(query, key, counterfeits, differ)
+    score = share_told_apart(query, key, counterfeits, differ)
     assert score.value == pytest.approx(np.mean(each))
     assert len(score.without) == len(each) < 25
     assert mean_of(np.array(each)).half_width == pytest.approx(1.96 * np.std(each, ddof=1) / np.sqrt(len(each)))
