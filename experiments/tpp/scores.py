@@ -40,7 +40,8 @@ class Scored:
 
         The variance is that of the jackknife, which leaves out a history as a query and as a candidate of the others.
         In 400 simulated searches among 40 to 150 histories, the interval of a mean reciprocal rank contained the mean
-        over all of them in 95 to 97 %, and that of a difference in 98 to 99 %.
+        over all of them in 95 to 97 %, and that of a difference in 98 to 99 %. That of a recall, which is not smooth,
+        was 1.4 to 1.6 times as wide as it need be.
         """
         n = len(self.without)
         return float(NORMAL * np.sqrt((n - 1) / n * np.square(self.without - self.without.mean()).sum()))

@@ -21,7 +21,7 @@ from eventvec import checkpoint
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.encoders.backbones import file_hash, freeze
+from eventvec.encoders.backbones import file_hash, freeze, position_count
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
@@ -294,3 +294,16 @@ def test_attention_under_bfloat16_is_computed_in_float32_where_gradients_are(
             encoder(data.sequences)
     assert types[:2] == [(torch.float32, False)] * 2
     assert [autocast for _, autocast in types[2:]] == [True, True]
+
+
+def test_positions_of_padding_are_not_counted():
+    import transformers
+
+    size = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    size |= {"vocab_size": 12, "max_position_embeddings": 20}
+    for config, longest in ((transformers.RobertaConfig(**size), 18), (transformers.BertConfig(**size), 20)):
+        model = transformers.AutoModel.from_config(config)
+        assert position_count(model) == longest
+        model(input_ids=torch.full((1, longest), 5))
+        with pytest.raises((RuntimeError, IndexError)):
+            model(input_ids=torch.full((1, longest + 1), 5))

@@ -13,8 +13,9 @@ from experiments.tpp.apart import perfect_apart
 from experiments.tpp.arms import Arm, vectors
 from experiments.tpp.benchmarks import DAY, HOUR, KEY, Benchmark, Split, mixed
 from experiments.tpp.full import published
-from experiments.tpp.published import ABLATIONS, TUNED, UNTUNED
+from experiments.tpp.published import ABLATIONS, FOLDERS, TUNED, UNTUNED
 from experiments.tpp.records import read_benchmark, read_split, write_records
+from experiments.tpp.scores import share_told_apart
 from experiments.tpp.settings import RATES, TRIALS, tuned
 
 import backbones
@@ -86,7 +87,7 @@ def test_a_model_is_trained_once_and_its_vectors_are_kept(
     assert again["about"] == first["about"]
 
 
-def test_a_gru_and_random_weights_are_built_too(tmp_path: Path, arm: Arm) -> None:
+def test_a_gru_and_untrained_models_are_read_too(tmp_path: Path, arm: Arm) -> None:
     towers = vectors(replace(arm, gru=5, lora=None), False, tmp_path)
     assert towers["key"].shape == (3, 15)  # last, mean and maximum
     untuned = vectors(replace(arm, epochs=0), False, tmp_path)
@@ -115,3 +116,19 @@ def test_the_published_run_has_a_row_for_each_published_number() -> None:
     assert [arm.seed for arm in trained] == [0, 1, 2, 3, 4]
     assert trained[0].reading == {"dtype": "4bit", "unit": HOUR, "hidden": "time_and_type"}
     assert (trained[0].epochs, trained[0].lr, trained[0].batch_size, trained[0].warmup) == (25, 4e-4, 8, 0.02)
+
+
+def test_the_mixture_of_the_published_sets_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVENTVEC_DATA", str(tmp_path))
+    for place, name in enumerate(FOLDERS[:-1]):
+        write_records(small_set(name, DAY, 20, place), tmp_path / "tesrbench" / name)
+    assert [len(rows) for rows in arms.problem("tesrbench/mixed", False).split] == [5 * 4, 0, 0]
+    assert len(arms.problem("tesrbench/nyc-taxi", False)) == 20
+
+
+@pytest.mark.parametrize(("reads", "exchanged"), [("text", "gaps"), ("time", "types")])
+def test_what_is_not_read_is_told_apart_by_half(tmp_path: Path, arm: Arm, reads: str, exchanged: str) -> None:
+    z = vectors(replace(arm, reading={"reads": reads}, epochs=1), False, tmp_path)
+    score = share_told_apart(z["query"], z["key"], z[exchanged], z[f"{exchanged} differ"])
+    assert z[f"{exchanged} differ"].any()
+    assert (score.value, score.half_width) == (0.5, 0.0)

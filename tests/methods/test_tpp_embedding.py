@@ -401,5 +401,5 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         fit(interrupted, data, **settings, out=tmp_path / "run", progress=stop)
     result = fit(resumed, data, **settings, out=tmp_path / "run", resume=True)
-    assert result.steps == 2 * (38 // 8)
+    assert result.steps == 2 * (30 // 8)
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -24,7 +25,7 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import strings
+from eventvec.texts import strings, text_column
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
@@ -124,9 +125,12 @@ def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path
     assert torch.equal(encode(checkpoint.load("run").encoder, data.sequences), encode(run.encoder, data.sequences))
 
 
-def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path: Path):
+@pytest.mark.parametrize("lora", [None, 2])
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(lora: int | None, tmp_path: Path):
     data, settings = problem(40, 0), {"epochs": 2, "batch_size": 8, "checkpoint_every": 3}
-    whole, interrupted, resumed = (towers(data.schema, 2) for _ in range(3))
+    longer = text_column(pa.array([text * (1 + row % 4) for row, text in enumerate(strings(texts_of(data)))]))
+    data = replace(data, sequences=replace(data.sequences, static={**data.sequences.static, "note": longer}))
+    whole, interrupted, resumed = (towers(data.schema, lora) for _ in range(3))
     fit(whole, data, **settings)
 
     def stop(record):
@@ -140,9 +144,40 @@ def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path: P
     assert torch.equal(encode(resumed.text, data.sequences), encode(whole.text, data.sequences))
 
 
-def changed(data: Dataset, name: str, values: Tensor) -> Dataset:
+def test_a_training_adds_to_what_a_search_has_encoded():
+    data = problem(40, 0)
+    method = towers(data.schema)
+    encode(method.text, data.sequences[:33])  # in two steps, so that the table of vectors has spare rows
+    encode(method.text, data.sequences[:34])
+    fit(method, problem(40, 1), epochs=1, batch_size=8, validation=0)
+    assert len(method.text_tower.places) > 34
+
+
+def test_the_table_of_vectors_is_no_larger_than_allowed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("eventvec.encoders.sentences.CACHED", 40)
+    tower = towers(make.schema()).text_tower
+    for stop in (25, 30, 40):
+        tower(text_column(pa.array([f"text {i}" for i in range(stop)])))
+        assert len(tower.vectors) <= 40
+
+
+def texts_of(data: Dataset) -> Sequences:
+    """Return the descriptions."""
+    texts = data.sequences.static["note"]
+    assert isinstance(texts, Sequences)
+    return texts
+
+
+def test_counterfeits_of_fast_histories_are_negatives():
+    data = described([5, 6], ["first", "second one"])
     x = data.sequences
-    return replace(data, sequences=replace(x, columns={**x.columns, name: values}))
+    steps = torch.tensor([50, 400, 90, 220, 130, 75, 310, 180, 60, 240]) * 1000  # microseconds
+    time = torch.zeros_like(x.columns["time"]).index_copy(
+        0, x.flat(), 1_700_000_000_000_000 + steps.repeat(2)[:11].cumsum(0)
+    )
+    x = Sequences({**x.columns, "time": time}, x.starts, x.lengths, x.static)
+    method = towers(data.schema, negatives=Counterfeits(9, "gaps"))
+    assert bool(method.counterfeits(x, torch.Generator().manual_seed(0))[1].any(1).all())
 
 
 @pytest.mark.parametrize("exchanged", ["types", "gaps"])

@@ -103,6 +103,16 @@ def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
     return model, tokenizer
 
 
+def position_count(model: Any) -> int:
+    """Return the largest number of tokens that a model reads.
+
+    RoBERTa and its relatives begin to count positions after that of their padding.
+    """
+    embeddings = getattr(model, "embeddings", None)
+    first = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return int(model.config.max_position_embeddings) - (0 if first is None else int(first) + 1)
+
+
 def folder_pooling(folder: Path) -> Pooling | None:
     """Return how a sentence-transformers folder pools; None for another folder. Modules after the pooling are not read.
 

@@ -28,6 +28,7 @@ from eventvec.encoders.backbones import (
     folder_prompt,
     freeze,
     pool,
+    position_count,
     pretrained,
     select_trained,
     stored_tokenizer,
@@ -87,7 +88,8 @@ class LanguageEncoder(nn.Module):
         hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
-            backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
+            backbone is then neither trained nor saved, and has no dropout of its own. With 0, all weights except the
+            token table are trained.
         longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
             description or of a serialised row, whose last events are then not read; the backbone's number of positions
             if not given.
@@ -161,7 +163,7 @@ class LanguageEncoder(nn.Module):
         self.tick = self.unit * 1e6 if schema.clock else self.unit
         self.model, tokenizer = pretrained(folder, dtype)
         self.dim = int(self.model.config.hidden_size)
-        positions = int(self.model.config.max_position_embeddings)
+        positions = position_count(self.model)
         if longest is not None and not 2 <= longest <= positions:
             raise ConfigError(f"longest must be from 2 to {positions} with this backbone, got {longest}")
         self.limit = longest or positions

@@ -22,6 +22,7 @@ from eventvec.encoders.backbones import (
     folder_prompt,
     freeze,
     pool,
+    position_count,
     pretrained,
     select_trained,
 )
@@ -30,7 +31,7 @@ from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
 CACHED = 2**20
-"""The largest number of texts whose vectors are kept; 1.6 GB at 384 numbers each."""
+"""The largest number of texts whose vectors are kept, with the texts; 1.6 GB of vectors at 384 numbers each."""
 
 
 class SentenceEncoder(nn.Module):
@@ -48,7 +49,8 @@ class SentenceEncoder(nn.Module):
         backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
             package that contains a model.
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained;
-            0 trains all weights but the token table. Without it, the backbone is frozen.
+            0 trains all weights but the token table. Without it, the backbone is frozen. Only with 0, the backbone has
+            dropout of its own.
         pooling: As in `LanguageEncoder`.
         prompt: The words before each text; those that the folder has for queries if not given.
 
@@ -79,7 +81,7 @@ class SentenceEncoder(nn.Module):
         self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
         self.prompt = folder_prompt(folder) if prompt is None else prompt
         self.model, self.tokenizer = pretrained(folder)
-        self.dim, positions = int(self.model.config.hidden_size), int(self.model.config.max_position_embeddings)
+        self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(positions)
         if lora is None:
@@ -134,8 +136,10 @@ class SentenceEncoder(nn.Module):
                 new = list(dict.fromkeys(texts))
             start = len(self.places)
             if start + len(new) > len(self.vectors):
-                grown = torch.empty(max(start + len(new), 2 * start), self.dim)
-                grown[:start] = self.vectors[:start]
+                size = max(start + len(new), min(2 * start, CACHED))
+                with torch.inference_mode(False):  # so that a training can add to what a search has encoded
+                    grown = torch.empty(size, self.dim)
+                    grown[:start] = self.vectors[:start]
                 self.vectors = grown
             with torch.no_grad():
                 self.vectors[start : start + len(new)] = self._encode(new).cpu()

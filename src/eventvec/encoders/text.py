@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.backbones import backbone_folder, blocks, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import backbone_folder, blocks, position_count, pretrained, stored_tokenizer
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
@@ -57,7 +57,7 @@ class TextEncoder(nn.Module):
         self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
         self.text, self.longest = text, longest
         self.model, self.tokenizer = pretrained(folder)
-        self.dim, positions = int(self.model.config.hidden_size), int(self.model.config.max_position_embeddings)
+        self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
         self.kinds = int(getattr(self.model.config, "type_vocab_size", 1)) > 1
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()

@@ -10,17 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.dataset import static_values
+from eventvec.dataset import static_texts, static_values
 from eventvec.encoders.interface import Encoder
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
-from eventvec.methods.declarations import Suggestion
+from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label
 from eventvec.retrieval import score_retrieval
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
+from eventvec.views.sizes import validation_share
 
 Objective: TypeAlias = Literal["ranking", "symmetric", "mse"]
 
@@ -38,8 +39,8 @@ class TPPEmbedding(nn.Module):
 
     `negatives` are ours, not the paper's: counterfeits of a history, in which the types or the intervals between events
     are exchanged, so that a description has to be found by the order or the times of the events. Each description has
-    those of its own history as further negatives. One that the encoder reads as it reads the history itself does not
-    count.
+    those of its own history as further negatives. One with the events of the history itself does not count; with a
+    language encoder, one of which it reads the same tokens.
 
     Relations: `CoLES` compares views of a history and needs no descriptions.
 
@@ -181,8 +182,16 @@ class TPPEmbedding(nn.Module):
         return {"encoder": {"name": "language"}}
 
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
-        """Return that the weights of the epoch with the best `validation_score` are kept, as in the paper."""
-        return {"keep": "best"}
+        """Return the share of pairs for validation, and that the epoch with the best `validation_score` is kept.
+
+        The share is that of labels, see `views.sizes.validation_share`: a rank among a few histories says little.
+        """
+        return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
+
+    def prepare(self, x: Sequences) -> None:
+        """Let a frozen tower encode the descriptions of the rows to train on, once and in the same blocks each time."""
+        if self.text_tower is not None and self.text_tower.lora is None:
+            self.text_tower(static_texts(x, self.description))
 
     def validation_score(self, batches: Iterable[Sequences]) -> float:
         """Return the mean reciprocal rank at which descriptions find their histories, in the rows of all batches.
@@ -227,7 +236,11 @@ def _equal_events(x: Sequences, others: Sequences) -> Tensor:
     differ = torch.zeros(x.total, dtype=torch.bool, device=x.device)
     for name in x.columns.keys() - {"gap"}:  # which follows from the times
         one, other = (_numbers(rows, name) for rows in (x, others))
-        rounding = 1e-9 * float(other.abs().nan_to_num().amax()) if len(other) else 0.0
+        if not one.is_floating_point():
+            differ |= (one != other).any(1)
+            continue
+        spread = (other - other.nan_to_num().mean(0)).abs().nan_to_num()
+        rounding = 1e-9 * float(spread.amax()) if len(other) else 0.0
         differ |= ~one.isclose(other, rtol=0, atol=rounding, equal_nan=True).all(1)
     counts = torch.zeros_like(x.lengths).index_add(0, x.rows(), differ.long())
     return counts == 0

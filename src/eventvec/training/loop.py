@@ -58,8 +58,9 @@ def fit(
     For a method that learns labels, `validation` is 15 % of the labelled entities by default, at least 50 of them (but
     at most a quarter) and at most 5,000, by class; with fewer than 40 there is none. The weights of the best epoch are
     kept, after a given number of `epochs` too. Under a `time_budget` alone, training stops after 5 epochs without
-    improvement. `notes` names the epoch. `keep="last"` and `validation=0` turn this off. For `tpp_embedding`, the
-    weights of the best epoch are kept in the same way, by the mean reciprocal rank of the held-out descriptions.
+    improvement. `notes` names the epoch. `keep="last"` and `validation=0` turn this off. For `tpp_embedding`, the same
+    share of the described entities is held out, and the best epoch is that with the best mean reciprocal rank of their
+    descriptions.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
     threads and versions). A run that is bounded by time continues with the seconds that are left.
