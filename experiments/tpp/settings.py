@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, get_args
 
-from experiments.tpp.arms import MINILM, RANDOM, STORIES, Arm
+from eventvec.views import Counterfeits
+from eventvec.views.counterfeits import Exchanged
+from experiments.tpp.arms import COUNTERFEITS, MINILM, RANDOM, STORIES, Arm
 from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
 
 STAYS = "physionet2012"
@@ -72,17 +74,22 @@ def ablations(data: str, *options: Mapping[str, Any]) -> dict[str, Arm]:
     return arms
 
 
-def told(data: str) -> dict[str, Arm]:
+def told_counterfeits(data: str) -> dict[str, Arm]:
     """Return the models that should tell a history from its counterfeits.
 
     Args:
         data: A name in `SETS`, or `MIXED`.
 
     Example:
-        >>> len(told("usgs_earthquakes"))
-        4
+        >>> list(told_counterfeits("usgs_earthquakes"))[-1]
+        'GRU beside frozen MiniLM, gaps as negatives'
     """
-    return {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: tuned(data)[TOWERS]}
+    towers = tuned(data)[TOWERS]
+    arms = {**ablations(data, {"reads": "time"}, {"reads": "text"}), TOWERS: towers}
+    for exchanged in get_args(Exchanged):
+        negatives = {"negatives": Counterfeits(COUNTERFEITS, exchanged)}
+        arms[f"{TOWERS}, {exchanged} as negatives"] = replace(towers, method=negatives)
+    return arms
 
 
 def _language(data: str, name: str, backbone: str, **reading: str) -> Arm:
