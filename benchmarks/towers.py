@@ -24,7 +24,7 @@ def main() -> None:
     parsed = options(__doc__, "towers").parse_args()
     from sentence_transformers import SentenceTransformer
 
-    of = benchmark(SET, sequences=16 if parsed.small else 512, longest=64)
+    of = benchmark(SET, sequences=16 if parsed.small else 128, longest=64)
     data, arms = of.dataset(), tuned(SET)
     peer = SentenceTransformer(str(backbone_folder(MINILM)), device="cpu", local_files_only=True)
     methods = {name: build(arms[name], data).eval() for name in (SERIALISED, TPP, TOWERS)}
