@@ -81,12 +81,9 @@ def problem(name: str, small: bool) -> Benchmark:
     """Return the set of an arm, or a small one of the same name."""
     if "/" in name:
         folder = Path(os.environ.get("EVENTVEC_DATA", "")) / name
-        mixture = folder.name == MIXED
-        return (
-            mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
-            if mixture
-            else read_benchmark(folder)
-        )
+        if folder.name != MIXED:
+            return read_benchmark(folder)
+        return mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
     sequences, longest = (40, 5) if small else (SEQUENCES, LONGEST)
     if name != MIXED:
         return benchmark(name, sequences=sequences, longest=longest)
