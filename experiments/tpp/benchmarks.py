@@ -170,12 +170,14 @@ def split(n: int) -> Split:
     """Return the rows of training, validation and test (80, 10 and 10 %), drawn as the published code does.
 
     Args:
-        n: The number of sequences.
+        n: The number of sequences; with fewer than 10, all are for training.
 
     Example:
         >>> [len(rows) for rows in split(1500)]
         [1200, 150, 150]
     """
+    if n < 10:
+        return Split(np.arange(n), np.arange(0), np.arange(0))
     training, rest = train_test_split(np.arange(n), test_size=0.2, random_state=SEED)
     validation, test = train_test_split(rest, test_size=0.5, random_state=SEED)
     return Split(training, validation, test)
