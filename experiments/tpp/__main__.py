@@ -106,8 +106,7 @@ def table12(small: bool, keep: Path) -> list[Row]:
     """Table 12: models before tuning, and random weights."""
     rows = []
     for data in (BADGES,) if small else (*SETS, MIXED):
-        arms = untuned(data)
-        arms = {name: arms[name] for name in (list(arms)[-1:] if small else arms)}
+        arms = _few(untuned(data), small)
         rows += _rows(problem(data, small), arms, small, keep, _paper(UNTUNED, data))
     return rows
 
@@ -115,9 +114,8 @@ def table12(small: bool, keep: Path) -> list[Row]:
 def pairs(small: bool, keep: Path) -> list[Row]:
     """The GRU beside a frozen MiniLM, trained on more pairs of the same source; the test part is the same."""
     arms = _few(more_pairs(BADGES), small)
-    scores = readers(problem(BADGES, small))
-    bag = max((scores[name][0] for name in BAGS), key=lambda score: score.value)
-    rows = _rows(problem(BADGES, small), arms, small, keep, {}, bag=bag)
+    data = problem(BADGES, small)
+    rows = _rows(data, arms, small, keep, {}, bag=_better_bag(readers(data)))
     trained = [len(problem(arm.data, small).split.training) for arm in arms.values()]
     return [{"pairs": count, **row} for count, row in zip(trained, rows, strict=True)]
 
@@ -141,11 +139,11 @@ def counterfeits(small: bool, keep: Path) -> list[Row]:
     return rows
 
 
-def _told_apart(own: Scored, others: Scored | None) -> Row:
+def _told_apart(by_its_own: Scored, by_another: Scored | None) -> Row:
     """Return the columns of scores with the description of the history and with that of another one."""
     return {
-        **_score("by its description", own), **_score("by another's", others),
-        **_score("difference", others and own - others),
+        **_score("by its description", by_its_own), **_score("by another's", by_another),
+        **_score("difference", by_another and by_its_own - by_another),
     }  # fmt: skip
 
 
@@ -155,11 +153,16 @@ def _compared(data: str, small: bool, keep: Path) -> list[Row]:
     if small:
         arms = {name: arm for name, arm in arms.items() if name not in (LLAMA, SERIALISED)}
     scores = readers(of)
-    bag = max((scores[name] for name in BAGS), key=lambda score: score[0].value)
-    rows = _rows(of, arms, small, keep, _paper(TUNED, data), SERIALISED, bag[0])
+    bag = _better_bag(scores)
+    rows = _rows(of, arms, small, keep, _paper(TUNED, data), SERIALISED, bag)
     plain = [{"data": data, **_reader(of, reader, score)} for reader, score in scores.items()]
     best = max(row["MRR"] for row in rows)
-    return [{**dict.fromkeys(rows[0]), **row, "void": best <= bag[0].value} for row in [*plain, *rows]]
+    return [{**dict.fromkeys(rows[0]), **row, "void": best <= bag.value} for row in [*plain, *rows]]
+
+
+def _better_bag(scores: Mapping[str, tuple[Scored, Scored]]) -> Scored:
+    """Return the higher mean reciprocal rank of the two bags."""
+    return max((scores[name][0] for name in BAGS), key=lambda score: score.value)
 
 
 def _ablated(data: str, options: tuple[Mapping[str, str], ...], small: bool, keep: Path) -> list[Row]:

@@ -70,18 +70,18 @@ def found(query: Array, key: Array) -> tuple[Scored, Scored]:
     return ranked(ahead(cosines, cosines.diagonal()))
 
 
-def ahead(similarity: Tensor, own: Tensor) -> Array:
+def ahead(similarity: Tensor, true_similarity: Tensor) -> Array:
     """Return `(n, m)`: 1 where a candidate is more similar than the right one, a half where it is as similar.
 
     Args:
         similarity: `(n, m)` the similarity of each candidate to each query.
-        own: `(n,)` that of the right one.
+        true_similarity: `(n,)` that of the right one.
 
     Example:
         >>> ahead(torch.tensor([[0.9, 0.5, 0.2]]), torch.tensor([0.5])).tolist()
         [[1.0, 0.5, 0.0]]
     """
-    excess = similarity - own[:, None]
+    excess = similarity - true_similarity[:, None]
     return ((excess > TIE) + 0.5 * (excess.abs() <= TIE)).double().numpy()
 
 

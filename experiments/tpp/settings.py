@@ -110,8 +110,8 @@ def _language(data: str, name: str, backbone: str, **reading: str) -> Arm:
     return Arm(data, backbone, EPOCHS[data], RATES[name], reading=reading)
 
 
-def _towers(data: str, state: int, lr: float, lora: int | None = None) -> Arm:
-    return Arm(data, MINILM, GRU_EPOCHS, lr, lora, state, 32)
+def _towers(data: str, state: int, lr: float) -> Arm:
+    return Arm(data, MINILM, GRU_EPOCHS, lr, None, state, 32)
 
 
 TRIALS = [
