@@ -19,6 +19,8 @@ CONFIGS = Path(__file__).parent / "configs"
 ARMS: Mapping[str, Table] = {
     "coles": {},
     "random_samples": {"views": "random_samples"},
+    "capped_samples": {"views": "capped_samples"},
+    "rejection_slices": {"views": "rejection_slices"},
     "disjoint_samples": {"views": "disjoint_samples"},
     "disjoint_segments": {"views": "disjoint_segments"},
     "random_negatives": {"negatives": "balanced_negatives"},
@@ -82,5 +84,6 @@ def tables(config: Table, arm: str) -> Table:
 def _views(config: Table, name: str, overrides: Table, altered: bool) -> Table:
     """Return the table of a view sampler with those options of `[slices]` that it takes."""
     options = {**config["slices"], **overrides.get("slices", {})}
+    options["trials"] = options["count"]  # of rejection slices
     views = {"name": name, **{k: v for k, v in options.items() if k in arguments(VIEWS[name])}}
     return {"name": "altered", "views": views, **config["altered"]} if altered else views
