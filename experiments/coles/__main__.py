@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from eventvec import run_files
-from eventvec.diagnosis import power_law, repeatability
+from eventvec.diagnosis import diagnose, power_law, repeatability
 from eventvec.errors import ConfigError
 from experiments.coles import arms, published
 from experiments.coles.study import CONTROL, SUPERVISED, TUNED, Study, unit
@@ -25,6 +25,7 @@ SAMPLERS = (
     *("random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles"),
 )
 FINE_TUNED = tuple(f"{arm}{TUNED}" for arm in ("rtd", "cpc", "coles"))
+NEED_NO_TRAINING = ("event count", "untrained event mean")
 UNIT = ", unit length"
 RAW_IN_THE_PAPER = ("rtd", "cpc", "untrained")
 """The arms whose embeddings are not normalised in the public code; on Retail none are."""
@@ -70,9 +71,33 @@ def gate(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     opponents = study.opponents(runs)
     result = study.scores({**opponents, **_embeddings(study, ("coles",), runs)})
     rows = [{**_row(study, name, None, result, "cv"), **_leads("coles", name, result, "cv")} for name in opponents]
-    baselines = [row for row in rows if row["arm"] in ("event count", "untrained event mean")]
+    baselines = [row for row in rows if row["arm"] in NEED_NO_TRAINING]
     passed = all(row["coles ahead"] > row["ahead ±"] for row in baselines)
     return [{**row, "passed": passed} for row in rows]
+
+
+def diagnostic(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
+    """Whether `eventvec diagnose` predicts which method helps: its verdicts beside the differences (cross-validation).
+
+    CoLES should be ahead of what needs no training, rejection slices ahead of random slices, OCP ahead of an untrained
+    encoder. A method helps if the interval of its lead lies above zero.
+    """
+    study, runs = _study(dataset, keep, small), _seeds(seeds)
+    opponents = {name: values for name, values in study.opponents(runs).items() if name in NEED_NO_TRAINING}
+    compared = ("untrained", "rejection_slices", "ocp", "coles")
+    result = study.scores({**opponents, **_embeddings(study, compared, runs)})
+    best = max(opponents, key=lambda name: Paired(result.scores(name, "cv")).mean)
+    cases = (("coles", best), ("rejection_slices", "coles"), ("ocp", "untrained"))
+    rows = []
+    for (arm, other), verdict in zip(cases, diagnose(study.data).verdicts, strict=True):
+        lead = paired(result.scores(arm, "cv"), result.scores(other, "cv"))
+        helps = lead.mean > lead.interval
+        rows.append({
+            "data": dataset, "verdict on": verdict.method, "met": verdict.met, "arm": arm, "against": other,
+            "ahead": lead.mean, "ahead ±": lead.interval, "helps": helps,
+            "right": None if verdict.met is None else verdict.met == helps, "finding": verdict.found,
+        })  # fmt: skip
+    return rows
 
 
 def table6(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
@@ -269,7 +294,7 @@ def _leads(first: str, second: str, result: PaperResult, split: Part, share: flo
 TABLES = {
     "table1": table1, "table2": table2, "table6": table6, "table7": table7, "table8": table8, "figure2": figure2,
     "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2, "figure7": figure7,
-    "peer": peer, "precision": precision, "gate": gate,
+    "peer": peer, "precision": precision, "gate": gate, "diagnostic": diagnostic,
 }  # fmt: skip
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -37,6 +37,7 @@ ARMS: Mapping[str, Table] = {
     "sop": {"method": "sop"},
     "rtd": {"method": "rtd"},
     "cpc": {"method": "cpc"},
+    "ocp": {"method": "ocp"},
     "gru": {"encoder": {"name": "gru"}},
     "lstm": {"encoder": {"name": "lstm"}},
     "transformer": {"encoder": {"name": "transformer", "dim": 64}},
@@ -44,8 +45,8 @@ ARMS: Mapping[str, Table] = {
 }
 """How each arm differs from `coles`: random slices, hard negatives, contrastive loss, the data set's encoder."""
 
-WITHOUT_VIEWS = ("rtd", "cpc")
-"""Methods that train on whole histories instead of views."""
+WITHOUT_VIEWS = ("rtd", "cpc", "ocp")
+"""Methods that train on whole histories or on pairs of windows instead of views."""
 
 UNALTERED = ("nsp", "sop")
 """Methods whose slices are not altered, because they predict the order of the two parts of a slice."""
@@ -68,6 +69,8 @@ def tables(config: Table, arm: str) -> Table:
     encoder = {**config["encoder"], **definition.get("encoder", {}), **overrides.get("encoder", {})}
     name = definition.get("method", "siamese" if "objective" in definition else "coles")
     method: Table = {"name": name}
+    if name == "ocp":  # windows of the length of the shortest slice
+        method |= {"length": config["slices"]["shortest"], "count": config["slices"]["count"]}
     if name not in WITHOUT_VIEWS:
         altered = "altered" in config and name not in UNALTERED
         method["views"] = _views(config, definition.get("views", "random_slices"), overrides, altered)
