@@ -91,7 +91,7 @@ class Study:
         self._side_by_side(_tune, todo)
 
     def _side_by_side(self, function: Any, todo: list[Any]) -> None:
-        if self.small or len(todo) < 2:
+        if self.small:
             for job in todo:
                 function(*job)
         else:
