@@ -94,10 +94,24 @@ class WordHistories:
         return first, second, label
 
 
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The results on one draw of the data set.
+
+    Args:
+        auc: `(5,)` the test AUC in each fold, by features (of OCP's subset: the number of pairs) and fraction.
+        found: how many of the selected words are those of concepts, by number of pairs: the mean over folds and
+            fractions.
+    """
+
+    auc: dict[tuple[str | int, float], Array]
+    found: dict[int, float]
+
+
 def draw_scores(
     seed: int, sizes: Sequence[int], fractions: Sequence[float], grid: Grid = GRID, subsets: int = RANDOM_SUBSETS
-) -> tuple[dict[tuple[str | int, float], Array], dict[int, float]]:
-    """Return the test AUC on one draw of the data set, and the number of the 30 words that OCP selects.
+) -> Draw:
+    """Return the results on one draw of the data set.
 
     Args:
         seed: of the draw.
@@ -105,15 +119,11 @@ def draw_scores(
         fractions: shares of the labelled training entities.
         grid: settings of the classifier to choose from.
         subsets: number of random subsets.
-
-    Returns:
-        `(5,)` the AUC in each fold, by features (of OCP's subset: the number of pairs) and fraction; and by number of
-        pairs the words of concepts among the selected ones, averaged over folds and fractions.
     """
     rng = np.random.default_rng(seed)
     histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
     notes, (first, second, label) = histories.notes(rng), histories.pairs(sizes[-1], rng)
-    auc, recovered = defaultdict(list), defaultdict(list)
+    auc, found = defaultdict(list), defaultdict(list)
     for fold in split_folds(notes, np.arange(ENTITIES), seed):
         validation, test = labelled_notes(notes, fold.validation), labelled_notes(notes, fold.test)
         for fraction in fractions:
@@ -129,11 +139,12 @@ def draw_scores(
             for m in sizes:
                 selected = l1_to_count(x1[:m], x2[:m], label[:m], COUNT, WITHIN).features
                 columns[m] = [selected]
-                recovered[m].append(int((vocabulary[selected] < CONCEPTS).sum()))
+                found[m].append(int((vocabulary[selected] < CONCEPTS).sum()))
             for name, alternatives in columns.items():
                 runs = [tuned_scores(x[:, some], notes, train, validation, test, grid)[0] for some in alternatives]
                 auc[name, fraction].append(float(np.mean(runs)))
-    return {key: np.array(folds) for key, folds in auc.items()}, {m: float(np.mean(n)) for m, n in recovered.items()}
+    means = {m: float(np.mean(counts)) for m, counts in found.items()}
+    return Draw({key: np.array(folds) for key, folds in auc.items()}, means)
 
 
 def pairs(small: bool) -> list[Row]:
@@ -147,17 +158,17 @@ def pairs(small: bool) -> list[Row]:
     return [_row(draws, m, fraction) for m in sizes for fraction in fractions]
 
 
-def _row(draws: list[tuple[dict[tuple[str | int, float], Array], dict[int, float]]], m: int, fraction: float) -> Row:
+def _row(draws: list[Draw], m: int, fraction: float) -> Row:
     """Return the means over draws for one number of pairs, with the 95 % interval of the lead over the draws.
 
     `draws p < .05` counts the draws in which a paired t-test over the five folds, as on a real data set, finds OCP's
     subset ahead of all features; `draws behind` those in which it finds the subset behind.
     """
-    auc = {name: np.array([scores[name, fraction] for scores, _ in draws]) for name in (m, ALL, ORACLE, RANDOM)}
+    auc = {name: np.array([draw.auc[name, fraction] for draw in draws]) for name in (m, ALL, ORACLE, RANDOM)}
     lead = auc[m] - auc[ALL]
     over_draws = Paired((tuple(map(float, lead.mean(1))),))
     clear = np.sign(lead.mean(1)) * (ttest_rel(auc[m], auc[ALL], axis=1).pvalue < 0.05)
-    row: Row = {"pairs": m, "fraction": fraction, "words found": float(np.mean([found[m] for _, found in draws]))}
+    row: Row = {"pairs": m, "fraction": fraction, "words found": float(np.mean([draw.found[m] for draw in draws]))}
     row |= {OCP: float(auc[m].mean())} | {name: float(auc[name].mean()) for name in (ALL, ORACLE, RANDOM)}
     row |= {"OCP - all": over_draws.mean, "interval": over_draws.interval, "draws": len(draws)}
     return row | {"draws ahead": int((clear > 0).sum()), "draws behind": int((clear < 0).sum())}

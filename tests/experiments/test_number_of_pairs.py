@@ -55,10 +55,12 @@ def test_many_pairs_find_the_words_of_concepts_and_few_do_not() -> None:
 
 def test_with_many_pairs_selection_is_ahead_of_all_words_at_few_labels() -> None:
     grid = tuple((l1, 10.0**power) for l1 in (True, False) for power in range(-1, 3))
-    auc, found = study.draw_scores(100, (1000, 8000), (1 / 16,), grid=grid, subsets=1)
-    assert found[8000] > found[1000] + 5
-    assert auc[8000, 1 / 16].mean() > auc[ALL, 1 / 16].mean()
-    assert auc[8000, 1 / 16].mean() > auc[1000, 1 / 16].mean()
+    draw = study.draw_scores(100, (1000, 8000), (1 / 4,), grid=grid, subsets=1)
+    auc = {name: scores.mean() for (name, _), scores in draw.auc.items()}
+    assert draw.found[8000] > draw.found[1000] + 8
+    assert auc[8000] > auc[ALL] + 0.05  # .115; the mean over the six draws of the study is .085 ± .028
+    assert auc[8000] > auc[1000] + 0.05
+    assert auc[study.ORACLE] > auc[8000]
 
 
 def test_a_row_counts_clear_draws_and_the_picture_has_three_panels() -> None:
@@ -66,8 +68,10 @@ def test_a_row_counts_clear_draws_and_the_picture_has_three_panels() -> None:
     assert [(row["pairs"], row["fraction"]) for row in rows] == [(1000, 1 / 16), (2000, 1 / 16)]
     folds = np.array([0.1, 0.11, 0.09, 0.1, 0.12])
     names = (ALL, study.ORACLE, study.RANDOM)
-    draws = [({(1000, 1): 0.7 + sign * folds, **{(name, 1): 0.7 + 0 * folds for name in names}}, {1000: 9.0})
-             for sign in (1, 1, -1)]  # fmt: skip
+    draws = []
+    for sign in (1, 1, -1):
+        auc = {(1000, 1): 0.7 + sign * folds, **{(name, 1): np.full(5, 0.7) for name in names}}
+        draws.append(study.Draw(auc, {1000: 9.0}))
     row = study._row(draws, 1000, 1)
     assert (row["draws ahead"], row["draws behind"], row["words found"]) == (2, 1, 9.0)
     assert row["OCP - all"] == pytest.approx(folds.mean() / 3)
