@@ -15,6 +15,7 @@ from experiments.order.note_protocol import (
     GRID,
     Array,
     Grid,
+    Notes,
     Scores,
     cut_notes,
     draw_entities,
@@ -96,13 +97,8 @@ def feature_sets(train: Any, windows: Any, pairs: Array) -> dict[str, list[Array
     }
 
 
-def feature_scores(
-    name: str,
-    fractions: Sequence[float],
-    compared: Collection[str] = (OCP, ALL, COMMON, RANDOM),
-    grid: Grid = GRID,
-) -> FeatureScores:
-    """Return the scores of each feature set on one data set.
+def load_notes(name: str) -> tuple[Notes, Array, Notes, Array]:
+    """Return the notes of one data set, the entities with labels, the notes that are paired, and their pairs.
 
     The pairs are all neighbouring notes of the entities without labels. Their notes begin at every event, so that notes
     of several events overlap, while the notes with labels do not.
@@ -111,14 +107,23 @@ def feature_scores(
     data, label, length, text = histories.data, histories.label, histories.length, histories.text
     notes = cut_notes(data, label, length, text)
     entities = draw_entities(notes, histories.entities, SEED)
-    others = np.setdiff1d(notes.entity, entities)
-    windows = cut_notes(data[others], label, length, text, step=1)
-    pairs = neighbouring_pairs(windows, length, SEED)
+    windows = cut_notes(data[np.setdiff1d(notes.entity, entities)], label, length, text, step=1)
+    return notes, entities, windows, neighbouring_pairs(windows, length, SEED)
+
+
+def feature_scores(
+    name: str,
+    fractions: Sequence[float],
+    compared: Collection[str] = (OCP, ALL, COMMON, RANDOM),
+    grid: Grid = GRID,
+) -> FeatureScores:
+    """Return the scores of each feature set on one data set."""
+    notes, entities, windows, pairs = load_notes(name)
     scores, columns = defaultdict(list), defaultdict(list)
     for number, fold in enumerate(split_folds(notes, entities, SEED)):
         for fraction in fractions:
             train = labelled_notes(notes, fold.part(fraction))
-            transform = fit_features(_rows(notes.features, train))
+            transform = fit_features(take_rows(notes.features, train))
             x = transform(notes.features)
             parts = train, labelled_notes(notes, fold.validation), labelled_notes(notes, fold.test)
             for features, subsets in feature_sets(x[train], transform(windows.features), pairs).items():
@@ -131,5 +136,6 @@ def feature_scores(
     return FeatureScores({key: np.array(values) for key, values in scores.items()}, means, pairs.shape[1])
 
 
-def _rows(features: Array | list[str], rows: Array) -> Array | list[str]:
+def take_rows(features: Array | list[str], rows: Array) -> Array | list[str]:
+    """Return the numbers or the texts of some notes."""
     return [features[i] for i in rows] if isinstance(features, list) else features[rows]

@@ -21,6 +21,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from experiments.command_line import Row
 from experiments.differences import Paired
+from experiments.order.assumptions import signals
 from experiments.order.feature_comparison import ALL, COUNT, OCP, RANDOM, RANDOM_SUBSETS, SHARE, WITHIN
 from experiments.order.note_protocol import GRID, Array, Grid, labelled_notes, split_folds, tuned_scores
 from experiments.order.sparse_selection import l1_to_count, random_subsets
@@ -145,6 +146,15 @@ def draw_scores(
                 auc[name, fraction].append(float(np.mean(runs)))
     means = {m: float(np.mean(counts)) for m, counts in found.items()}
     return Draw({key: np.array(folds) for key, folds in auc.items()}, means)
+
+
+def made_signals() -> Row:
+    """Return the strength of order and of label by word, with the most pairs of the study."""
+    rng = np.random.default_rng(0)
+    histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
+    notes, (first, second, label) = histories.notes(rng), histories.pairs(SIZES[-1], rng)
+    places = np.stack([np.arange(len(label)), np.arange(len(label)) + len(label), label])
+    return signals(sparse.vstack([first, second]).tocsr(), places, notes.words, notes.label)
 
 
 def pairs(small: bool) -> list[Row]:

@@ -19,7 +19,9 @@ TABLES = {
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
     "expclr": ("choose", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
     "main_job": ("churn", "death", "flights", "order"),
-    "order": ("figure2", "figure2_loss", "population", "pairs", "features", "encoders", "diagnostic"),
+    "order": (
+        *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "diagnostic"),
+    ),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full"),
