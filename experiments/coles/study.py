@@ -94,7 +94,7 @@ class Study:
         if self.small:
             for job in todo:
                 function(*job)
-        else:
+        elif todo:
             side_by_side(function, todo)
 
     def tables(self, arm: str) -> Table:
