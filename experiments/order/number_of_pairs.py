@@ -19,8 +19,8 @@ from scipy import sparse  # type: ignore[import-untyped]
 from scipy.stats import ttest_rel  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import TfidfTransformer
 
+from eventvec.evaluation.result import Scores
 from experiments.command_line import Row
-from experiments.differences import Paired
 from experiments.order.assumptions import signals
 from experiments.order.feature_comparison import ALL, COUNT, OCP, RANDOM, RANDOM_SUBSETS, SHARE, WITHIN
 from experiments.order.note_protocol import GRID, Array, Grid, labelled_notes, split_folds, tuned_scores
@@ -176,7 +176,7 @@ def _row(draws: list[Draw], m: int, fraction: float) -> Row:
     """
     auc = {name: np.array([draw.auc[name, fraction] for draw in draws]) for name in (m, ALL, ORACLE, RANDOM)}
     lead = auc[m] - auc[ALL]
-    over_draws = Paired((tuple(map(float, lead.mean(1))),))
+    over_draws = Scores(tuple(map(float, lead.mean(1))))
     clear = np.sign(lead.mean(1)) * (ttest_rel(auc[m], auc[ALL], axis=1).pvalue < 0.05)
     row: Row = {"pairs": m, "fraction": fraction, "words found": float(np.mean([draw.found[m] for draw in draws]))}
     row |= {OCP: float(auc[m].mean())} | {name: float(auc[name].mean()) for name in (ALL, ORACLE, RANDOM)}
