@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import ttest_1samp, ttest_rel  # type: ignore[import-untyped]
 
+import eventvec as ev
 from eventvec.diagnosis import irreversibility
 from experiments.command_line import Row, run
 from experiments.order import assumptions as feature_signals
@@ -74,35 +76,45 @@ def encoders(small: bool) -> list[Row]:
 
 
 def diagnostic(small: bool) -> list[Row]:
-    """The AUROC of order by the diagnostic, and whether OCP is ahead at a sixteenth of the labels."""
+    """Whether `diagnose` predicts that OCP helps at a sixteenth of the labels, for features and for encoders.
+
+    OCP helps if it is ahead with p < .05 over the folds; on the made notes, over the draws.
+    """
     rows, few = [], FRACTIONS[-1:]
     for name in ("pbc",) if small else DATA_SETS:
         histories = DATA_SETS[name]()
         notes = cut_notes(histories.data, histories.label, histories.length, histories.text)
         entities = draw_entities(notes, histories.entities, feature_comparison.SEED)
-        others = np.setdiff1d(notes.entity, entities)
-        data = without_label(histories.data, histories.label)[others]
-        rng = torch.Generator().manual_seed(feature_comparison.SEED)
-        order = irreversibility(data, rng, window=histories.length)
-        row: Row = {
-            "data": name, "AUROC of order": order.auroc.value, "low": order.auroc.low, "high": order.auroc.high,
-            "clocks": " ".join(field.name for field in order.clocks), "predicted": "helps" if order.met else "does not",
-        }  # fmt: skip
-        feature_options = SMALL_FEATURES if small else {}
-        row |= _lead("features", feature_scores(name, few, (OCP, ALL), **feature_options).scores, OCP, ALL)
+        data = without_label(histories.data, histories.label)[np.setdiff1d(notes.entity, entities)]
+        order = _order(data, histories.length)
+        of_features = feature_scores(name, few, (OCP, ALL), **(SMALL_FEATURES if small else {})).scores
+        rows.append({"data": name, "OCP for": "features", **order, **_lead(of_features, OCP, ALL)})
         if name in ENCODED:
-            encoder_options = SMALL_ENCODERS if small else {}
-            row |= _lead("encoder", encoder_scores(name, few, ("OCP",), **encoder_options), "OCP", "from scratch")
-        else:
-            row |= {"encoder ahead by": "", "encoder": ""}
-        rows.append(row)
+            of_encoders = encoder_scores(name, few, ("OCP",), **(SMALL_ENCODERS if small else {}))
+            rows.append({"data": name, "OCP for": "encoders", **order, **_lead(of_encoders, "OCP", "from scratch")})
+    made = {"data": "made notes", "OCP for": "features", **_order(number_of_pairs.made_histories(), 1)}
+    leads = number_of_pairs.leads(small, few[0])
+    rows.append({**made, "ahead": leads.mean, "p": float(ttest_1samp(leads.values, 0).pvalue)})
+    for row in rows:
+        row["helps"] = row["ahead"] > 0 and row["p"] < 0.05
+        row["right"] = row["met"] == row["helps"]
     return rows
 
 
-def _lead(what: str, scores: Scores, ours: str, other: str) -> Row:
-    """Return the lead of ours in mean AUC at the smallest fraction, and whether it is positive."""
-    ahead = float(scores[ours, FRACTIONS[-1]][..., 0].mean() - scores[other, FRACTIONS[-1]][..., 0].mean())
-    return {f"{what} ahead by": ahead, what: "helps" if ahead > 0 else "does not"}
+def _order(data: ev.Dataset, length: int) -> Row:
+    """Return what the diagnosis says of the order of neighbouring notes."""
+    order = irreversibility(data, torch.Generator().manual_seed(feature_comparison.SEED), window=length)
+    clocks = " ".join(field.name for field in order.clocks)
+    return {
+        "AUROC of order": order.auroc.value, "low": order.auroc.low, "high": order.auroc.high, "clocks": clocks,
+        "met": order.met,
+    }  # fmt: skip
+
+
+def _lead(scores: Scores, ours: str, other: str) -> Row:
+    """Return the lead of ours in mean AUC at the smallest fraction, and the p-value of a paired t-test over folds."""
+    a, b = (scores[name, FRACTIONS[-1]][..., 0].mean(1) for name in (ours, other))
+    return {"ahead": float((a - b).mean()), "p": float(ttest_rel(a, b).pvalue)}
 
 
 TABLES = {

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy import sparse  # type: ignore[import-untyped]
 from scipy.stats import ttest_rel  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import TfidfTransformer
 
+import eventvec as ev
 from eventvec.evaluation.result import Scores
 from experiments.command_line import Row
 from experiments.order.assumptions import signals
@@ -36,6 +38,8 @@ FLIP = 0.3  # probability that a word disagrees with its concept, as in the pape
 FREQUENCY = 0.1, 0.5  # range of the shares of notes in which the words of the background occur
 STAGE = 14  # concepts that must have begun for label 1, as in 17 % of the notes (the paper: 19 %)
 ORACLE = "the 30 words"
+UNLABELLED = 2000  # histories that are diagnosed
+SMALL: dict[str, Any] = {"grid": ((True, 1.0), (False, 1.0)), "subsets": 1}
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +161,31 @@ def made_signals() -> Row:
     return signals(sparse.vstack([first, second]).tocsr(), places, notes.words, notes.label)
 
 
+def made_histories() -> ev.Dataset:
+    """Return made histories without labels, each note with its words as a text."""
+    rng = np.random.default_rng(0)
+    histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
+    begins = histories.begins(UNLABELLED, rng)[:, None] <= np.arange(LENGTH)[:, None]
+    note, word = histories.words(begins.reshape(-1, CONCEPTS), rng).nonzero()
+    texts = pl.DataFrame({"note": note, "word": word}).group_by("note").agg(pl.format("word{}", "word").alias("words"))
+    events = texts.select(
+        pl.col("note") // LENGTH, (pl.col("note") % LENGTH).alias("step"), pl.col("words").list.join(" ").alias("text")
+    )
+    return ev.read(events, key="note", time="step", categorical=(), numeric=(), texts=("text",))
+
+
+def leads(small: bool, fraction: float) -> Scores:
+    """Return the lead of OCP's subset with the most pairs over all features, one number per draw."""
+    options: dict[str, Any] = SMALL if small else {}
+    draws = [draw_scores(seed, SIZES[-1:], (fraction,), **options) for seed in range(2 if small else DRAWS)]
+    lead = [draw.auc[SIZES[-1], fraction] - draw.auc[ALL, fraction] for draw in draws]
+    return Scores(tuple(float(folds.mean()) for folds in lead))
+
+
 def pairs(small: bool) -> list[Row]:
     """Return one row per number of pairs and fraction: the mean AUC of each feature set, and the lead of OCP's."""
     sizes, fractions = (SIZES[:2], FRACTIONS[-1:]) if small else (SIZES, FRACTIONS)
-    options: dict[str, Any] = {"grid": ((True, 1.0), (False, 1.0)), "subsets": 1} if small else {}
+    options: dict[str, Any] = SMALL if small else {}
     draws = []
     for seed in range(2 if small else DRAWS):
         draws.append(draw_scores(seed, sizes, fractions, **options))
