@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,9 @@ import torch
 
 import eventvec as ev
 from eventvec.encoders import TextEncoder
-from eventvec.methods.pair_accuracy import pair_accuracy
 from eventvec.precision import Precision, matmul_precision
 from eventvec.sequences import Sequences, join
-from eventvec.views import EntityPairs, OrderPairs, PermutationPairs, Windowed
+from eventvec.views import EntityPairs, OrderPairs, PermutationPairs, Windowed, distinct_times
 from experiments.order.attention import mean_attention
 from experiments.order.encoder_comparison import LINEAR_GRID
 from experiments.order.feature_comparison import note_features
@@ -50,7 +49,7 @@ LEAST = 20
 
 OCP, PCL, ENTITY, LANGUAGE = "OCP", "PCL", "entity-contrastive", "FT-LM"
 PLAIN, RANDOM, WORDS = "MiniLM", "MiniLM, random weights", "tf-idf words"
-SAMPLERS: dict[str, type[Windowed]] = {OCP: OrderPairs, PCL: PermutationPairs, ENTITY: EntityPairs}
+SAMPLERS: dict[str, Callable[..., Windowed]] = {OCP: OrderPairs, PCL: PermutationPairs, ENTITY: EntityPairs}
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,9 @@ def vectors(arm: Arm, keep: Path) -> tuple[Array, dict[str, Any]]:
     """Return `(m, dim)` vectors of the notes with labels, and facts about the training, which is done once.
 
     The facts are the `seconds`, the `validation` of each epoch (accuracy of held-out pairs, or the loss of the language
-    model), the number of the `epoch` that is kept, the accuracy and number of pairs of the packages with labels
-    (`tested`, `pairs`), and for OCP and the untrained model the mean `attention` over these pairs.
+    model), the number of the `epoch` that is kept, the accuracy on pairs of the packages with labels, its half-width
+    and the number of pairs (`tested`, `± tested`, `pairs`), and for OCP and the untrained model the mean `attention`
+    over these pairs.
 
     Args:
         arm: The model.
@@ -204,6 +204,29 @@ def _fit(method: ev.methods.CrossOrder | ev.methods.MaskedLanguage, arm: Arm, of
 def _tested(method: ev.methods.CrossOrder, x: Sequences) -> dict[str, float]:
     """Return the accuracy of pairs of packages that neither the training nor the choice of the epoch saw."""
     method.eval()
-    views, _ = method.pairs(x, torch.Generator().manual_seed(SEED))
+    views, label = method.pairs(x, torch.Generator().manual_seed(SEED))
     with matmul_precision(PRECISION, x.device):
-        return {"tested": pair_accuracy(method, [x]), "pairs": len(views) // 2}
+        correct = (method.logits(views) > 0) == (label == 1)
+    source = torch.repeat_interleave((distinct_times(x).lengths - 1).clamp(1, PAIRS))
+    share, half_width = share_of_groups(correct.numpy(), source.numpy())
+    return {"tested": share, "± tested": half_width, "pairs": len(label)}
+
+
+def share_of_groups(correct: Array, group: Array) -> tuple[float, float]:
+    """Return the share of correct rows, and the half-width of its 95 % interval if whole groups are drawn at random.
+
+    Args:
+        correct: `(n,)` whether each row is correct.
+        group: `(n,)` the group of each row, from 0.
+
+    Example:
+        >>> share_of_groups(np.array([1, 1, 1, 0]), np.array([0, 1, 2, 3]))[0]
+        0.75
+    """
+    from scipy.stats import t  # type: ignore[import-untyped]
+
+    share, sizes = float(correct.mean()), np.bincount(group)
+    residuals = np.bincount(group, correct) - share * sizes
+    n = len(sizes)
+    error = np.sqrt(n / (n - 1) * (residuals**2).sum()) / len(correct)
+    return share, float(t.ppf(0.975, n - 1) * error)
