@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from experiments.order.note_protocol import (
     without_label,
 )
 from experiments.order.real_histories import DATA_SETS
+from experiments.order.text_tables import attention, text_trainings, texts
 
 ENCODED = ("cmapss", "pbc")
 SMALL_FEATURES: dict[str, Any] = {"grid": ((True, 0.1), (False, 0.1))}
@@ -94,13 +96,15 @@ def _lead(what: str, scores: Scores, ours: str, other: str) -> Row:
 
 TABLES = {
     "figure2": figure2, "figure2_loss": figure2_loss, "population": population, "features": features,
-    "encoders": encoders, "diagnostic": diagnostic,
+    "encoders": encoders, "diagnostic": diagnostic, "texts": texts, "text_trainings": text_trainings,
+    "attention": attention,
 }  # fmt: skip
 
 
 def main() -> None:
     """Run the table that the command line names."""
-    run("order", TABLES)
+    folder = "the folder of language models' trainings; a killed run resumes"
+    run("order", TABLES, keep={"type": Path, "default": Path("order-texts"), "help": folder})
 
 
 if __name__ == "__main__":

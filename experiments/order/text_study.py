@@ -145,9 +145,12 @@ def fold_scores(arm: Arm, keep: Path, fractions: Sequence[float] = FRACTIONS) ->
         x[of.labelled] = z
     for fold in split_folds(of.notes, of.entities, SEED):
         for fraction in fractions:
-            parts = [labelled_notes(of.notes, part) for part in (fold.part(fraction), fold.validation, fold.test)]
-            features = note_features(of.notes, parts[0]) if x is None else x
-            scores.append(tuned_scores(features, of.notes, *parts, grid=LINEAR_GRID[:2] if arm.small else LINEAR_GRID))
+            train, validation, test = (
+                labelled_notes(of.notes, part) for part in (fold.part(fraction), fold.validation, fold.test)
+            )
+            features = note_features(of.notes, train) if x is None else x
+            grid = LINEAR_GRID[:2] if arm.small else LINEAR_GRID
+            scores.append(tuned_scores(features, of.notes, train, validation, test, grid))
     return np.array(scores).reshape(-1, len(fractions), 2)
 
 
@@ -174,6 +177,7 @@ def _trained(arm: Arm, of: Problem) -> tuple[Array, dict[str, Any]]:
         validation = [record[entry] for record in run.history]
         about |= {"seconds": round(run.seconds), "validation": validation, "epoch": run.kept_epoch, "steps": run.steps}
     encoder = method.encoder
+    assert isinstance(encoder, TextEncoder)
     if isinstance(method, ev.methods.CrossOrder):
         x = of.tested.sequences
         x = x[method.usable(x)]
