@@ -28,12 +28,14 @@ from experiments.order.note_protocol import (
     Notes,
     cut_notes,
     draw_entities,
+    draw_pairs,
     labelled_notes,
     split_folds,
     tuned_scores,
     without_label,
 )
 from experiments.order.real_histories import DATA_SETS
+from experiments.order.sparse_selection import liblinear, tfidf
 from experiments.tpp.arms import MINILM, write_random
 
 DATA, SEED = "debian_changelogs", 0  # the set; the seed of its split, as in the feature study
@@ -43,6 +45,8 @@ PAIRS, PACKAGES, EPOCHS, HELD_OUT = 8, 8, 4, 0.2
 """Pairs of a package and packages of a step; epochs, and the share of packages whose pairs choose the epoch."""
 NOTES, NOTE_EPOCHS = 64, 2
 """Notes of a step and epochs of the language model, which sees about as many notes as a classifier of pairs."""
+SHARE, WORD_GRID = 0.002, (0.01, 0.1, 1.0, 10.0)
+"""The least share of notes with a word, and the values of C, of the linear model of the order of words."""
 PRECISION: Precision = "bfloat16"
 LEAST = 20
 """The number of times that a token occurs at least, for its mean attention to be listed."""
@@ -82,6 +86,7 @@ class Problem:
         unlabelled: Histories of the packages whose notes are trained on.
         tested: Histories of the packages with labels, which no training sees.
         notes: All notes, one row each.
+        others: The packages of `unlabelled`.
         entities: The packages with labels.
         labelled: `(m,)` the notes of these.
     """
@@ -89,6 +94,7 @@ class Problem:
     unlabelled: ev.Dataset
     tested: ev.Dataset
     notes: Notes
+    others: Array
     entities: Array
     labelled: Array
 
@@ -101,7 +107,7 @@ def problem(small: bool) -> Problem:
     entities = draw_entities(notes, 40 if small else histories.entities, SEED)
     data = without_label(histories.data, histories.label)
     others = np.setdiff1d(np.arange(len(data)), entities)[: 16 if small else None]
-    return Problem(data[others], data[entities], notes, entities, labelled_notes(notes, entities))
+    return Problem(data[others], data[entities], notes, others, entities, labelled_notes(notes, entities))
 
 
 def vectors(arm: Arm, keep: Path) -> tuple[Array, dict[str, Any]]:
@@ -154,6 +160,39 @@ def fold_scores(arm: Arm, keep: Path, fractions: Sequence[float] = FRACTIONS) ->
     return np.array(scores).reshape(-1, len(fractions), 2)
 
 
+def word_accuracy(small: bool) -> tuple[float, dict[str, float]]:
+    """Return the accuracy on held-out pairs, and on those of packages with labels, of a linear model of words.
+
+    The model reads the differences of tf-idf weights over the pairs of `OCP`, as many as the language models see; its
+    penalty is chosen on the pairs of a fifth of the packages.
+
+    Args:
+        small: Whether the packages are few.
+    """
+    of = problem(small)
+    others = np.random.default_rng(SEED).permutation(of.others)
+    held_out, trained_on = np.split(others, [int(HELD_OUT * len(others))])
+    texts = of.notes.features
+    assert isinstance(texts, list)
+    features = tfidf([texts[i] for i in np.flatnonzero(np.isin(of.notes.entity, others))], SHARE).transform(texts)
+    draws = [(trained_on, seed) for seed in range(EPOCHS)] + [(held_out, SEED), (of.entities, SEED)]
+    *train, validation, test = (draw_pairs(of.notes, some, OrderPairs(count=PAIRS), seed) for some, seed in draws)
+    first, second, label = np.concatenate(train, 1)
+    models = [liblinear(c, l1=False).fit(features[second] - features[first], label) for c in WORD_GRID]
+    scores = [_correct(model, features, validation).mean() for model in models]
+    best = int(np.argmax(scores))
+    share, half_width = share_of_groups(
+        _correct(models[best], features, test), np.unique(of.notes.entity[test[0]], return_inverse=True)[1]
+    )
+    return float(scores[best]), {"tested": share, "± tested": half_width, "pairs": len(test[0])}
+
+
+def _correct(model: Any, features: Any, pairs: Array) -> Array:
+    first, second, label = pairs
+    correct: Array = model.predict(features[second] - features[first]) == label
+    return correct
+
+
 def build(arm: Arm) -> ev.methods.CrossOrder | ev.methods.MaskedLanguage:
     """Return the method of an arm before its training, without dropout, which takes two fifths of a step on a CPU."""
     torch.manual_seed(arm.seed)
@@ -197,7 +236,7 @@ def _trained(arm: Arm, of: Problem) -> tuple[Array, dict[str, Any]]:
 def _fit(method: ev.methods.CrossOrder | ev.methods.MaskedLanguage, arm: Arm, of: Problem) -> ev.Run:
     data, size, epochs, share = of.unlabelled, PACKAGES, EPOCHS, HELD_OUT
     if arm.objective == LANGUAGE:
-        trained_on = np.isin(of.notes.entity, np.setdiff1d(of.notes.entity, of.entities))
+        trained_on = np.isin(of.notes.entity, of.others)
         data, size, epochs = of.notes.data[np.flatnonzero(trained_on)], NOTES, NOTE_EPOCHS
     if arm.small:
         data, size, epochs, share = data[:16], 4, 1, 0.25

@@ -22,6 +22,7 @@ from experiments.order.text_study import (
     problem,
     share_of_groups,
     vectors,
+    word_accuracy,
 )
 from experiments.order.text_tables import RATES, TRIALS, interval, lead_rows
 
@@ -31,10 +32,10 @@ from eventvec.texts import text_column
 
 
 def packages(count: int = 60) -> LabelledHistories:
-    """Return packages of six notes; a letter of a note tells its label."""
+    """Return packages of six notes; the first word of a note tells its label."""
     rng = np.random.default_rng(0)
     key, label = np.repeat(np.arange(count), 6), rng.random(6 * count) < 0.4
-    texts = [f"{'x' if urgent else 'y'} {'abcdef'[step % 6]}" for step, urgent in enumerate(label)]
+    texts = [f"{'xx' if urgent else 'yy'} {2 * 'abcdef'[step % 6]}" for step, urgent in enumerate(label)]
     events = pl.DataFrame({"package": key, "date": np.tile(np.arange(6), count), "urgent": label.astype(float)})
     data = ev.read(events, key="package", time="date", categorical=(), numeric=["urgent"])
     data.sequences.columns["text"] = text_column(pl.Series(texts).to_arrow())
@@ -78,11 +79,16 @@ def test_a_model_is_trained_once_and_gives_a_vector_of_each_note(objective: str,
     assert file.stat().st_mtime_ns == written
 
 
-def test_a_linear_layer_finds_the_letter_that_tells_the_label(tmp_path: Path) -> None:
+def test_a_linear_layer_finds_the_word_that_tells_the_label(tmp_path: Path) -> None:
     scores = fold_scores(Arm(PLAIN, small=True), tmp_path, (1, 0.5))
     assert scores.shape == (5, 2, 2)
     assert scores[:, 0, 0].min() > 0.9
     assert not list(Path(tmp_path).glob(f"{WORDS}*"))
+
+
+def test_a_linear_model_of_words_reads_the_order_of_notes_that_advance() -> None:
+    held_out, tested = word_accuracy(small=True)
+    assert (held_out, tested["tested"], tested["pairs"]) == (1.0, 1.0, 40 * 5)
 
 
 def test_the_chosen_rate_of_each_model_is_among_its_trials() -> None:
