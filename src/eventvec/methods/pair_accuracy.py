@@ -36,10 +36,10 @@ def pair_accuracy(method: PairClassifier, batches: Iterable[Sequences]) -> float
     Example:
         >>> from eventvec.methods import ocp
         >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec import Schema
-        >>> x = Sequences({}, torch.tensor([0, 4]), torch.tensor([4, 4]))
-        >>> method = ocp(GRU(EventEncoder(Schema("id", "t", "integer"), time=()), dim=4)).eval()
-        >>> pair_accuracy(method, [x]) in (0.0, 0.5, 1.0)
+        >>> from eventvec.schema import Categorical, Schema
+        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
+        >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
+        >>> pair_accuracy(ocp(GRU(EventEncoder(schema, time=()), dim=4)).eval(), [x]) in (0.0, 0.5, 1.0)
         True
     """
     correct = count = 0
