@@ -3,7 +3,8 @@
 A tenth of the labelled rows is the test set. A representation is learned on all other rows, `PaperSplit.seen`. Models
 are then trained on all but one fold of the remaining labels and scored twice: on the fold left out ("cv", Tables 1, 6,
 7 and 8) and on the test set ("test", Table 2). The representation has seen the fold left out, but not the test set, so
-the two scores are not comparable and never mixed here. Differences between feature sets are paired, see `differences`.
+the two scores are not comparable and never mixed here. Each score comes with those on resampled test entities, the same
+for all feature sets, from which `differences` computes the intervals.
 
 Embeddings that exist already are evaluated by `eventvec.evaluate` instead.
 """
@@ -17,12 +18,15 @@ from itertools import product
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.folds import Split, cross_validation, group_codes, subsample
 from eventvec.evaluation.inputs import column, in_range, matrix
 from eventvec.evaluation.metrics import METRICS, Array, measure
 from eventvec.evaluation.models import Boosting, Job, choose
+from eventvec.evaluation.parallel import side_by_side
+from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Scores
 from eventvec.evaluation.task import Target, target
 
@@ -49,6 +53,7 @@ class PaperSplit:
         seen: `(n,)` bool, the rows that a representation may be trained on: all but the test set, including those
             without a label. With groups, no row of a group that has a test row.
         seed: of the test set, the folds and the draws within them.
+        groups: `(n,)` codes of the rows that are resampled together, if there are groups.
     """
 
     target: Target
@@ -56,6 +61,19 @@ class PaperSplit:
     folds: tuple[Split, ...]
     seen: Array
     seed: int
+    groups: Array | None = None
+
+    def training_parts(self, fraction: float) -> list[Array]:
+        """Return the rows that train the models of each fold with a share of the labels, drawn by class.
+
+        A larger share contains a smaller one.
+        """
+        labels_by_row = _labels_by_row(self)
+        return [subsample(labels_by_row, train, fraction, self.seed + k) for k, (train, _) in enumerate(self.folds)]
+
+    def labels(self, rows: Array) -> Array:
+        """Return `(k,)` the labels of some rows."""
+        return np.asarray(_labels_by_row(self).y[rows])
 
 
 @dataclass(frozen=True)
@@ -104,6 +122,11 @@ class PaperResult:
     def metric(self) -> str:
         """The main metric: `auroc`, `accuracy` or `r2`; higher is better."""
         return METRICS[self.target.task][0]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the feature sets."""
+        return frozenset(cell.features for cell in self.cells)
 
     def scores(self, features: str, split: Part = "test", fraction: float = 1.0) -> tuple[Scores, ...]:
         """Return the main scores of a feature set, one element per run, for `paired` and `relative`.
@@ -164,7 +187,7 @@ def paper_split(
     parts = cross_validation(inner, folds, None if labelled_codes is None else labelled_codes[rest], seed)
     rows = labelled.rows[in_test]
     seen = ~np.isin(np.arange(n), rows) if codes is None else ~np.isin(codes, codes[rows])
-    return PaperSplit(labelled, rows, tuple((inner.rows[a], inner.rows[b]) for a, b in parts), seen, seed)
+    return PaperSplit(labelled, rows, tuple((inner.rows[a], inner.rows[b]) for a, b in parts), seen, seed, codes)
 
 
 def paper_protocol(
@@ -186,7 +209,8 @@ def paper_protocol(
             sets; a larger share contains a smaller one. The rows that are scored stay the same.
         model: name in `MODELS`, trained on the features; boosted trees in the paper.
         boosting: settings of boosted trees, for example `lightgbm_settings("age_group")`.
-        num_threads: for boosting; all cores if not given.
+        num_threads: the number of models that are trained side by side, with one thread each; as many as PyTorch uses
+            by default. Trainers are called one after the other.
         progress: called with the number of trained models and the total number.
 
     Raises:
@@ -208,61 +232,82 @@ def paper_protocol(
         raise ConfigError("features has no feature set; give numbers or a trainer by name")
     if boosting is not None and model != "lightgbm":
         raise ConfigError(f"boosting needs model='lightgbm', got model={model!r}")
-    trainers = {
-        (name, run): one if callable(one) else _trainer(one, name, split, model, boosting, num_threads)
+    given = {
+        (name, run): one
         for name, runs in features.items()
         for run, one in enumerate(runs if isinstance(runs, list | tuple) else [runs])
     }
-    labels_by_row = _labels_by_row(split)
-    parts = {
-        fraction: [
-            subsample(labels_by_row, train, fraction, split.seed + k) for k, (train, _) in enumerate(split.folds)
-        ]
-        for fraction in fractions
+    trainers = {
+        key: one if callable(one) else _trainer(one, key[0], split, model, boosting) for key, one in given.items()
     }
-    total, cells = len(parts) * len(trainers) * len(split.folds), list[Cell]()
-    for fraction, ((name, run), trainer) in product(parts, trainers.items()):
-        scores: list[tuple[tuple[float, float], tuple[float, float]]] = []
-        for train, (_, left_out) in zip(parts[fraction], split.folds, strict=True):
-            if progress:
-                progress(len(cells) // 2 * len(split.folds) + len(scores), total)
-            scores.append(_score(trainer, name, labels_by_row, train, left_out, split.test))
+    parts = {fraction: split.training_parts(fraction) for fraction in fractions}
+    weights = resample(len(split.seen), split.groups, seed=split.seed)
+    labels_by_row = _labels_by_row(split)
+    tasks = list(product(parts, trainers, range(len(split.folds))))
+    in_turn = [task for task in tasks if callable(given[task[1]])]  # fit borrows generators that threads share
+    in_threads = [task for task in tasks if not callable(given[task[1]])]
+
+    def score(fraction: float, key: tuple[str, int], fold: int) -> _Scored:
+        train, left_out = parts[fraction][fold], split.folds[fold][1]
+        return _score(trainers[key], key[0], labels_by_row, train, (left_out, split.test), weights)
+
+    def report(before: int) -> Callable[[int, int], None] | None:
+        return None if progress is None else lambda done, _: progress(before + done, len(tasks))
+
+    threads = num_threads or torch.get_num_threads()
+    scored = dict[Any, _Scored]()
+    for some, workers in ((in_turn, 1), (in_threads, threads)):
+        if some:
+            scored |= zip(some, side_by_side(score, some, workers, progress=report(len(scored))), strict=True)
+    cells = list[Cell]()
+    for fraction, key in product(parts, trainers):
+        by_fold = [scored[fraction, key, fold] for fold in range(len(split.folds))]
         labels = round(float(np.mean([len(train) for train in parts[fraction]])))
-        for part, values in zip(PARTS, zip(*scores, strict=True), strict=True):
-            main, secondary = (Scores(tuple(numbers)) for numbers in zip(*values, strict=True))
-            cells.append(Cell(name, run, part, fraction, labels, main, secondary))
-    if progress:
-        progress(total, total)
+        for place, part in enumerate(PARTS):
+            main, secondary = (
+                Scores(
+                    tuple(float(fold[place][0][metric]) for fold in by_fold),
+                    np.stack([fold[place][1][:, metric] for fold in by_fold], 1),
+                    part == "test",
+                )
+                for metric in range(2)
+            )
+            cells.append(Cell(key[0], key[1], part, fraction, labels, main, secondary))
     return PaperResult(split.target, tuple(cells))
 
 
+_Scored: TypeAlias = tuple[tuple[tuple[float, float], Array], ...]
+"""For each part, the two scores and `(replicates, 2)` those on resampled entities."""
+
+
 def _score(
-    trainer: Trainer, name: str, labels: Target, train: Array, left_out: Array, test: Array
-) -> tuple[tuple[float, float], tuple[float, float]]:
+    trainer: Trainer, name: str, labels: Target, train: Array, tested: tuple[Array, Array], weights: Array
+) -> _Scored:
     """Return the scores of one model on the fold left out, then on the test set, both predicted in one call."""
-    rows = np.concatenate([left_out, test])
+    rows = np.concatenate(tested)
     predicted = np.asarray(trainer(train, labels.y[train], rows))
     if predicted.shape != rows.shape or predicted.dtype.kind not in "fiub" or not np.isfinite(predicted).all():
         raise DataError(
             f"{name!r} predicted {predicted.dtype} of shape {predicted.shape} for {len(rows):,} rows; one finite "
             "number per row is needed: a score of class 1, a code, or a number"
         )
-    cut = len(left_out)
-    return (
-        measure(labels.task, labels.y[left_out], predicted[:cut]),
-        measure(labels.task, labels.y[test], predicted[cut:]),
+    parts = zip(tested, np.split(predicted, [len(tested[0])]), strict=True)
+    return tuple(
+        (
+            measure(labels.task, labels.y[part], values),
+            replicates(labels.task, labels.y[part], values, weights[:, part]),
+        )
+        for part, values in parts
     )
 
 
-def _trainer(
-    values: Any, name: str, split: PaperSplit, model: str, boosting: Boosting | None, num_threads: int | None
-) -> Trainer:
+def _trainer(values: Any, name: str, split: PaperSplit, model: str, boosting: Boosting | None) -> Trainer:
     """Return a trainer that fits the model to one set of features."""
     x, labels = matrix(values, name, len(split.seen)), split.target
     predict = choose(labels.task, [model])[0][model]
 
     def trainer(train: Array, y: Array, rows: Array) -> Array:
-        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, num_threads, boosting))
+        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, 1, boosting))
 
     return trainer
 

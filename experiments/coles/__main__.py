@@ -11,44 +11,91 @@ import numpy as np
 import torch
 
 from eventvec import run_files
-from eventvec.diagnosis import power_law, repeatability
+from eventvec.diagnosis import diagnose, power_law, repeatability
 from eventvec.errors import ConfigError
-from eventvec.evaluation.result import Scores
 from experiments.coles import arms, published
-from experiments.coles.study import Study, unit
+from experiments.coles.study import CONTROL, SUPERVISED, TUNED, Study, unit
 from experiments.command_line import Row, run
 from experiments.differences import Paired, paired, relative
 from experiments.protocol import PaperResult, Part
 
 FRACTIONS = (1.0, 0.25, 0.0625)
 SELF_SUPERVISED = ("sop", "nsp", "rtd", "cpc", "coles")
-TUNED = ("rtd", "cpc", "coles")
+SAMPLERS = (
+    *("random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles"),
+)
+FINE_TUNED = tuple(f"{arm}{TUNED}" for arm in ("rtd", "cpc", "coles"))
+NEED_NO_TRAINING = ("event count", "untrained event mean")
+UNIT = ", unit length"
+RAW_IN_THE_PAPER = ("rtd", "cpc", "untrained")
+"""The arms whose embeddings are not normalised in the public code; on Retail none are."""
 
 
 def table1(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """View sampling: random samples, disjoint samples, slices (cross-validation)."""
-    compared = ("random_samples", "disjoint_samples", "disjoint_segments", "coles")
-    return _compare(_study(dataset, keep, small), compared, _seeds(seeds), published.TABLE1)
+    """View sampling: random samples of two kinds, disjoint parts, two kinds of slices (cross-validation)."""
+    study = _study(dataset, keep, small)
+    rows = _compare(study, SAMPLERS, _seeds(seeds), published.TABLE1)
+    return [{**row, "whole histories": _share_of_whole_histories(study, row["arm"])} for row in rows]
 
 
 def table2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
-    """Embeddings, aggregates and networks trained on labels (test set), and each one's change in percent."""
+    """Embeddings, opponents and networks trained on labels (test set), and each one's change in percent."""
     study, runs = _study(dataset, keep, small), _seeds(seeds)
-    embeddings = {arm: [study.embedding(arm, seed) for seed in runs] for arm in ("untrained", *SELF_SUPERVISED)}
-    aggregates = study.aggregates()
-    trainers = {"supervised": [study.trainer(None, seed) for seed in runs]}
-    trainers |= {f"{arm}, fine-tuned": [study.trainer(arm, seed) for seed in runs] for arm in TUNED}
-    both = [np.concatenate([z, aggregates], 1) for z in embeddings["coles"]]
-    result = study.scores({"aggregates": [aggregates], **embeddings, "coles + aggregates": both, **trainers})
+    networks = (SUPERVISED, CONTROL, *FINE_TUNED)
+    embeddings = _embeddings(study, ("untrained", *SELF_SUPERVISED), runs)
+    study.train(set(study.config["fine_tuning"].get("from", {}).values()), runs)
+    study.tune(networks, runs)
+    opponents = study.opponents(runs)
+    aggregates = opponents["aggregates"][0]
+    features: dict[str, Any] = {**opponents, **embeddings}
+    for name in ("coles", f"coles{UNIT}"):
+        both = [np.concatenate([z, aggregates], 1) for z in embeddings[name]]
+        features[name.replace("coles", "coles + aggregates")] = both
+    features |= {name: [study.trainer(name, seed) for seed in runs] for name in networks}
+    result = study.scores(features)
     rows = []
-    for name in ("aggregates", *embeddings, "coles + aggregates", *trainers):
-        baseline = "supervised" if name in trainers else "aggregates"
-        paper, scores = published.score(published.TABLE2, name, dataset), result.scores(name, "test")
-        change = relative(scores, result.scores(baseline, "test"))
+    for name in (name for name in features if not name.endswith(UNIT)):
+        baseline = SUPERVISED if name in networks else "aggregates"
+        change = relative(result.scores(name, "test"), result.scores(baseline, "test"))
         rows.append({
-            **_row(study, name, paper, result, "test"), "against": baseline,
-            "percent": change.mean, "percent ±": change.interval,
-            **_lead("coles", result.scores("coles", "test"), scores),
+            **_row(study, name, published.score(published.TABLE2, name, dataset), result, "test"),
+            "against": baseline, "percent": change.mean, "percent ±": change.interval,
+            **_leads("coles", name, result, "test"),
+        })  # fmt: skip
+    return rows
+
+
+def gate(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
+    """Whether a data set can rank arms: is CoLES clearly ahead of what needs no training (cross-validation)?"""
+    study, runs = _study(dataset, keep, small), _seeds(seeds)
+    opponents = study.opponents(runs)
+    result = study.scores({**opponents, **_embeddings(study, ("coles",), runs)})
+    rows = [{**_row(study, name, None, result, "cv"), **_leads("coles", name, result, "cv")} for name in opponents]
+    baselines = [row for row in rows if row["arm"] in NEED_NO_TRAINING]
+    passed = all(row["coles ahead"] > row["ahead ±"] for row in baselines)
+    return [{**row, "passed": passed} for row in rows]
+
+
+def diagnostic(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
+    """Whether `eventvec diagnose` predicts which method helps: its verdicts beside the differences (cross-validation).
+
+    CoLES should be ahead of what needs no training, rejection slices ahead of random slices, OCP ahead of an untrained
+    encoder. A method helps if the interval of its lead lies above zero.
+    """
+    study, runs = _study(dataset, keep, small), _seeds(seeds)
+    opponents = {name: values for name, values in study.opponents(runs).items() if name in NEED_NO_TRAINING}
+    compared = ("untrained", "rejection_slices", "ocp", "coles")
+    result = study.scores({**opponents, **_embeddings(study, compared, runs)})
+    best = max(opponents, key=lambda name: Paired(result.scores(name, "cv")).mean)
+    cases = (("coles", best), ("rejection_slices", "coles"), ("ocp", "untrained"))
+    rows = []
+    for (arm, other), verdict in zip(cases, diagnose(study.data).verdicts, strict=True):
+        lead = paired(result.scores(arm, "cv"), result.scores(other, "cv"))
+        helps = lead.mean > lead.interval
+        rows.append({
+            "data": dataset, "verdict on": verdict.method, "met": verdict.met, "arm": arm, "against": other,
+            "ahead": lead.mean, "ahead ±": lead.interval, "helps": helps,
+            "right": None if verdict.met is None else verdict.met == helps, "finding": verdict.found,
         })  # fmt: skip
     return rows
 
@@ -83,19 +130,22 @@ def figure2(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
     The shares are those of the paper on its data sets, and `FRACTIONS` on others.
     """
     study, runs = _study(dataset, keep, small), _seeds(seeds)
-    features: dict[str, Any] = {"aggregates": [study.aggregates()]}
-    features |= {arm: [study.embedding(arm, seed) for seed in runs] for arm in ("cpc", "coles")}
-    features |= {f"{arm}, fine-tuned": [study.trainer(arm, seed) for seed in runs] for arm in ("cpc", "coles")}
-    features["supervised"] = [study.trainer(None, seed) for seed in runs]
     labels, curves = published.FIGURE2.get(dataset, ((), {}))
     shares = tuple(n / labels[-1] for n in labels)
     paper = {(share, arm): value for arm, curve in curves.items() for share, value in zip(shares, curve, strict=True)}
-    result = study.scores(features, (1.0, 0.5) if small else shares or FRACTIONS)
+    fractions = (1.0, 0.5) if small else shares or FRACTIONS
+    networks = (SUPERVISED, CONTROL, *(f"{arm}{TUNED}" for arm in ("cpc", "coles")))
+    embeddings = _embeddings(study, ("untrained", "cpc", "coles"), runs)
+    study.train(set(study.config["fine_tuning"].get("from", {}).values()), runs)
+    study.tune(networks, runs, fractions)
+    features: dict[str, Any] = {**study.opponents(runs), **embeddings}
+    features |= {name: [study.trainer(name, seed) for seed in runs] for name in networks}
+    result = study.scores(features, fractions)
     rows = []
     for share, name, n in dict.fromkeys((c.fraction, c.features, c.labels) for c in result.cells):
-        coles, compared = (result.scores(arm, "test", share) for arm in ("coles", name))
-        row = _row(study, name, paper.get((share, name)), result, "test", share)
-        rows.append({**row, "labels": n, **_lead("coles", coles, compared)})
+        if not name.endswith(UNIT):
+            row = _row(study, name, paper.get((share, name)), result, "test", share)
+            rows.append({**row, "share": share, "labels": n, **_leads("coles", name, result, "test", share)})
     return rows
 
 
@@ -132,11 +182,11 @@ def figure4(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row
 
 def figure5(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     """The size of the embedding (cross-validation)."""
-    study = _study(dataset, keep, small)
+    study, runs = _study(dataset, keep, small), _seeds(seeds)
     sizes = list(published.FIGURE5.get(dataset, {})) or [16, 32, 64, 128, 256]
     paper = {f"dim={size}": value for size, value in published.FIGURE5.get(dataset, {}).items()}
     compared = [f"dim={size}" for size in (sizes[:2] if small else sizes)]
-    result = study.scores({arm: [study.embedding(arm, seed) for seed in _seeds(seeds)] for arm in compared})
+    result = study.scores(_embeddings(study, compared, runs))
     return [_row(study, arm, paper.get(arm), result, "cv") for arm in compared]
 
 
@@ -147,16 +197,12 @@ def peer(small: bool, dataset: str, seeds: str, keep: str | None) -> list[Row]:
     epochs = [len(run_files.read_info(study.run("coles", seed))["history"]) for seed in runs]
     theirs = [study.peer(seed, count) for seed, count in zip(runs, epochs, strict=True)]
     raw = {"pytorch-lifestream": theirs, "coles": ours}
-    normalized = {f"{name}, unit length": [unit(z) for z in embeddings] for name, embeddings in raw.items()}
+    normalized = {f"{name}{UNIT}": [unit(z) for z in embeddings] for name, embeddings in raw.items()}
     result = study.scores({**raw, **normalized})
     return [
-        {
-            **_row(study, name, None, result, split),
-            **_lead("coles", result.scores(first, split), result.scores(name, split)),
-        }
+        {**_row(study, name, None, result, split), **_leads("coles", name, result, split)}
         for split in ("cv", "test")
-        for first, compared in (("coles", raw), ("coles, unit length", normalized))
-        for name in compared
+        for name in raw
     ]
 
 
@@ -179,42 +225,76 @@ def _seeds(text: str) -> list[int]:
         raise ConfigError(f"--seeds must be whole numbers separated by commas, like 0,1,2, got {text!r}") from error
 
 
+def _embeddings(study: Study, compared: Sequence[str], seeds: Sequence[int]) -> dict[str, list[Any]]:
+    """Return the embeddings of arms, trained side by side, as they leave the encoder and at unit length."""
+    study.train(compared, seeds)
+    raw = {arm: [study.raw(arm, seed) for seed in seeds] for arm in compared}
+    return {**raw, **{f"{arm}{UNIT}": [unit(z) for z in embeddings] for arm, embeddings in raw.items()}}
+
+
+def _share_of_whole_histories(study: Study, arm: str) -> float:
+    """Return the share of an arm's views that are the whole history of their entity."""
+    views, source = study.views(arm)
+    lengths = study.data.sequences.lengths[torch.from_numpy(study.trained_on())]
+    return float((views.lengths == lengths[source]).double().mean())
+
+
 def _compare(
     study: Study, compared: Sequence[str], seeds: Sequence[int], paper: published.Scores | None = None
 ) -> list[Row]:
     """Return a row per arm, embedded and boosted: the paper's score, ours, and the lead of the last arm over it."""
-    result = study.scores({arm: [study.embedding(arm, seed) for seed in seeds] for arm in compared})
-    last = result.scores(compared[-1], "cv")
+    result = study.scores(_embeddings(study, compared, seeds))
     return [
         {
             **_row(study, arm, published.score(paper or {}, arm, study.name), result, "cv"),
-            **_lead(compared[-1], last, result.scores(arm, "cv")),
+            **_leads(compared[-1], arm, result, "cv"),
         }
         for arm in compared
     ]
 
 
 def _row(study: Study, name: str, paper: float | None, result: PaperResult, split: Part, share: float = 1.0) -> Row:
-    """Return the score of a feature set: the mean over seeds and folds with its interval, beside the paper's."""
-    values = tuple(run.values for run in result.scores(name, split, share))
-    ours = Paired(values)
+    """Return the score of a feature set beside the paper's, for embeddings also at unit length.
+
+    The difference from the paper is that of the embedding as the public code has it.
+    """
+    ours = Paired(result.scores(name, split, share))
+    published_form, unit_length = ours, dict[str, float | None]({"at unit length": None, "unit ±": None})
+    if f"{name}{UNIT}" in result.names:
+        at_unit_length = Paired(result.scores(f"{name}{UNIT}", split, share))
+        unit_length = {"at unit length": at_unit_length.mean, "unit ±": at_unit_length.interval}
+        if study.config["data"].get("normalize", True) and name not in RAW_IN_THE_PAPER:
+            published_form = at_unit_length
+    behind = None if paper is None else published_form.mean - paper
+    of_paper = {"paper": paper, "ours − paper": behind} if study.name in published.PAPER else {}
     return {
-        "data": study.name, "arm": name, "steps": study.steps(name), "seeds": len(values), "split": split,
-        "share": share, "paper": paper, "ours": ours.mean, "±": ours.interval,
-        "ours − paper": None if paper is None else ours.mean - paper,
+        "data": study.name, "arm": name, "steps": study.steps(name), "events": study.events(name),
+        "seeds": len(ours.runs), "split": split, **of_paper, "ours": ours.mean, "±": ours.interval, **unit_length,
     }  # fmt: skip
 
 
-def _lead(name: str, first: Sequence[Scores], second: Sequence[Scores]) -> Row:
-    """Return the lead of the first scores over the second, paired over folds and seeds, with its interval."""
-    lead = paired(first, second)
-    return {f"{name} ahead": lead.mean, "ahead ±": lead.interval, "clear": lead.clear}
+def _leads(first: str, second: str, result: PaperResult, split: Part, share: float = 1.0) -> Row:
+    """Return the lead of one arm over another, paired over folds and seeds, and that at unit length.
+
+    What has no embedding, such as aggregates, is compared with the arm at unit length too.
+    """
+
+    def lead(a: str, b: str) -> Paired:
+        return paired(result.scores(a, split, share), result.scores(b, split, share))
+
+    raw = lead(first, second)
+    other = f"{second}{UNIT}" if f"{second}{UNIT}" in result.names else second
+    at_unit_length = lead(f"{first}{UNIT}", other)
+    return {
+        f"{first} ahead": raw.mean, "ahead ±": raw.interval, "clear": raw.clear,
+        "unit ahead": at_unit_length.mean, "unit ahead ±": at_unit_length.interval, "unit clear": at_unit_length.clear,
+    }  # fmt: skip
 
 
 TABLES = {
     "table1": table1, "table2": table2, "table6": table6, "table7": table7, "table8": table8, "figure2": figure2,
     "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2, "figure7": figure7,
-    "peer": peer, "precision": precision,
+    "peer": peer, "precision": precision, "gate": gate, "diagnostic": diagnostic,
 }  # fmt: skip
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -19,6 +19,8 @@ CONFIGS = Path(__file__).parent / "configs"
 ARMS: Mapping[str, Table] = {
     "coles": {},
     "random_samples": {"views": "random_samples"},
+    "capped_samples": {"views": "capped_samples"},
+    "rejection_slices": {"views": "rejection_slices"},
     "disjoint_samples": {"views": "disjoint_samples"},
     "disjoint_segments": {"views": "disjoint_segments"},
     "random_negatives": {"negatives": "balanced_negatives"},
@@ -35,6 +37,7 @@ ARMS: Mapping[str, Table] = {
     "sop": {"method": "sop"},
     "rtd": {"method": "rtd"},
     "cpc": {"method": "cpc"},
+    "ocp": {"method": "ocp"},
     "gru": {"encoder": {"name": "gru"}},
     "lstm": {"encoder": {"name": "lstm"}},
     "transformer": {"encoder": {"name": "transformer", "dim": 64}},
@@ -42,8 +45,8 @@ ARMS: Mapping[str, Table] = {
 }
 """How each arm differs from `coles`: random slices, hard negatives, contrastive loss, the data set's encoder."""
 
-WITHOUT_VIEWS = ("rtd", "cpc")
-"""Methods that train on whole histories instead of views."""
+WITHOUT_VIEWS = ("rtd", "cpc", "ocp")
+"""Methods that train on whole histories or on pairs of windows instead of views."""
 
 UNALTERED = ("nsp", "sop")
 """Methods whose slices are not altered, because they predict the order of the two parts of a slice."""
@@ -66,6 +69,8 @@ def tables(config: Table, arm: str) -> Table:
     encoder = {**config["encoder"], **definition.get("encoder", {}), **overrides.get("encoder", {})}
     name = definition.get("method", "siamese" if "objective" in definition else "coles")
     method: Table = {"name": name}
+    if name == "ocp":  # windows of the length of the shortest slice
+        method |= {"length": config["slices"]["shortest"], "count": config["slices"]["count"]}
     if name not in WITHOUT_VIEWS:
         altered = "altered" in config and name not in UNALTERED
         method["views"] = _views(config, definition.get("views", "random_slices"), overrides, altered)
@@ -82,5 +87,6 @@ def tables(config: Table, arm: str) -> Table:
 def _views(config: Table, name: str, overrides: Table, altered: bool) -> Table:
     """Return the table of a view sampler with those options of `[slices]` that it takes."""
     options = {**config["slices"], **overrides.get("slices", {})}
+    options["trials"] = options["count"]  # of rejection slices
     views = {"name": name, **{k: v for k, v in options.items() if k in arguments(VIEWS[name])}}
     return {"name": "altered", "views": views, **config["altered"]} if altered else views

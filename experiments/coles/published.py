@@ -51,7 +51,7 @@ TABLE8 = {
     "random_negatives": (0.626, 0.815, 0.593, 0.530),
     "distance_weighted": (0.629, 0.821, 0.603, 0.536),
 }
-FIGURE2 = {
+FIGURE2: Mapping[str, tuple[tuple[int, ...], Mapping[str, tuple[float, ...]]]] = {
     "age_group": (
         (337, 675, 1350, 2700, 5400, 10800, 21600),
         {

@@ -1,7 +1,7 @@
 """One data set under the paper's protocol: an encoder is trained once per arm and seed, and all of them are scored.
 
-The folder given by `--keep` holds the run folders of trained encoders and the predictions of trainers. Nothing in it is
-trained again, so tables that share an arm share its training, and a killed run resumes.
+The folder given by `--keep` holds the run folders of trained encoders and the predictions of networks that learned from
+labels. Nothing in it is trained again, so tables that share an arm share its training, and a killed run resumes.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +20,29 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import checkpoint, config, datasets, run_files
+from eventvec import checkpoint, run_files
 from eventvec.cli import terminal
+from eventvec.config import Table, build_encoder, build_method
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
-from eventvec.evaluation import join_labels
-from eventvec.methods import Supervised
+from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.metrics import Array
+from eventvec.features import handcrafted_features
 from eventvec.reporting import map2d
-from eventvec.schema import FIRST, Categorical
-from eventvec.views import VIEWS
-from experiments import data as private
+from eventvec.training.fit_options import FitOptions
 from experiments.coles import arms
 from experiments.coles.boosting_settings import lightgbm_settings
+from experiments.coles.data import Labelled, load
+from experiments.coles.label_training import budget, scores, train_on_labels, with_label
 from experiments.coles.peer_embedding import peer_embedding
-from experiments.command_line import Row, print_epoch
-from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol, paper_split
+from experiments.command_line import Row
+from experiments.jobs import side_by_side
+from experiments.protocol import PaperResult, PaperSplit, Trainer, paper_protocol
 
-Array = np.ndarray[Any, np.dtype[Any]]
-SMALL: config.Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 16}}
-SMALL_TRANSFORMER: config.Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
+SMALL: Table = {"encoder": {"dim": 8}, "fit": {"epochs": 1, "batch_size": 16}}
+SMALL_TRANSFORMER: Table = {**SMALL["encoder"], "layers": 1, "heads": 2, "longest": 50}
+SUPERVISED, TUNED, CONTROL = "supervised", ", fine-tuned", "untrained, fine-tuned"
+"""Networks that learn from labels: from scratch, from the encoder of an arm, and as the latter with random weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +50,8 @@ class Study:
     """A data set with its labels and its split; the folder `keep` holds what was trained on it."""
 
     name: str
-    config: config.Table
-    data: ev.Dataset
-    split: PaperSplit
+    config: Table
+    source: Labelled
     keep: Path
     small: bool
 
@@ -54,24 +59,45 @@ class Study:
     def of(name: str, keep: Path, small: bool) -> Study:
         """Return the study of a data set that has a configuration; a small one has 240 labelled entities."""
         settings = arms.read(name)
-        source = {"sets": None, "group": None, **settings["data"]}
-        load = getattr(private if hasattr(private, source["name"]) else datasets, source["name"])
-        data, labels = load(source["sets"]) if source["sets"] else load()
-        label, group = source["label"], source["group"]
-        labels = labels.drop_nulls(label)
-        joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
-        if small:
-            data = data[torch.from_numpy(joined.positions[:240])]
-            joined = join_labels(data.keys, data.schema.key, labels, label, group=group)
-        values, groups = np.full(len(data), None, dtype=object), np.arange(len(data)).astype(str).astype(object)
-        values[joined.positions] = joined.labels
-        if joined.groups is not None:
-            groups[joined.positions] = [f"group {value}" for value in joined.groups]
-        folds = 2 if small else 5
-        split = paper_split(values, folds=folds, groups=groups if group else None, label=label)
-        return Study(name, settings, data, split, keep / (f"{name}-small" if small else name), small)
+        return Study(name, settings, load(settings["data"], small), keep / (f"{name}-small" if small else name), small)
 
-    def tables(self, arm: str) -> config.Table:
+    @property
+    def data(self) -> ev.Dataset:
+        """The histories of all entities."""
+        return self.source.data
+
+    @property
+    def split(self) -> PaperSplit:
+        """The test set and the folds."""
+        return self.source.split
+
+    def train(self, compared: Iterable[str], seeds: Sequence[int]) -> None:
+        """Train arms with all seeds and embed all entities, side by side; what exists already is left out."""
+        todo = [
+            (self.name, self.keep.parent, self.small, arm, seed)
+            for arm, seed in product(compared, seeds)
+            if not self._raw_file(arm, seed).exists()
+        ]
+        self._side_by_side(_embed, todo)
+
+    def tune(self, networks: Iterable[str], seeds: Sequence[int], fractions: Sequence[float] = (1.0,)) -> None:
+        """Train networks on labels with all seeds, folds and shares, side by side; what exists already is left out."""
+        todo = [
+            (self.name, self.keep.parent, self.small, name, seed, fraction, fold)
+            for name, seed, fraction in product(networks, seeds, fractions)
+            for fold, rows in enumerate(self.split.training_parts(fraction))
+            if not self._tuned_file(name, seed, rows).exists()
+        ]
+        self._side_by_side(_tune, todo)
+
+    def _side_by_side(self, function: Any, todo: list[Any]) -> None:
+        if self.small:
+            for job in todo:
+                function(*job)
+        elif todo:
+            side_by_side(function, todo)
+
+    def tables(self, arm: str) -> Table:
         """Return the configuration of an arm, in a small study with a narrow encoder and one epoch."""
         tables = arms.tables(self.config, arm)
         if not self.small:
@@ -86,16 +112,9 @@ class Study:
         if not finished:
             print(f"{self.name}: {arm}, seed {seed}", file=sys.stderr, flush=True)
             torch.manual_seed(seed)
-            method = config.build_method(tables, self.data.schema).to(choose_device("auto"))
-            ev.fit(
-                method,
-                self.data[torch.from_numpy(self.trained_on())],
-                seed=seed,
-                out=folder,
-                resume=folder.exists(),
-                progress=print_epoch,
-                **tables["fit"],
-            )
+            method = build_method(tables, self.data.schema).to(choose_device("auto"))
+            rows = self.data[torch.from_numpy(self.trained_on())]
+            ev.fit(method, rows, seed=seed, out=folder, resume=folder.exists(), **tables["fit"])
         return folder
 
     def trained_on(self) -> Array:
@@ -110,20 +129,41 @@ class Study:
                 return int(run_files.read_info(folder)["steps"])
         return None
 
+    def views(self, arm: str) -> tuple[ev.Sequences, torch.Tensor]:
+        """Return the views of an arm on one pass over the entities that it is trained on, and the entity of each.
+
+        Methods without views read whole histories. For pairs, the second tensor has their labels.
+        """
+        x = self.data[torch.from_numpy(self.trained_on())].sequences
+        method = build_method(self.tables(arm), self.data.schema)
+        sampler = getattr(method, "views", getattr(method, "pairs", None))
+        if sampler is None:
+            return x, torch.arange(len(x))
+        views, source = sampler(x, torch.Generator().manual_seed(0))
+        return views, source
+
+    def events(self, arm: str) -> int | None:
+        """Return the number of events that the encoder of an arm reads in training, by one pass over its views.
+
+        None for what is no arm with a number of epochs.
+        """
+        tables = self.tables(arm)["fit"]
+        if arm not in arms.ARMS and not arm.startswith("dim=") and arm not in self.config.get("arms", {}):
+            return None
+        share = 1 - tables.get("validation", FitOptions().validation)
+        return round(float(tables["epochs"] * share * self.views(arm)[0].total))
+
     def embedding(self, arm: str, seed: int) -> Array:
-        """Return `(n, dim)` the embeddings of all entities, at unit length for arms that train on the unit sphere."""
-        z = self.raw(arm, seed)
-        normalized = self.config["data"].get("normalize", True) and arm not in ("rtd", "cpc", "untrained")
-        return unit(z) if normalized else z
+        """Return `(n, dim)` the embeddings of all entities at unit length."""
+        return unit(self.raw(arm, seed))
 
     def raw(self, arm: str, seed: int) -> Array:
         """Return `(n, dim)` the embeddings of all entities as they leave the encoder."""
-        file = self.keep / f"{arm}-{seed}-raw.npy"
+        file = self._raw_file(arm, seed)
         if file.exists():
             return np.asarray(np.load(file))
         if arm == "untrained":
-            torch.manual_seed(seed)
-            encoder = config.build_encoder(self.tables("coles")["encoder"], self.data.schema)
+            encoder = self._new_encoder({}, self.data.schema, seed)
         else:
             encoder = checkpoint.load(self.run(arm, seed)).encoder
         return _save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
@@ -141,42 +181,57 @@ class Study:
         events = tables["encoder"].get("events", {})
         return peer_embedding(self.data, self.trained_on(), settings, self.keep / f"peer-{seed}", **events)
 
-    def aggregates(self) -> Array:
-        """Return `(n, k)` the paper's hand-crafted features."""
-        return aggregate_features(self.data)[0]
+    def opponents(self, seeds: Sequence[int]) -> dict[str, list[Array]]:
+        """Return the features that need no training, by name, one element per seed where weights are random."""
+        untrained = [baselines(self.data, seed) for seed in seeds]
+        sets = {
+            "event count": [untrained[0]["event_count"]],
+            "untrained event mean": [each["untrained"] for each in untrained],
+            "aggregates": [aggregate_features(self.data)[0]],
+            "hand-crafted": [handcrafted_features(self.data)[0]],
+        }
+        return sets if self.source.oracle is None else {"oracle": [self.source.oracle], **sets}
 
-    def trainer(self, arm: str | None, seed: int) -> Trainer:
-        """Return a trainer that fine-tunes an arm's encoder, or trains a new one from scratch if `arm` is None.
+    def trainer(self, name: str, seed: int) -> Trainer:
+        """Return a trainer that learns from labels: `supervised`, or one that fine-tunes the encoder of an arm.
 
         The paper fine-tunes a smaller model than it embeds with; `[fine_tuning.from]` names its arm.
         """
-        settings = {"from": {}, **self.config["fine_tuning" if arm else "supervised"]}
-        options = (
-            SMALL["fit"]
-            if self.small
-            else {k: v for k, v in settings.items() if k not in ("from", "encoder", "views", "batch_norm")}
-        )
+        settings = {"from": {}, **self.config[SUPERVISED if name == SUPERVISED else "fine_tuning"]}
+        if self.small:
+            settings |= SMALL["fit"]
 
         def train(rows: Array, y: Array, predicted: Array) -> Array:
-            mark = hashlib.sha256(rows.tobytes() + predicted.tobytes()).hexdigest()[:12]
-            file = self.keep / f"{arm or 'supervised'}-tuned-{seed}-{mark}.npy"
+            file = self._tuned_file(name, seed, rows)
             if file.exists():
                 return np.asarray(np.load(file))
-            torch.manual_seed(seed)
-            labelled = _with_label(self.data, rows, y, len(self.split.target.classes))
-            if arm:
-                encoder = checkpoint.load(self.run(settings["from"].get(arm, arm), seed)).encoder
+            labelled = with_label(self.data, rows, y, len(self.split.target.classes))
+            if name in (SUPERVISED, CONTROL):
+                encoder = self._new_encoder(settings.get("encoder", {}), labelled.schema, seed)
             else:
-                encoder = config.build_encoder(
-                    {**self.tables("coles")["encoder"], **settings.get("encoder", {})}, labelled.schema
-                )
-            views = config.build(settings["views"], VIEWS, "views") if "views" in settings else None
-            method = Supervised(encoder, labelled.schema, "label", views, settings.get("batch_norm", False))
-            ev.fit(method.to(choose_device("auto")), labelled, seed=seed, validation=0, **options)
-            logits = ev.encode(method.predictor, self.data[torch.from_numpy(predicted)].sequences).numpy()
-            return _save(file, logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits.argmax(1))
+                arm = name.removesuffix(TUNED)
+                encoder = checkpoint.load(self.run(settings["from"].get(arm, arm), seed)).encoder
+            before = (self.events("coles") or 0) if name == SUPERVISED and "epochs" not in settings else 0
+            bounds = budget(settings, self._total(rows), self._total(self.split.folds[0][0]), before)
+            method = train_on_labels(encoder.to(choose_device("auto")), labelled, settings, bounds, seed)
+            return _save(file, scores(method, self.data[torch.from_numpy(predicted)]))
 
         return train
+
+    def _new_encoder(self, settings: Table, schema: ev.Schema, seed: int) -> Any:
+        torch.manual_seed(seed)
+        return build_encoder({**self.tables("coles")["encoder"], **settings}, schema)
+
+    def _total(self, rows: Array) -> int:
+        """Return the number of events of some entities."""
+        return int(self.data.sequences.lengths[torch.from_numpy(rows)].sum())
+
+    def _raw_file(self, arm: str, seed: int) -> Path:
+        return self.keep / f"{arm}-{seed}-raw.npy"
+
+    def _tuned_file(self, name: str, seed: int, rows: Array) -> Path:
+        mark = hashlib.sha256(rows.tobytes()).hexdigest()[:12]
+        return self.keep / f"{name.replace(', ', '-')}-{seed}-{mark}.npy"
 
     def map(self, seed: int) -> Row:
         """Write a map of the labelled entities' CoLES embeddings, and return how often neighbours share their label."""
@@ -207,22 +262,29 @@ class Study:
         boosting = None if self.small else self.config["data"].get("boosting")
         return paper_protocol(
             features, self.split, fractions=fractions, boosting=lightgbm_settings(boosting) if boosting else None,
-            num_threads=torch.get_num_threads(),
+            num_threads=os.cpu_count(),
         )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _study(name: str, keep: Path, small: bool) -> Study:
+    """Return a study; a process that has several jobs of one data set reads it once."""
+    return Study.of(name, keep, small)
+
+
+def _embed(name: str, keep: Path, small: bool, arm: str, seed: int) -> None:
+    _study(name, keep, small).raw(arm, seed)
+
+
+def _tune(name: str, keep: Path, small: bool, network: str, seed: int, fraction: float, fold: int) -> None:
+    study = _study(name, keep, small)
+    rows, left_out = study.split.training_parts(fraction)[fold], study.split.folds[fold][1]
+    study.trainer(network, seed)(rows, study.split.labels(rows), np.concatenate([left_out, study.split.test]))
 
 
 def unit(z: Array) -> Array:
     """Return the rows, each divided by its length."""
-    return z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
-
-
-def _with_label(data: ev.Dataset, rows: Array, y: Array, classes: int) -> ev.Dataset:
-    """Return some entities with their labels as the static column `label`."""
-    labelled = data[torch.from_numpy(rows)]
-    field = Categorical("label", tuple(str(code) for code in range(classes)))
-    static = {**labelled.sequences.static, "label": torch.from_numpy(y.astype(np.int64)) + FIRST}
-    schema = replace(data.schema, static=(*data.schema.static, field))
-    return ev.Dataset(labelled.keys, replace(labelled.sequences, static=static), schema)
+    return np.asarray(z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12))
 
 
 def _save(file: Path, values: Array) -> Array:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eventvec.views import OrderPairs
 from experiments.order.note_protocol import (
     FOLDS,
     GRID,
@@ -19,8 +19,8 @@ from experiments.order.note_protocol import (
     Scores,
     cut_notes,
     draw_entities,
-    draw_pairs,
     labelled_notes,
+    neighbouring_pairs,
     split_folds,
     tuned_scores,
 )
@@ -28,49 +28,87 @@ from experiments.order.real_histories import DATA_SETS
 from experiments.order.sparse_selection import l1_to_count, most_common, random_subsets, tfidf
 
 SEED = 0
-PAIRS, PAIRS_PER_ENTITY = 10_000, 5
 COUNT, WITHIN, RANDOM_SUBSETS = 50, 5, 5  # features to select, and random subsets of the same size
 SHARE = 0.05  # least share of the labelled training notes that have a feature
 OCP, ALL, COMMON, RANDOM = "OCP subset", "all features", "most common", "random subset"
 
 
-def note_features(notes: Notes, train: Array) -> Any:
-    """Return `(n, d)` features of all notes: those of at least 5 % of the labelled training notes.
+@dataclass(frozen=True, eq=False)
+class FeatureScores:
+    """The scores of all feature sets on one data set.
+
+    Args:
+        scores: by feature set and fraction.
+        columns: the mean number of features by feature set and fraction.
+        pairs: number of pairs from which OCP selects.
+    """
+
+    scores: Scores
+    columns: dict[tuple[str, float], float]
+    pairs: int
+
+
+def fit_features(train: Array | list[str]) -> Callable[[Array | list[str]], Any]:
+    """Return the function from notes to their `(n, d)` features: those of at least 5 % of the labelled training notes.
 
     The features of texts are tf-idf weights of words and word pairs. The features of numbers are binary, like words:
     whether a mean is above each decile of the training notes, and whether it is missing.
 
     Args:
-        notes: all notes.
-        train: `(m,)` the labelled training notes, from which the features are chosen.
+        train: the texts, or `(m, k)` means, of the labelled training notes, from which the features are chosen.
     """
-    if isinstance(notes.features, list):
-        return tfidf([notes.features[i] for i in train], SHARE).transform(notes.features).tocsr()
-    columns = []
-    for values in notes.features.T:
-        if not np.isnan(values[train]).all():
-            deciles = np.unique(np.nanquantile(values[train], np.linspace(0.1, 0.9, 9)))
-            columns += list((values[:, None] > deciles).T)
-        columns.append(np.isnan(values))
-    present = np.stack(columns, 1)
-    share = present[train].mean(0)
-    return present[:, (share >= SHARE) & (share < 1)].astype(float)
+    if isinstance(train, list):
+        vectorizer = tfidf(train, SHARE)
+        return lambda texts: vectorizer.transform(texts).tocsr()
+    deciles = [_deciles(values) for values in train.T]
+    share = _above(train, deciles).mean(0)
+    return lambda values: _above(values, deciles)[:, (share >= SHARE) & (share < 1)].astype(float)
 
 
-def feature_sets(x: Any, train: Array, pairs: Array) -> dict[str, list[Array]]:
+def _deciles(values: Array) -> Array:
+    """Return the distinct deciles of the numbers that are not missing."""
+    return np.unique(np.nanquantile(values, np.linspace(0.1, 0.9, 9))) if not np.isnan(values).all() else np.empty(0)
+
+
+def _above(notes: Any, deciles: list[Array]) -> Array:
+    """Return whether each mean of each note is above each decile of its column, and whether it is missing."""
+    pairs = zip(notes.T, deciles, strict=True)
+    return np.concatenate([np.c_[values[:, None] > limits, np.isnan(values)] for values, limits in pairs], 1)
+
+
+def feature_sets(train: Any, windows: Any, pairs: Array) -> dict[str, list[Array]]:
     """Return the columns of each feature set: OCP's, all, the most common in training, and five random subsets.
 
     OCP selects 50 ± 5 features, or half of them if there are fewer than 100.
+
+    Args:
+        train: `(m, d)` features of the labelled training notes.
+        windows: `(n, d)` features of the notes that are paired.
+        pairs: `(3, m)` the notes of each pair, and its label.
     """
     first, second, label = pairs
-    count = min(COUNT, x.shape[1] // 2)
-    selected = l1_to_count(x[first], x[second], label, count=count, within=WITHIN).features
+    count = min(COUNT, train.shape[1] // 2)
+    selected = l1_to_count(windows[first], windows[second], label, count=count, within=WITHIN).features
     return {
         OCP: [selected],
-        ALL: [np.arange(x.shape[1])],
-        COMMON: [most_common(x[train], len(selected))],
-        RANDOM: list(random_subsets(x.shape[1], len(selected), RANDOM_SUBSETS, SEED)),
+        ALL: [np.arange(train.shape[1])],
+        COMMON: [most_common(train, len(selected))],
+        RANDOM: list(random_subsets(train.shape[1], len(selected), RANDOM_SUBSETS, SEED)),
     }
+
+
+def load_notes(name: str) -> tuple[Notes, Array, Notes, Array]:
+    """Return the notes of one data set, the entities with labels, the notes that are paired, and their pairs.
+
+    The pairs are all neighbouring notes of the entities without labels. Their notes begin at every event, so that notes
+    of several events overlap, while the notes with labels do not.
+    """
+    histories = DATA_SETS[name]()
+    data, label, length, text = histories.data, histories.label, histories.length, histories.text
+    notes = cut_notes(data, label, length, text)
+    entities = draw_entities(notes, histories.entities, SEED)
+    windows = cut_notes(data[np.setdiff1d(notes.entity, entities)], label, length, text, step=1)
+    return notes, entities, windows, neighbouring_pairs(windows, length, SEED)
 
 
 def feature_scores(
@@ -78,22 +116,26 @@ def feature_scores(
     fractions: Sequence[float],
     compared: Collection[str] = (OCP, ALL, COMMON, RANDOM),
     grid: Grid = GRID,
-) -> Scores:
+) -> FeatureScores:
     """Return the scores of each feature set on one data set."""
-    histories = DATA_SETS[name]()
-    notes = cut_notes(histories.data, histories.label, histories.length, histories.text)
-    entities = draw_entities(notes, histories.entities, SEED)
-    others = np.random.default_rng(SEED).permutation(np.setdiff1d(notes.entity, entities))
-    pairs = draw_pairs(notes, others, OrderPairs(count=PAIRS_PER_ENTITY), SEED)[:, :PAIRS]
-    scores = defaultdict(list)
+    notes, entities, windows, pairs = load_notes(name)
+    scores, columns = defaultdict(list), defaultdict(list)
     for number, fold in enumerate(split_folds(notes, entities, SEED)):
         for fraction in fractions:
             train = labelled_notes(notes, fold.part(fraction))
-            x = note_features(notes, train)
+            transform = fit_features(take_rows(notes.features, train))
+            x = transform(notes.features)
             parts = train, labelled_notes(notes, fold.validation), labelled_notes(notes, fold.test)
-            for features, subsets in feature_sets(x, train, pairs).items():
+            for features, subsets in feature_sets(x[train], transform(windows.features), pairs).items():
                 if features in compared:
-                    runs = [tuned_scores(x[:, columns], notes, *parts, grid=grid) for columns in subsets]
+                    runs = [tuned_scores(x[:, subset], notes, *parts, grid=grid) for subset in subsets]
                     scores[features, fraction].append(runs)
+                    columns[features, fraction].append(len(subsets[0]))
         print(f"{name}: fold {number + 1} of {FOLDS}", file=sys.stderr, flush=True)
-    return {key: np.array(values) for key, values in scores.items()}
+    means = {key: float(np.mean(counts)) for key, counts in columns.items()}
+    return FeatureScores({key: np.array(values) for key, values in scores.items()}, means, pairs.shape[1])
+
+
+def take_rows(features: Array | list[str], rows: Array) -> Array | list[str]:
+    """Return the numbers or the texts of some notes."""
+    return [features[i] for i in rows] if isinstance(features, list) else features[rows]

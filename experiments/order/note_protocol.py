@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,18 @@ Grid: TypeAlias = Sequence[tuple[bool, float]]
 GRID: Grid = tuple((l1, 10.0**power) for l1 in (True, False) for power in range(-3, 7))
 Scores: TypeAlias = dict[tuple[str, float], Array]
 """By features or encoder, and fraction: `(folds, runs, 2)`, AUC and average precision at 80 % recall."""
+
+
+class Labelled(Protocol):
+    """Notes with the entity and the label of each, as `Notes` has them."""
+
+    @property
+    def entity(self) -> Array:
+        """`(n,)` the entity of each note."""
+
+    @property
+    def label(self) -> Array:
+        """`(n,)` 0 or 1, NaN where missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +91,10 @@ def without_label(data: ev.Dataset, label: str) -> ev.Dataset:
     return replace(data, sequences=replace(data.sequences, columns=columns), schema=schema)
 
 
-def cut_notes(data: ev.Dataset, label: str, length: int = 1, text: str | None = None) -> Notes:
+def cut_notes(data: ev.Dataset, label: str, length: int = 1, text: str | None = None, step: int | None = None) -> Notes:
     """Return the histories cut into notes of `length` events; the last note ends with its history.
 
-    Notes with equal times are in the order of their table, which `draw_pairs` takes for the true order.
+    Notes with equal times are in the order of their table, which `neighbouring_pairs` takes for the true order.
 
     Args:
         data: histories with the label of each event as a numeric column of 0, 1 and NaN, which is left out of the
@@ -90,13 +102,17 @@ def cut_notes(data: ev.Dataset, label: str, length: int = 1, text: str | None = 
         label: name of that column.
         length: number of events in a note.
         text: name of a column whose texts are the features, instead of the numbers; a note is then one event.
+        step: number of events from the beginning of a note to that of the next; `length` if None, so that no event is
+            in two notes.
     """
+    step = step or length
     unlabelled = without_label(data, label)
     x, schema = unlabelled.sequences, unlabelled.schema
-    count = x.lengths // length
+    count = ((x.lengths - length).div(step, rounding_mode="floor") + 1).clamp(min=0)
     entity = torch.repeat_interleave(torch.arange(len(x)), count)
     number = torch.arange(len(entity)) - (count.cumsum(0) - count)[entity]
-    cut = x.slice(entity, x.lengths[entity] % length + length * number, torch.full_like(entity, length))
+    end = x.lengths[entity] - step * (count[entity] - 1 - number)
+    cut = x.slice(entity, end - length, torch.full_like(entity, length))
     event_labels = data.sequences.columns[label]
     assert isinstance(event_labels, Tensor)
     labels = event_labels[cut.starts + length - 1].double().numpy()
@@ -108,13 +124,13 @@ def cut_notes(data: ev.Dataset, label: str, length: int = 1, text: str | None = 
     return Notes(rows, entity.numpy(), labels, features)
 
 
-def draw_entities(notes: Notes, most: int, seed: int) -> Array:
+def draw_entities(notes: Labelled, most: int, seed: int) -> Array:
     """Return at most `most` entities that have a label, drawn at random."""
     known = np.unique(notes.entity[~np.isnan(notes.label)])
     return np.random.default_rng(seed).permutation(known)[:most]
 
 
-def split_folds(notes: Notes, entities: Array, seed: int) -> Iterator[Fold]:
+def split_folds(notes: Labelled, entities: Array, seed: int) -> Iterator[Fold]:
     """Yield five folds of entities, stratified by whether an entity has a positive note."""
     rng, positive = np.random.default_rng(seed), np.unique(notes.entity[notes.label == 1])
     shuffled = rng.permutation(entities)
@@ -125,31 +141,28 @@ def split_folds(notes: Notes, entities: Array, seed: int) -> Iterator[Fold]:
         yield Fold(_interleaved(train, np.isin(train, positive)), rest[::FOLDS], shuffled[fold::FOLDS])
 
 
-def draw_pairs(notes: Notes, entities: Array, sampler: Any, seed: int) -> Array:
-    """Return `(3, m)` pairs of notes: the index of the first note, the index of the second note, and the label.
+def neighbouring_pairs(notes: Notes, distance: int, seed: int) -> Array:
+    """Return `(3, m)` all pairs of neighbouring notes: the index of the first note, of the second note, and the label.
+
+    Each pair is taken once: in order (label 1) or swapped (label 0), with equal probability.
 
     Args:
         notes: all notes.
-        entities: the entities whose notes are paired; those with fewer than two notes are left out.
-        sampler: a pair sampler for windows of length 1.
-        seed: of the draw.
+        distance: how many rows later in its entity the later note of a pair is.
+        seed: of the orders.
 
     Raises:
-        DataError: If no entity has two notes.
+        DataError: If no entity has two such notes.
     """
-    lengths = torch.from_numpy(np.bincount(notes.entity, minlength=int(entities.max(initial=0)) + 1))
-    x = ev.Sequences({"note": torch.arange(len(notes.entity))}, lengths.cumsum(0) - lengths, lengths)
-    x = x[torch.from_numpy(entities)]
-    x = x[sampler.usable(x)]
-    if not len(x):
-        raise ev.DataError(f"none of {len(entities):,} entities has two notes; pairs need at least one such entity")
-    views, label = sampler(x, torch.Generator().manual_seed(seed))
-    first, second = views.values("note").view(2, -1).numpy()
-    return np.stack([first, second, label.long().numpy()])
+    earlier = np.flatnonzero(notes.entity[distance:] == notes.entity[:-distance])
+    if not len(earlier):
+        raise ev.DataError("no entity has two neighbouring notes; pairs need at least one such entity")
+    label = np.random.default_rng(seed).integers(2, size=len(earlier))
+    return np.stack([earlier + distance * (1 - label), earlier + distance * label, label])
 
 
 def tuned_scores(
-    x: Any, notes: Notes, train: Array, validation: Array, test: Array, grid: Grid = GRID
+    x: Any, notes: Labelled, train: Array, validation: Array, test: Array, grid: Grid = GRID
 ) -> tuple[float, float]:
     """Return AUC and average precision at 80 % recall of a logistic regression on test notes.
 
@@ -183,7 +196,7 @@ def tuned_scores(
     return note_scores(notes, test, test_logits[best_auc])[0], note_scores(notes, test, test_logits[best_precision])[1]
 
 
-def note_scores(notes: Notes, rows: Array, score: Array) -> tuple[float, float]:
+def note_scores(notes: Labelled, rows: Array, score: Array) -> tuple[float, float]:
     """Return AUC and average precision at 80 % recall of the scores of some notes."""
     truth = notes.label[rows]
     return float(roc_auc_score(truth, score)), precision_at_recall(truth, score, notes.entity[rows])
@@ -236,7 +249,7 @@ def precision_at_recall(truth: Array, score: Array, group: Array, recall: float 
     return float(np.where(counts > 0, correct / np.maximum(counts, 1), without_positive).mean())
 
 
-def labelled_notes(notes: Notes, entities: Array) -> Array:
+def labelled_notes(notes: Labelled, entities: Array) -> Array:
     """Return the labelled notes of some entities."""
     return np.flatnonzero(np.isin(notes.entity, entities) & ~np.isnan(notes.label))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,12 +16,14 @@ from eventvec.sequences import Sequences
 from eventvec.views import BiasedOrderPairs, OrderPairs, PermutationPairs
 from experiments.command_line import Row
 from experiments.order.exhaustive_search import Subsets, exhaustive
-from experiments.order.reference import ALL, ANALYTIC, BY_ERROR, BY_LOSS, POPULATION, SIZES
+from experiments.order.population_errors import error_of_s, gap, sample_bound
+from experiments.order.reference import ALL, BY_ERROR, BY_LOSS, POPULATION, SIZES
 
 SEED, REPEATS, LENGTH = 0, 100, 10
 ACTIVE = (0.4, 0.4, 0.6, 0.6)  # probabilities that the features of S are ever turned on
 SAMPLERS = {"ocp": OrderPairs(), "ocp_biased": BiasedOrderPairs(), "pcl": PermutationPairs()}
 BLOCK = 200_000  # trajectories that are drawn at a time
+DELTA = 0.1  # probability of failure in the bound, and accepted share of data sets in which not all four are found
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,29 @@ class Distribution:
         bits = torch.cat([s, copies, background], 2).flatten(0, 1)
         return Sequences({"bits": bits}, LENGTH * torch.arange(rows), torch.full((rows,), LENGTH))
 
+    def pair_probabilities(self) -> Tensor:
+        """Return `(2,) * 2d` the exact probabilities of two neighbouring steps, the first of them uniform.
+
+        The axes are the features of the first step, then those of the second.
+        """
+        d = len(ACTIVE) + self.copies + 1
+        noise = torch.tensor([[1 - self.flip, self.flip], [self.flip, 1 - self.flip]], dtype=torch.float64)
+        background = torch.tensor([[self.stay, 1 - self.stay], [1 - self.stay, self.stay]], dtype=torch.float64) / 2
+        total = torch.zeros([2] * (2 * d), dtype=torch.float64)
+        for step in range(LENGTH - 1):
+            factors: list[Any] = []  # of einsum: a table, then its axes
+            for i, active in enumerate(ACTIVE):
+                later = active * (LENGTH - 2 - step) / LENGTH
+                on, turning = active * (step + 1) / LENGTH, active / LENGTH
+                table = [[1 - active + later, turning], [0.0, on]]
+                factors += [torch.tensor(table, dtype=torch.float64), [i, d + i]]
+            for i in range(self.copies):
+                copy = len(ACTIVE) + i
+                factors += [noise, [i, copy], noise, [d + i, d + copy]]
+            factors += [background, [d - 1, 2 * d - 1]]
+            total += torch.einsum(*factors, list(range(2 * d)))
+        return total / (LENGTH - 1)
+
 
 DISTRIBUTIONS = {1: Distribution(copies=3, flip=0.7, stay=0.0), 2: Distribution(copies=2, flip=0.55, stay=0.3)}
 
@@ -81,7 +106,7 @@ def figure2(small: bool, by: Literal["error", "loss"]) -> list[Row]:
 
 
 def population(small: bool) -> list[Row]:
-    """Return the errors of S and of the best other subset on a number of pairs that approximates the population."""
+    """Return the errors of S and of the best other subset, on many pairs and exactly, and the pairs that are enough."""
     rng, rows, pairs = torch.Generator().manual_seed(SEED), [], 6_000 if small else 600_000
     for number, distribution in DISTRIBUTIONS.items():
         x = distribution.draw(pairs, rng)
@@ -89,15 +114,28 @@ def population(small: bool) -> list[Row]:
             subsets = evaluate_subsets(x, method, 1, rng)
             error, known = subsets.error[0], POPULATION[number, method]
             other = int(error[1:].argmin()) + 1  # the first subset is S, the first four features
-            rows.append(
-                {
-                    "distribution": number, "method": method, "pairs": pairs,
-                    "S": float(error[0]), "S analytic": ANALYTIC.get(method, ""), "S known": known[0],
-                    "best other": float(error[other]), "its features": _names(number, subsets.features[other]),
-                    "best other known": known[1],
-                }
-            )  # fmt: skip
+            row: Row = {"distribution": number, "method": method, "pairs": pairs}
+            row |= {"S": float(error[0]), "S known": known[0], "best other": float(error[other])}
+            row |= {"its features": _names(number, subsets.features[other].tolist()), "best other known": known[1]}
+            rows.append(row | _theory(number, method))
     return rows
+
+
+def _theory(number: int, method: str) -> Row:
+    """Return the exact errors, their gap ε0, and the pairs by Theorem 1 beside those that are enough in Figure 2.
+
+    The paper's formulas are for OCP and OCP-biased only. In Figure 2, S is found in a share of at least `1 - DELTA` of
+    the reference's data sets.
+    """
+    if method == "pcl":
+        return dict.fromkeys(("S exact", "best other exact", "its features exact", "gap", "bound", "enough"), "")
+    table, s, biased = DISTRIBUTIONS[number].pair_probabilities(), range(len(ACTIVE)), method == "ocp_biased"
+    error, (epsilon, features) = error_of_s(table, s, biased=biased), gap(table, s, biased=biased)
+    return {
+        "S exact": error, "best other exact": error + epsilon, "its features exact": _names(number, features),
+        "gap": epsilon, "bound": math.ceil(sample_bound(table.dim() // 2, len(ACTIVE), epsilon, DELTA)),
+        "enough": min(m for m, share in ALL[number, method].items() if share >= 1 - DELTA),
+    }  # fmt: skip
 
 
 def _recovered(
@@ -138,8 +176,8 @@ def least_variance(mean: float, share: float) -> float:
     return share * (1 - share) * (4 - rest) ** 2 + (1 - share) * (rest % 1) * (1 - rest % 1)
 
 
-def _names(number: int, features: Tensor) -> str:
+def _names(number: int, features: Sequence[int]) -> str:
     """Return the names of features: S1 to S4, their copies C1 …, and the background B."""
     copies = DISTRIBUTIONS[number].copies
     names = [f"S{i}" for i in range(1, 5)] + [f"C{i}" for i in range(1, copies + 1)] + ["B"]
-    return " ".join(names[i] for i in features.tolist())
+    return " ".join(names[i] for i in features)

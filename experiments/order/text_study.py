@@ -21,15 +21,15 @@ from eventvec.sequences import Sequences, join
 from eventvec.views import EntityPairs, OrderPairs, PermutationPairs, Windowed, distinct_times
 from experiments.order.attention import mean_attention
 from experiments.order.encoder_comparison import LINEAR_GRID
-from experiments.order.feature_comparison import note_features
+from experiments.order.feature_comparison import fit_features
 from experiments.order.note_protocol import (
     FRACTIONS,
     Array,
     Notes,
     cut_notes,
     draw_entities,
-    draw_pairs,
     labelled_notes,
+    neighbouring_pairs,
     split_folds,
     tuned_scores,
     without_label,
@@ -154,17 +154,23 @@ def fold_scores(arm: Arm, keep: Path, fractions: Sequence[float] = FRACTIONS) ->
             train, validation, test = (
                 labelled_notes(of.notes, part) for part in (fold.part(fraction), fold.validation, fold.test)
             )
-            features = note_features(of.notes, train) if x is None else x
+            features = _words(of.notes, train) if x is None else x
             grid = LINEAR_GRID[:2] if arm.small else LINEAR_GRID
             scores.append(tuned_scores(features, of.notes, train, validation, test, grid))
     return np.array(scores).reshape(-1, len(fractions), 2)
 
 
+def _words(notes: Notes, train: Array) -> Any:
+    """Return the features of all notes in the study of features."""
+    assert isinstance(notes.features, list)
+    return fit_features([notes.features[i] for i in train])(notes.features)
+
+
 def word_accuracy(small: bool) -> tuple[float, dict[str, float]]:
     """Return the accuracy on held-out pairs, and on those of packages with labels, of a linear model of words.
 
-    The model reads the differences of tf-idf weights over the pairs of `OCP`, as many as the language models see; its
-    penalty is chosen on the pairs of a fifth of the packages.
+    The model reads the differences of tf-idf weights over all neighbouring notes; its penalty is chosen on the pairs of
+    a fifth of the packages.
 
     Args:
         small: Whether the packages are few.
@@ -175,16 +181,16 @@ def word_accuracy(small: bool) -> tuple[float, dict[str, float]]:
     texts = of.notes.features
     assert isinstance(texts, list)
     features = tfidf([texts[i] for i in np.flatnonzero(np.isin(of.notes.entity, others))], SHARE).transform(texts)
-    draws = [(trained_on, seed) for seed in range(EPOCHS)] + [(held_out, SEED), (of.entities, SEED)]
-    *train, validation, test = (draw_pairs(of.notes, some, OrderPairs(count=PAIRS), seed) for some, seed in draws)
-    first, second, label = np.concatenate(train, 1)
+    pairs = neighbouring_pairs(of.notes, 1, SEED)
+    package = of.notes.entity[pairs[0]]
+    train, validation, test = (pairs[:, np.isin(package, some)] for some in (trained_on, held_out, of.entities))
+    first, second, label = train
     models = [liblinear(c, l1=False).fit(features[second] - features[first], label) for c in WORD_GRID]
     scores = [_correct(model, features, validation).mean() for model in models]
     best = int(np.argmax(scores))
-    share, half_width = share_of_groups(
-        _correct(models[best], features, test), np.unique(of.notes.entity[test[0]], return_inverse=True)[1]
-    )
-    return float(scores[best]), {"tested": share, "± tested": half_width, "pairs": len(test[0])}
+    group = np.unique(of.notes.entity[test[0]], return_inverse=True)[1]
+    share, half_width = share_of_groups(_correct(models[best], features, test), group)
+    return float(scores[best]), {"tested": share, "± tested": half_width, "pairs": len(group)}
 
 
 def _correct(model: Any, features: Any, pairs: Array) -> Array:

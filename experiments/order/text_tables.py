@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eventvec.evaluation.result import Scores as Scored
 from experiments.command_line import Row
 from experiments.differences import Paired
 from experiments.jobs import side_by_side
@@ -49,7 +50,7 @@ def text_trainings(small: bool, keep: Path) -> list[Row]:
         for arm, (_, about) in zip(arms, side_by_side(vectors, [(arm, keep) for arm in arms]), strict=True)
     ]  # fmt: skip
     held_out, tested = word_accuracy(small)
-    words = {"encoder": f"{WORDS}, linear, on pairs of {OCP}", "held out": held_out, **tested}
+    words = {"encoder": f"{WORDS}, linear, all pairs of {OCP}", "held out": held_out, **tested}
     return [*rows, {name: words.get(name) for name in rows[0]}]
 
 
@@ -115,7 +116,7 @@ def interval(ours: Array, other: Array) -> float:
         >>> round(interval(np.array([[0.7], [0.8], [0.6]]), np.array([[0.6], [0.6], [0.6]])), 3)
         0.248
     """
-    return Paired(tuple(tuple(map(float, run)) for run in (ours - other).T)).interval
+    return Paired(tuple(Scored(tuple(map(float, run))) for run in (ours - other).T)).interval
 
 
 def _scores(small: bool, keep: Path) -> Scores:

@@ -9,18 +9,22 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from experiments.coles import __main__ as coles
 from experiments.coles import arms, published
 from experiments.coles.boosting_settings import lightgbm_settings
+from experiments.coles.data import refitted
+from experiments.coles.label_training import budget
 from experiments.coles.study import Study
 
+import eventvec as ev
 from eventvec import config
 from eventvec.encoders import PaperTransformer
 from eventvec.errors import ConfigError
 from eventvec.evaluation.models import Boosting
 from eventvec.losses import BinomialDeviance, Histogram, Margin, Triplet
 from eventvec.losses.negatives import HardNegatives
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import UNKNOWN, Categorical, Schema
 
 ENTITIES, EVENTS = 120, 110  # more events than the shortest slice of each data set
 SCHEMA = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
@@ -87,7 +91,7 @@ def test_the_papers_data_sets_are_read_and_scored(name: str, files: Path, tmp_pa
         name, "game_session"
     )
     small = Study.of(name, tmp_path / "runs", small=True)
-    result = small.scores({"coles": [small.embedding("coles", 0)], "supervised": [small.trainer(None, 0)]})
+    result = small.scores({"coles": [small.raw("coles", 0)], "supervised": [small.trainer("supervised", 0)]})
     assert {cell.split for cell in result.cells} == {"cv", "test"}
     assert all(math.isfinite(cell.main.mean) for cell in result.cells)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [f"{name}-small"]  # apart from those of full runs
@@ -95,7 +99,7 @@ def test_the_papers_data_sets_are_read_and_scored(name: str, files: Path, tmp_pa
 
 def test_shares_of_labels_are_the_papers_on_its_data_sets(files: Path, tmp_path: Path) -> None:
     rows = coles.figure2(True, "rosbank", "0", str(tmp_path / "runs"))
-    paper = {row["arm"]: row["paper"] for row in rows if row["share"] == 1}
+    paper = {row["arm"]: row["paper"] for row in rows if row["share"] == 1 and row["paper"] is not None}
     assert paper == {arm: curve[-1] for arm, curve in published.FIGURE2["rosbank"][1].items()}
     split = Study.of("rosbank", tmp_path, small=True).split
     counts = [round(share * len(train)) for train, _ in split.folds[:1] for share in (1, 0.5)]
@@ -113,6 +117,80 @@ def test_lengths_below_the_power_law_have_no_expected_count(files: Path, tmp_pat
     expected = [row["expected"] for row in rows]
     assert expected[0] is None
     assert expected[-1] > 0
+
+
+# what an encoder may see
+
+
+def test_the_schema_is_fitted_to_the_entities_outside_the_test_set() -> None:
+    events = pl.DataFrame({
+        "id": [0, 0, 1, 1, 2, 2], "t": [0, 1, 0, 3, 0, 60], "shop": ["a", "b", "a", "c", "d", "a"],
+        "paid": [1.0, None, 3.0, 8.0, 100.0, 200.0],
+    })  # fmt: skip
+    read = {"key": "id", "time": "t", "categorical": ["shop"], "numeric": ["paid"]}
+    data = ev.read(events, **read, fitting=ev.Fitting(min_count=1))
+    seen = ev.read(events.filter(pl.col("id") < 2), **read, fitting=ev.Fitting(min_count=1))
+    ours = refitted(data, np.array([True, True, False]))
+    assert ours.schema.numeric == seen.schema.numeric
+    assert ours.schema.gap == seen.schema.gap
+    decoded = [
+        (None, None, *ours.schema.categorical[0].values)[code] for code in ours.sequences.values("shop").tolist()
+    ]
+    assert decoded == ["a", "b", "a", "c", None, "a"]  # only the third entity has been to d
+    assert ours.sequences.values("shop")[4] == UNKNOWN
+    assert data.sequences.values("shop")[4] != UNKNOWN  # the data that were given are unchanged
+
+
+@pytest.mark.parametrize("name", ["order", "habits", "rates"])
+def test_the_test_entities_do_not_change_the_schema_of_a_study(name: str, tmp_path: Path) -> None:
+    study = Study.of(name, tmp_path, small=True)
+    unseen = torch.from_numpy(study.split.test)
+    assert len(unseen) == 60
+    assert study.data.schema == refitted(study.data, study.split.seen).schema
+
+
+# budgets
+
+
+def test_supervised_training_may_see_as_many_events_as_pre_training_and_fine_tuning() -> None:
+    for events in (1_000, 250, 62):  # shares of the labels
+        tuned = budget({"passes": 10}, events, whole=1_000, before=0)
+        supervised = budget({"passes": 10}, events, whole=1_000, before=5_000)
+        assert tuned["epochs"] * events == pytest.approx(10_000, abs=events)
+        assert supervised["epochs"] * events == pytest.approx(15_000, abs=events)
+        assert supervised["patience"] == max(5, math.ceil(supervised["epochs"] / 10))
+    assert budget({"epochs": 8}, 1_000, 1_000, 5_000) == {"validation": 0}
+
+
+def test_all_arms_take_the_same_number_of_steps_and_their_events_are_counted(tmp_path: Path) -> None:
+    study = Study.of("order", tmp_path, small=True)
+    for arm in ("coles", "disjoint_segments", "sop", "nsp", "rtd", "cpc"):
+        study.raw(arm, 0)
+    assert len({study.steps(arm) for arm in ("coles", "disjoint_segments", "sop", "nsp", "rtd", "cpc")}) == 1
+    total = int(study.data.sequences.lengths[torch.from_numpy(study.trained_on())].sum())
+    assert study.events("rtd") == study.events("disjoint_segments") == round(0.95 * total)
+    views, _ = study.views("coles")
+    assert study.events("coles") == round(0.95 * views.total)
+    assert study.events("aggregates") is None
+
+
+def test_networks_are_trained_before_they_are_scored(tmp_path: Path) -> None:
+    study = Study.of("rates", tmp_path, small=True)
+    study.train(["coles"], [0])
+    study.tune(["supervised", "untrained, fine-tuned", "coles, fine-tuned"], [0], [1.0])
+    files = {file: file.stat().st_mtime_ns for file in (tmp_path / "rates-small").glob("*.npy")}
+    assert len(files) == 1 + 3 * 2  # the embedding, and three networks in two folds
+    study.scores({name: [study.trainer(name, 0)] for name in ("supervised", "untrained, fine-tuned")})
+    assert files == {file: file.stat().st_mtime_ns for file in (tmp_path / "rates-small").glob("*.npy")}
+
+
+def test_whole_histories_among_the_views(tmp_path: Path) -> None:
+    rows = {row["arm"]: row for row in coles.table1(True, "order", "0", str(tmp_path))}
+    study = Study.of("order", tmp_path, small=True)
+    views, source = study.views("coles")
+    lengths = study.data.sequences.lengths[torch.from_numpy(study.trained_on())].tolist()
+    whole = [length == lengths[row] for length, row in zip(views.lengths.tolist(), source.tolist(), strict=True)]
+    assert rows["coles"]["whole histories"] == np.mean(whole)
 
 
 # settings

@@ -12,15 +12,14 @@ from experiments.order.note_protocol import (
     comparison_rows,
     cut_notes,
     draw_entities,
-    draw_pairs,
     labelled_notes,
+    neighbouring_pairs,
     precision_at_recall,
     split_folds,
     tuned_scores,
 )
 
 import eventvec as ev
-from eventvec.views import OrderPairs
 
 
 def test_precision_at_recall_equals_a_loop_over_groups() -> None:
@@ -106,28 +105,55 @@ def test_folds_keep_entities_apart_and_fractions_are_nested() -> None:
             assert abs(np.isin(part, positive).sum() - share * len(part)) <= 1.5
 
 
-def test_pairs_are_adjacent_notes_of_the_given_entities() -> None:
-    notes = cut_notes(histories(), "label")
-    first, second, label = draw_pairs(notes, np.arange(10, 40), OrderPairs(count=5), seed=0)
-    assert (notes.entity[first] == notes.entity[second]).all()
-    assert set(notes.entity[first]) <= set(range(10, 40))
-    assert (second - first == np.where(label == 1, 1, -1)).all()
-    single = np.flatnonzero(np.bincount(notes.entity) == 1)[:1]
-    with pytest.raises(ev.DataError, match="none of 1 entities has two notes"):
-        draw_pairs(notes, single, OrderPairs(), seed=0)
+def test_notes_may_begin_at_every_event() -> None:
+    data = histories()
+    notes, windows = cut_notes(data, "label", length=3), cut_notes(data, "label", length=3, step=1)
+    assert len(windows.entity) == sum(max(0, length - 2) for length in data.sequences.lengths.tolist())
+    row = 0
+    for entity, (start, length) in enumerate(
+        zip(data.sequences.starts.tolist(), data.sequences.lengths.tolist(), strict=True)
+    ):
+        for first in range(start, start + length - 2):
+            assert windows.entity[row] == entity
+            level = data.sequences.columns["level"][first : first + 3].double().mean()
+            np.testing.assert_allclose(windows.features[row][0], level)
+            row += 1
+    ends = np.concatenate([np.flatnonzero(windows.entity == e)[::-1][::3][::-1] for e in np.unique(windows.entity)])
+    np.testing.assert_equal(windows.features[ends], notes.features)
+    np.testing.assert_equal(windows.label[ends], notes.label)
+
+
+@pytest.mark.parametrize("distance", [1, 3])
+def test_pairs_are_all_neighbouring_notes_once(distance: int) -> None:
+    notes = cut_notes(histories(), "label", length=distance, step=1)
+    first, second, label = neighbouring_pairs(notes, distance, seed=0)
+    assert (second - first == np.where(label == 1, distance, -distance)).all()
+    entity = notes.entity.tolist()
+    expected = [i for i in range(len(entity) - distance) if entity[i] == entity[i + distance]]
+    assert np.minimum(first, second).tolist() == expected
+    assert abs(label.mean() - 0.5) < 3 * (0.25 / len(label)) ** 0.5
+    assert not np.array_equal(label, neighbouring_pairs(notes, distance, seed=1)[2])
+
+
+def test_entities_with_a_single_note_have_no_pair() -> None:
+    data = histories()
+    short = cut_notes(data[(data.sequences.lengths == 1).nonzero().flatten()], "label")
+    with pytest.raises(ev.DataError, match="no entity has two neighbouring notes"):
+        neighbouring_pairs(short, 1, seed=0)
 
 
 def test_features_are_those_of_the_labelled_training_notes() -> None:
     notes = cut_notes(histories(), "label")
     train = labelled_notes(notes, np.arange(20))
-    x = feature_comparison.note_features(notes, train)
+    x = feature_comparison.fit_features(notes.features[train])(notes.features)
     share = x[train].mean(0)
     assert ((share >= feature_comparison.SHARE) & (share < 1)).all()
     deciles = np.nanquantile(notes.features[train, 0], np.linspace(0.1, 0.9, 9))
     np.testing.assert_array_equal(x[:, :9], notes.features[:, :1] > deciles)
     np.testing.assert_array_equal(x[:, -1], np.isnan(notes.features[:, 1]))
-    pairs = draw_pairs(notes, np.arange(20, 60), OrderPairs(count=5), seed=0)
-    sets = feature_comparison.feature_sets(x, train, pairs)
+    others = cut_notes(histories()[np.arange(20, 60)], "label")
+    windows = feature_comparison.fit_features(notes.features[train])(others.features)
+    sets = feature_comparison.feature_sets(x[train], windows, neighbouring_pairs(others, 1, seed=0))
     (selected,) = sets[feature_comparison.OCP]
     assert abs(len(selected) - x.shape[1] // 2) <= feature_comparison.WITHIN
     assert (selected < 9).mean() > 0.5  # most of the selected features are those that increase
@@ -135,11 +161,17 @@ def test_features_are_those_of_the_labelled_training_notes() -> None:
     assert random_sizes == [len(selected)] * feature_comparison.RANDOM_SUBSETS
 
 
+def test_features_of_texts_are_those_of_the_training_texts() -> None:
+    transform = feature_comparison.fit_features(["new mass", "mass stable"])
+    terms = transform(["a mass", "stable mass stable", "other words"]).astype(bool).sum(1)
+    assert terms.ravel().tolist() == [[1, 3, 0]]
+
+
 def test_settings_are_chosen_on_validation_and_scores_compared_fold_by_fold() -> None:
     notes = cut_notes(histories(), "label")
     fold = next(split_folds(notes, draw_entities(notes, 60, seed=0), seed=0))
     train, validation, test = (labelled_notes(notes, entities) for entities in (fold.train, fold.validation, fold.test))
-    x = feature_comparison.note_features(notes, train)
+    x = feature_comparison.fit_features(notes.features[train])(notes.features)
     tested = [tuned_scores(x, notes, train, validation, test, grid=[setting]) for setting in GRID]
     validated = [tuned_scores(x, notes, train, validation, validation, grid=[setting]) for setting in GRID]
     best = np.array(validated).argmax(0)

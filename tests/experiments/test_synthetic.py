@@ -51,7 +51,7 @@ def test_the_error_of_s_on_many_pairs_is_the_exact_one(number: int, method: str)
     rng = torch.Generator().manual_seed(number)
     x = synthetic.DISTRIBUTIONS[number].draw(150_000, rng)
     subsets = synthetic.evaluate_subsets(x, method, 1, rng)
-    difference = subsets.error[0, 0] - exact_error(method)
+    difference = float(subsets.error[0, 0]) - exact_error(method)
     if method == "pcl":
         difference -= 0.0068  # patterns that no linear model on the paper's features separates, as in the reference
     assert abs(difference) < 0.005  # 4 standard deviations

@@ -13,12 +13,13 @@ import laws
 import make
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
-from eventvec.views import Altered, DisjointSamples, RandomSamples, RandomSlices, ShuffledParts, several
+from eventvec.views import Altered, CappedSamples, DisjointSamples, RandomSamples, RandomSlices, ShuffledParts, several
 from eventvec.views.draws import shuffled_order
 from laws import counting, is_uniform, rng, rows_of
 
 SAMPLERS = (
     RandomSamples(3, 2, 4),
+    CappedSamples(3, 2, 6),
     DisjointSamples(2),
     ShuffledParts(2),
     Altered(RandomSlices(3, 2, 4), dropout=0.4),
@@ -47,6 +48,14 @@ def test_samples_follow_their_law():
     for size in (2, 3):
         drawn = [row for row in rows_of(views) if len(row) == size]
         assert is_uniform(drawn, list(itertools.combinations(range(5), size)))
+
+
+def test_the_sizes_of_capped_samples_are_drawn_before_they_are_cut_at_the_row():
+    views, _ = CappedSamples(count=30_000, shortest=2, longest=7)(counting(4), rng())  # sizes from 2 to 6, cut at 4
+    share = views.lengths.bincount(minlength=5) / 30_000
+    assert share.tolist() == pytest.approx([0, 0, 0.2, 0.2, 0.6], abs=0.01)
+    drawn = [row for row in rows_of(views) if len(row) == 3]
+    assert is_uniform(drawn, list(itertools.combinations(range(4), 3)))
 
 
 def test_disjoint_samples_follow_algorithm_2():
@@ -204,6 +213,7 @@ def test_views_never_leak(sampler):
     ("sampler", "least"),
     [
         (RandomSamples(3, 2, 4), 3),
+        (CappedSamples(3, 2, 6), 3),
         (DisjointSamples(2), 2),
         (DisjointSamples(5), 2),
         (Altered(RandomSlices(3, 2, 4)), 3),
@@ -223,6 +233,9 @@ def test_a_row_is_usable_if_it_has_different_views(sampler, least):
     [
         (lambda: RandomSamples(count=1), "count must be at least 2, got 1"),
         (lambda: RandomSamples(shortest=9, longest=8), "longest must be at least shortest, got longest 8"),
+        (lambda: CappedSamples(count=1), "count must be at least 2, got 1"),
+        (lambda: CappedSamples(shortest=0), "shortest must be at least 1, got 0"),
+        (lambda: CappedSamples(shortest=9, longest=9), "longest must be above shortest, got longest 9 and shortest 9"),
         (lambda: DisjointSamples(1), "count must be at least 2, got 1"),
         (lambda: ShuffledParts(0), "count must be at least 1, got 0"),
         (lambda: ShuffledParts(longest=0), "longest must be at least 1, got 0"),

@@ -17,6 +17,7 @@ from eventvec.sequences import Sequences
 from eventvec.views import (
     VIEWS,
     Altered,
+    CappedSamples,
     Counterfeits,
     DisjointSamples,
     DisjointSegments,
@@ -215,6 +216,7 @@ def test_a_width_beyond_all_times_gives_the_rest_of_a_row():
 def test_each_name_in_a_configuration_builds_its_sampler():
     assert {
         "altered": Altered,
+        "capped_samples": CappedSamples,
         "counterfeits": Counterfeits,
         "disjoint_samples": DisjointSamples,
         "disjoint_segments": DisjointSegments,

@@ -29,13 +29,23 @@ from eventvec.views.cuts import as_of, hold_out, restart_gap
 from eventvec.views.part_pairs import NextPairs, SwappedPairs
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.processes import PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
-from eventvec.views.samples import Altered, DisjointSamples, RandomSamples, ShuffledParts, Views, of_every_row, several
+from eventvec.views.samples import (
+    Altered,
+    CappedSamples,
+    DisjointSamples,
+    RandomSamples,
+    ShuffledParts,
+    Views,
+    of_every_row,
+    several,
+)
 from eventvec.views.ties import distinct_times, during
 from eventvec.views.window_pairs import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "altered": Altered,
+    "capped_samples": CappedSamples,
     "counterfeits": Counterfeits,
     "disjoint_samples": DisjointSamples,
     "disjoint_segments": DisjointSegments,
@@ -64,6 +74,7 @@ __all__ = [
     "VIEWS",
     "Altered",
     "BiasedOrderPairs",
+    "CappedSamples",
     "Counterfeits",
     "DisjointSamples",
     "DisjointSegments",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
-from eventvec.views.draws import at_least, check_bounds, shuffled_order, slice_lengths, subset_mask
+from eventvec.views.draws import at_least, check_bounds, integers, shuffled_order, slice_lengths, subset_mask
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
@@ -20,9 +20,10 @@ class RandomSamples:
     """A fixed number of random subsets of each row's events, in the order of time.
 
     The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
-    al. 2022, Table 1, "random samples", as in the public code).
+    al. 2022, Table 1, "random samples").
 
-    Relations: `RandomSlices` takes consecutive events, so it keeps which event follows which.
+    Relations: `RandomSlices` takes consecutive events, so it keeps which event follows which; `CappedSamples` draws the
+    sizes as the public code does.
 
     Args:
         count: Samples per row, at least 2.
@@ -57,6 +58,56 @@ class RandomSamples:
         source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
         rows = batch[source]
         size = slice_lengths(rows.lengths, self.shortest, self.longest, rng)
+        return rows.take(rows.flat()[subset_mask(rows.lengths, size, rng)], size), source
+
+
+@dataclass(frozen=True)
+class CappedSamples:
+    """A fixed number of random subsets of each row's events, whose sizes are drawn without regard to the row.
+
+    The size is uniform on `{shortest, …, longest - 1}` and then capped at the row's length, as in the public code of
+    Babaev et al. 2022. A row with few events therefore gives several samples that are the whole row.
+
+    Relations: `RandomSamples` draws the size up to the row's length, so that whole rows are rare.
+
+    Args:
+        count: Samples per row, at least 2.
+        shortest: Events in the smallest sample, at least 1. Rows with no more events than that have only one sample and
+            are not usable.
+        longest: One more than the events in the largest sample.
+
+    Raises:
+        ConfigError: If `count` is below 2, `shortest` below 1, or `longest` not above `shortest`.
+
+    Example:
+        >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
+        >>> views, _ = CappedSamples(count=4, shortest=2, longest=30)(x, torch.Generator().manual_seed(0))
+        >>> views.lengths.tolist()
+        [9, 9, 9, 9]
+    """
+
+    count: int = 5
+    shortest: int = 15
+    longest: int = 150
+
+    def __post_init__(self) -> None:
+        at_least("count", self.count, 2)
+        at_least("shortest", self.shortest, 1)
+        if self.longest <= self.shortest:
+            raise ConfigError(
+                f"longest must be above shortest, got longest {self.longest} and shortest {self.shortest}"
+            )
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with more than one possible sample."""
+        return x.lengths > self.shortest
+
+    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
+        """Return `(views, source)`, `count` views of each row, row after row."""
+        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        rows = batch[source]
+        size = torch.full_like(source, self.longest - self.shortest)
+        size = torch.minimum(self.shortest + integers(size, rng), rows.lengths)
         return rows.take(rows.flat()[subset_mask(rows.lengths, size, rng)], size), source
 
 
@@ -202,6 +253,7 @@ Views: TypeAlias = (
     RandomSlices
     | RejectionSlices
     | RandomSamples
+    | CappedSamples
     | DisjointSamples
     | DisjointSegments
     | TimeWindows
