@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
 import platform
@@ -29,7 +30,7 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
     Args:
         name: of the folder in `experiments/`.
         experiments: functions by the names of their tables and figures. Each is called with `small` and with the
-            values of `options`, and returns rows that have the same columns.
+            values of those of `options` that it has a parameter for, and returns rows that have the same columns.
         options: further options of the command line, each with its arguments for `add_argument`.
     """
     parser = argparse.ArgumentParser(f"python -m experiments.{name}")
@@ -44,7 +45,8 @@ def run(name: str, experiments: dict[str, Experiment], **options: dict[str, Any]
             print(f"{title:12} {(experiment.__doc__ or '').splitlines()[0]}")
         return
     start = time.perf_counter()
-    values = {option: getattr(parsed, option) for option in options}
+    parameters = inspect.signature(experiments[parsed.table]).parameters
+    values = {option: getattr(parsed, option) for option in options if option in parameters}
     try:
         rows = experiments[parsed.table](parsed.small, **values)
     except EventvecError as error:

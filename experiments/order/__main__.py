@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from experiments.order.note_protocol import (
     without_label,
 )
 from experiments.order.real_histories import DATA_SETS
+from experiments.order.text_tables import attention, text_trainings, texts
 
 ENCODED = ("cmapss", "pbc")
 SMALL_FEATURES: dict[str, Any] = {"grid": ((True, 0.1), (False, 0.1))}
@@ -119,13 +121,15 @@ def _lead(scores: Scores, ours: str, other: str) -> Row:
 
 TABLES = {
     "figure2": figure2, "figure2_loss": figure2_loss, "population": population, "pairs": pairs,
-    "features": features, "assumptions": assumptions, "encoders": encoders, "diagnostic": diagnostic,
+    "features": features, "assumptions": assumptions, "encoders": encoders, "diagnostic": diagnostic, "texts": texts,
+    "text_trainings": text_trainings, "attention": attention,
 }  # fmt: skip
 
 
 def main() -> None:
     """Run the table that the command line names."""
-    run("order", TABLES)
+    folder = "the folder of language models' trainings; a killed run resumes"
+    run("order", TABLES, keep={"type": Path, "default": Path("order-texts"), "help": folder})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from eventvec.sequences import Sequences
 
 
 @torch.no_grad()
-def mean_attention(encoder: TextEncoder, x: Sequences) -> dict[str, float]:
+def mean_attention(encoder: TextEncoder, x: Sequences, least: int = 1) -> dict[str, float]:
     """Return the mean attention from the first token to each token of the vocabulary in the last layer, highest first.
 
     The mean is taken over all positions of the token and over the heads. Special tokens are left out, although most
@@ -19,6 +19,7 @@ def mean_attention(encoder: TextEncoder, x: Sequences) -> dict[str, float]:
     Args:
         encoder: a trained encoder.
         x: rows, or joined pairs such as ``join(first, second)`` of the held-out pairs.
+        least: number of times that a token occurs at least; the others are left out.
 
     Example:
         >>> mean_attention(encoder, join(views[:100], views[100:]))  # doctest: +SKIP
@@ -43,6 +44,6 @@ def mean_attention(encoder: TextEncoder, x: Sequences) -> dict[str, float]:
         model.set_attn_implementation(implementation)
         encoder.train(training)
     mean = sums / counts
-    present = counts.nonzero().squeeze(1)
+    present = (counts >= max(least, 1)).nonzero().squeeze(1)
     present = present[mean[present].argsort(descending=True, stable=True)]
     return {encoder.tokenizer.id_to_token(token): float(mean[token]) for token in present.tolist()}

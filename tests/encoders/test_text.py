@@ -62,6 +62,22 @@ def test_texts_that_do_not_fit_are_truncated_the_longer_one_first():
     assert read(text_encoder(longest=8), join(x[[0]], x[[1]])) == ["<s>abc</s>xy</s>"]
 
 
+def test_long_texts_are_shortened_after_the_last_word_that_is_read_before_pairs_are_made():
+    encoder, letters = text_encoder(longest=16), torch.randint(0, 6, (20, 400), generator=rng()).tolist()
+    texts = ["".join("abcde "[letter] for letter in row) for row in letters]
+    shortened = encoder._shortened(texts)
+    for text, short in zip(texts, shortened, strict=True):
+        assert text.startswith(short)
+        assert text[len(short)] == " "
+        assert 14 <= len(short) < 60  # 14 tokens of a letter each, and the rest of a word
+    assert encoder._shortened(["a" * 16, "ab cd", ""]) == ["a" * 16, "ab cd", ""]
+    one, other = text_rows([[text] for text in texts]), text_rows([["ab"]] * 20)
+    for x, second in ((one, ()), (join(one, other), ("ab",))):
+        tokens = encoder.tokens(x)
+        for row, text in enumerate(texts):
+            assert tokens[[row]].values("token").tolist() == encoder.tokenizer.encode(text, *second).ids
+
+
 def test_the_embedding_is_the_first_tokens_state_and_independent_of_other_rows():
     encoder, x = text_encoder(), text_rows(NOTES)
     tokens = encoder.tokens(x)

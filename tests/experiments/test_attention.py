@@ -29,6 +29,9 @@ def test_attention_is_averaged_over_positions_and_heads():
                 counts[name] = counts.get(name, 0) + 1
     assert attention == pytest.approx({name: sums[name] / counts[name] for name in sums}, abs=1e-6)
     assert list(attention.values()) == sorted(attention.values(), reverse=True)
+    frequent = {name: value for name, value in attention.items() if counts[name] >= 4}
+    assert 0 < len(frequent) < len(attention)
+    assert mean_attention(encoder, pairs, least=4) == frequent
 
 
 def test_the_model_is_left_as_it_was():

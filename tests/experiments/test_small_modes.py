@@ -21,6 +21,7 @@ TABLES = {
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "diagnostic"),
+        *("texts", "text_trainings", "attention"),
     ),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
@@ -48,7 +49,7 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return ["--keep", str(folder)] if name in ("coles", "expclr", "tpp", "worth") else []
+    return ["--keep", str(folder)] if name in ("coles", "expclr", "order", "tpp", "worth") else []
 
 
 def check(printed: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,12 +10,16 @@ from torch import Tensor, nn
 
 import make
 from eventvec.config import build_method, describe
+from eventvec.dataset import Dataset
 from eventvec.encoders import GRU, EventEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.errors import ConfigError
 from eventvec.methods import CrossOrder, Order, SlicePairs, entity_contrastive, nsp, ocp, ocp_biased, pcl, sop
 from eventvec.sequences import Sequences, join, stack
 from eventvec.suggestions import suggest
+from eventvec.training.fit_options import FitOptions
+from eventvec.training.loop import fit
+from eventvec.training.validation import split
 from eventvec.views import (
     BiasedOrderPairs,
     EntityPairs,
@@ -96,6 +101,46 @@ def test_loss_is_the_mean_cross_entropy_of_the_pairs(name):
     views, label = method.pairs(x, rng())
     probability = method.logits(views).sigmoid()
     torch.testing.assert_close(method.loss(x, rng()), F.binary_cross_entropy(probability, label))
+
+
+# The score by which the best epoch is chosen
+
+
+def above_four(build) -> nn.Module:
+    """Return a classifier that gives a pair the label 1 if its first amount is above 4."""
+    method = build(Amount(), OrderPairs(count=3))
+    with torch.no_grad():
+        method.classifier.weight.zero_()
+        method.classifier.weight[0, 1] = 1.0  # the first amount of the pair, or of its first window
+        method.classifier.bias.fill_(-4.0)
+    return method.eval()
+
+
+@pytest.mark.parametrize("build", [Order, CrossOrder])
+def test_the_score_is_the_share_of_pairs_of_all_batches_with_the_right_label(build):
+    method = above_four(build)
+    falling, rising = torch.tensor([5.0, 3.0]).repeat(30), torch.tensor([3.0, 5.0]).repeat(10)
+    x = Sequences({"amount": torch.cat([falling, rising])}, 2 * torch.arange(40), torch.full((40,), 2))
+    assert method.validation_score([x[:30]]) == 1.0
+    assert method.validation_score([x[30:]]) == 0.0
+    assert method.validation_score([x[:20], x[20:]]) == 0.75
+    low = Sequences({"amount": torch.tensor([1.0, 2.0]).repeat(200)}, 2 * torch.arange(200), torch.full((200,), 2))
+    swapped = method.validation_score(iter([low]))  # all pairs get the label 0
+    assert 0.3 < swapped < 0.7
+    assert method.validation_score([low]) == swapped  # the pairs are the same each time
+
+
+def test_the_epoch_with_the_best_accuracy_of_held_out_pairs_is_kept():
+    data = Dataset(pa.array(range(64)), make.sequences([8] * 64), make.schema())
+    method = Order(gru(), OrderPairs(length=2))
+    options = {"epochs": 6, "batch_size": 16, "validation": 0.5, "keep": "best", "seed": 1}
+    run = fit(method, data, lr=0.05, schedule="constant", **options)
+    losses, scores = zip(*((each["validation"], each["validation_accuracy"]) for each in run.history), strict=True)
+    best = max(range(6), key=lambda epoch: (scores[epoch], -losses[epoch]))
+    assert run.kept_epoch == best + 1
+    _, held_out, _ = split(method, data.sequences, FitOptions(**options))
+    batches = [data.sequences[rows] for rows in held_out.split(16)]
+    assert method.eval().validation_score(batches) == scores[best]
 
 
 # Options

@@ -5,6 +5,7 @@ Weights are loaded from a local folder or an installed package, never from the n
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 
-SPACE = 32
-"""The byte that separates two texts."""
+SPACE, WHITE_SPACE = 32, re.compile(r"\s")
+"""The byte that separates two texts, and what separates two words."""
 
 
 class TextEncoder(nn.Module):
@@ -88,7 +89,7 @@ class TextEncoder(nn.Module):
 
     def tokens(self, x: Sequences) -> Sequences:
         """Return rows of tokens with the columns `token`, `kind`, 1 after the first [SEP], and `special`, 0 or 1."""
-        texts = strings(_texts(x, self.text))
+        texts = self._shortened(strings(_texts(x, self.text)))
         first, second = texts[::2], texts[1::2]
         inputs = list(zip(first, second, strict=True)) if "segment" in x.columns else first
         encodings = self.tokenizer.encode_batch_fast(inputs)
@@ -97,6 +98,22 @@ class TextEncoder(nn.Module):
         lists["special"] = [e.special_tokens_mask for e in encodings]
         columns = {n: torch.from_numpy(np.fromiter(chain.from_iterable(rows), np.int64)) for n, rows in lists.items()}
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
+
+    def _shortened(self, texts: list[str]) -> list[str]:
+        """Return the texts without words that come after the largest number of tokens, which are truncated anyway.
+
+        The tokenizer keeps what it truncates, for a pair every part of the first text with every part of the second:
+        a pair of texts of 10,000 words takes gigabytes.
+        """
+        limit: int = self.tokenizer.truncation["max_length"]
+        long = [i for i, text in enumerate(texts) if len(text) > limit]
+        encodings = self.tokenizer.encode_batch([texts[i] for i in long])
+        shortened = list(texts)
+        for i, encoding in zip(long, encodings, strict=True):
+            last = max(end for _, end in encoding.offsets)
+            space = WHITE_SPACE.search(texts[i], last)
+            shortened[i] = texts[i][: space.start() if space else None]
+        return shortened
 
     def states(self, tokens: Sequences) -> Tensor:
         """Return `(n, longest, dim)` the last hidden states of rows of tokens, arbitrary in the padding."""

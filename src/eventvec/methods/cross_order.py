@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
+from eventvec.methods.pair_accuracy import SCORED_BY, pair_accuracy
 from eventvec.sequences import Sequences, join
 from eventvec.views import OrderPairs, Windowed
 
@@ -17,7 +20,8 @@ class CrossOrder(nn.Module):
     """A classifier of pairs over both windows as one row, `join(first, second)` (Agrawal et al. 2022, Section 5.2).
 
     With a `TextEncoder` this is the paper's BERT, which reads `[CLS] first [SEP] second [SEP]`; a linear layer predicts
-    the label from the row's embedding. A single row is embedded like a first window without a second one.
+    the label from the row's embedding. A single row is embedded like a first window without a second one. With
+    ``keep="best"``, the best epoch is the one with the best accuracy on held-out pairs, as in the paper (Appendix C.2).
 
     Relations: `Order` encodes each window separately, so it learns a representation of a single window.
 
@@ -40,6 +44,8 @@ class CrossOrder(nn.Module):
         True
     """
 
+    scored_by = SCORED_BY
+
     def __init__(self, encoder: Encoder, pairs: Windowed = OrderPairs()) -> None:  # noqa: B008 (frozen)
         super().__init__()
         if not getattr(encoder, "joins", False) and not getattr(getattr(encoder, "events", None), "joins", False):
@@ -61,6 +67,10 @@ class CrossOrder(nn.Module):
         return F.binary_cross_entropy_with_logits(self.logits(views), label)
 
     forward = loss
+
+    def validation_score(self, batches: Iterable[Sequences]) -> float:
+        """Return the share of the pairs of all batches that are labelled correctly."""
+        return pair_accuracy(self, batches)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one pair in order."""
