@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder
 from eventvec.methods.declarations import Suggestion, suggests
-from eventvec.methods.pair_accuracy import SCORED_BY, pair_accuracy
 from eventvec.sequences import Sequences
 from eventvec.views import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
 from eventvec.views.sizes import window_length
@@ -23,8 +20,7 @@ class Order(nn.Module):
     """A classifier of pairs over one representation of each window (Agrawal et al. 2022, Equation 1).
 
     ``h = c ∘ (g, g)``: the encoder g is shared, and the classifier c is linear in ``[g, g', g - g', |g - g'|]``, as in
-    the paper's synthetic study. Cross-entropy replaces the 0-1 error. With ``keep="best"``, the best epoch is the one
-    with the best accuracy on held-out pairs (Appendix C.2).
+    the paper's synthetic study. Cross-entropy replaces the 0-1 error.
 
     Relations: `CoLES` learns what stays the same in a history, this method what changes in one direction. `CrossOrder`
     reads both windows at once, `SlicePairs` compares the parts of slices.
@@ -44,8 +40,6 @@ class Order(nn.Module):
         True
     """
 
-    scored_by = SCORED_BY
-
     def __init__(self, encoder: Encoder, pairs: Windowed) -> None:
         super().__init__()
         self.encoder, self.pairs = encoder, pairs
@@ -63,10 +57,6 @@ class Order(nn.Module):
         return F.binary_cross_entropy_with_logits(self.logits(views), label)
 
     forward = loss
-
-    def validation_score(self, batches: Iterable[Sequences]) -> float:
-        """Return the share of the pairs of all batches that are labelled correctly."""
-        return pair_accuracy(self, batches)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with at least one pair in order."""

@@ -43,11 +43,10 @@ class FitOptions:
             validation loss is the mean over at most 50 batches of them, or as many as a tenth of the time budget takes.
         patience: The number of epochs without improvement of the validation after which training stops.
         keep: Which weights the run ends with: those of the `best` epoch or those of the `last`. The best has the lowest
-            validation loss, or the highest score on the same rows if the method declares one, as `tpp_embedding`,
-            `cross_order`, `ocp` and its variants do; equal scores are compared by the loss. By default, best with
-            `patience`, for methods that learn labels and for `tpp_embedding`, else last. With best and without
-            `epochs`, training stops after 5 epochs without improvement, or after `patience`. Without validation the
-            weights are the last ones.
+            validation loss, or the highest score on the same rows if the method declares one, as `tpp_embedding` and
+            `cross_order` do; equal scores are compared by the loss. By default, best with `patience`, for methods that
+            learn labels and for `tpp_embedding`, else last. With best and without `epochs`, training stops after 5
+            epochs without improvement, or after `patience`. Without validation the weights are the last ones.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
             float32, and so do products that are too small to gain from bfloat16.
         seed: The seed of everything random.
