@@ -23,6 +23,8 @@ ARMS: Mapping[str, Table] = {
     "rejection_slices": {"views": "rejection_slices"},
     "disjoint_samples": {"views": "disjoint_samples"},
     "disjoint_segments": {"views": "disjoint_segments"},
+    "shuffled_samples": {"views": "random_samples", "shuffle": True},
+    "shuffled_slices": {"shuffle": True},
     "random_negatives": {"negatives": "balanced_negatives"},
     "distance_weighted": {"negatives": "distance_weighted_negatives"},
     "binomial_deviance": {"objective": {"name": "binomial_deviance"}},
@@ -72,7 +74,9 @@ def tables(config: Table, arm: str) -> Table:
     if name == "ocp":  # windows of the length of the shortest slice
         method |= {"length": config["slices"]["shortest"], "count": config["slices"]["count"]}
     if name not in WITHOUT_VIEWS:
-        altered = "altered" in config and name not in UNALTERED
+        altered = config.get("altered", {}) if name not in UNALTERED else {}
+        if "shuffle" in definition:
+            altered = {"dropout": 0.0, **altered, "shuffle": definition["shuffle"]}
         method["views"] = _views(config, definition.get("views", "random_slices"), overrides, altered)
     if name == "coles" and "negatives" in definition:
         method["negatives"] = {"name": definition["negatives"]}
@@ -84,9 +88,9 @@ def tables(config: Table, arm: str) -> Table:
     return {"encoder": encoder, "method": method, "fit": fit}
 
 
-def _views(config: Table, name: str, overrides: Table, altered: bool) -> Table:
+def _views(config: Table, name: str, overrides: Table, altered: Table) -> Table:
     """Return the table of a view sampler with those options of `[slices]` that it takes."""
     options = {**config["slices"], **overrides.get("slices", {})}
     options["trials"] = options["count"]  # of rejection slices
     views = {"name": name, **{k: v for k, v in options.items() if k in arguments(VIEWS[name])}}
-    return {"name": "altered", "views": views, **config["altered"]} if altered else views
+    return {"name": "altered", "views": views, **altered} if altered else views
