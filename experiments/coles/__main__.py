@@ -301,9 +301,9 @@ def _leads(first: str, second: str, result: PaperResult, split: Part, share: flo
 
 
 TABLES = {
-    "table1": table1, "shuffled": shuffled, "table2": table2, "table6": table6, "table7": table7, "table8": table8, "figure2": figure2,
-    "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2, "figure7": figure7,
-    "peer": peer, "precision": precision, "gate": gate, "diagnostic": diagnostic,
+    "table1": table1, "shuffled": shuffled, "table2": table2, "table6": table6, "table7": table7, "table8": table8,
+    "figure2": figure2, "figure3": figure3, "figure4": figure4, "figure5": figure5, "figure6": figure2,
+    "figure7": figure7, "peer": peer, "precision": precision, "gate": gate, "diagnostic": diagnostic,
 }  # fmt: skip
 
 OPTIONS: dict[str, dict[str, Any]] = {
