@@ -71,8 +71,8 @@ def tables(config: Table, arm: str) -> Table:
     encoder = {**config["encoder"], **definition.get("encoder", {}), **overrides.get("encoder", {})}
     name = definition.get("method", "siamese" if "objective" in definition else "coles")
     method: Table = {"name": name}
-    if name == "ocp":  # windows of the length of the shortest slice
-        method |= {"length": config["slices"]["shortest"], "count": config["slices"]["count"]}
+    if name == "ocp":
+        method["count"] = config["slices"]["count"]
     if name not in WITHOUT_VIEWS:
         altered = config.get("altered", {}) if name not in UNALTERED else {}
         if "shuffle" in definition:

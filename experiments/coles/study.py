@@ -30,6 +30,7 @@ from eventvec.evaluation.metrics import Array
 from eventvec.features import handcrafted_features
 from eventvec.reporting import map2d
 from eventvec.training.fit_options import FitOptions
+from eventvec.views.sizes import window_length
 from experiments.coles import arms
 from experiments.coles.boosting_settings import lightgbm_settings
 from experiments.coles.data import Labelled, load
@@ -98,8 +99,13 @@ class Study:
             side_by_side(function, todo)
 
     def tables(self, arm: str) -> Table:
-        """Return the configuration of an arm, in a small study with a narrow encoder and one epoch."""
+        """Return the configuration of an arm, in a small study with a narrow encoder and one epoch.
+
+        Windows of OCP have the length that `eventvec fit` gives them, which follows from the data.
+        """
         tables = arms.tables(self.config, arm)
+        if tables["method"]["name"] == "ocp":
+            tables["method"]["length"] = window_length(self.data.sequences)
         if not self.small:
             return tables
         narrow = SMALL_TRANSFORMER if "transformer" in tables["encoder"]["name"] else SMALL["encoder"]
