@@ -22,8 +22,8 @@ from experiments.protocol import PaperResult, Part
 FRACTIONS = (1.0, 0.25, 0.0625)
 SELF_SUPERVISED = ("sop", "nsp", "rtd", "cpc", "coles")
 SAMPLERS = (
-    *("random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles"),
-)
+    "random_samples", "capped_samples", "disjoint_samples", "disjoint_segments", "rejection_slices", "coles",
+)  # fmt: skip
 FINE_TUNED = tuple(f"{arm}{TUNED}" for arm in ("rtd", "cpc", "coles"))
 NEED_NO_TRAINING = ("event count", "untrained event mean")
 UNIT = ", unit length"

@@ -35,14 +35,14 @@ def budget(settings: config.Table, events: int, whole: int, before: int) -> conf
 
     Args:
         settings: `epochs` or `passes`.
-        events: The number of events of the labelled entities.
+        events: The number of events of the labelled entities that are trained on, without those held out.
         whole: That of the whole training part.
         before: The number of events that an encoder with pre-training has seen, which supervised training may see too.
 
     Example:
-        >>> budget({"passes": 10}, events=250, whole=1_000, before=5_000)
-        {'epochs': 60, 'patience': 6, 'schedule': 'constant'}
-        >>> budget({"epochs": 8}, events=250, whole=1_000, before=5_000)
+        >>> budget({"passes": 10}, events=200, whole=1_000, before=5_000)
+        {'epochs': 75, 'patience': 8, 'schedule': 'constant'}
+        >>> budget({"epochs": 8}, events=200, whole=1_000, before=5_000)
         {'validation': 0}
     """
     if "epochs" in settings:

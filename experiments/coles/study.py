@@ -30,11 +30,11 @@ from eventvec.evaluation.metrics import Array
 from eventvec.features import handcrafted_features
 from eventvec.reporting import map2d
 from eventvec.training.fit_options import FitOptions
-from eventvec.views.sizes import window_length
+from eventvec.views.sizes import validation_share, window_length
 from experiments.coles import arms
 from experiments.coles.boosting_settings import lightgbm_settings
-from experiments.coles.data import Labelled, load
 from experiments.coles.label_training import budget, scores, train_on_labels, with_label
+from experiments.coles.labelled_data import Labelled, load
 from experiments.coles.peer_embedding import peer_embedding
 from experiments.command_line import Row
 from experiments.jobs import side_by_side
@@ -153,11 +153,11 @@ class Study:
 
         None for what is no arm with a number of epochs.
         """
-        tables = self.tables(arm)["fit"]
         if arm not in arms.ARMS and not arm.startswith("dim=") and arm not in self.config.get("arms", {}):
             return None
-        share = 1 - tables.get("validation", FitOptions().validation)
-        return round(float(tables["epochs"] * share * self.views(arm)[0].total))
+        fit = self.tables(arm)["fit"]
+        share = 1 - fit.get("validation", FitOptions().validation)
+        return round(float(fit["epochs"] * share * self.views(arm)[0].total))
 
     def embedding(self, arm: str, seed: int) -> Array:
         """Return `(n, dim)` the embeddings of all entities at unit length."""
@@ -218,7 +218,8 @@ class Study:
                 arm = name.removesuffix(TUNED)
                 encoder = checkpoint.load(self.run(settings["from"].get(arm, arm), seed)).encoder
             before = (self.events("coles") or 0) if name == SUPERVISED and "epochs" not in settings else 0
-            bounds = budget(settings, self._total(rows), self._total(self.split.folds[0][0]), before)
+            trained_on = round((1 - validation_share(len(rows))) * self._total(rows))
+            bounds = budget(settings, trained_on, self._total(self.split.folds[0][0]), before)
             method = train_on_labels(encoder.to(choose_device("auto")), labelled, settings, bounds, seed)
             return _save(file, scores(method, self.data[torch.from_numpy(predicted)]))
 

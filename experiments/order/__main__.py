@@ -94,9 +94,11 @@ def diagnostic(small: bool) -> list[Row]:
         if name in ENCODED:
             of_encoders = encoder_scores(name, few, ("OCP",), **(SMALL_ENCODERS if small else {}))
             rows.append({"data": name, "OCP for": "encoders", **order, **_lead(of_encoders, "OCP", "from scratch")})
-    made = {"data": "made notes", "OCP for": "features", **_order(number_of_pairs.made_histories(), 1)}
     leads = number_of_pairs.leads(small, few[0])
-    rows.append({**made, "ahead": leads.mean, "p": float(ttest_1samp(leads.values, 0).pvalue)})
+    rows.append({
+        "data": "made notes", "OCP for": "features", **_order(number_of_pairs.made_histories(), 1),
+        "ahead": leads.mean, "p": float(ttest_1samp(leads.values, 0).pvalue),
+    })  # fmt: skip
     for row in rows:
         row["helps"] = row["ahead"] > 0 and row["p"] < 0.05
         row["right"] = row["met"] == row["helps"]

@@ -105,12 +105,12 @@ class Draw:
 
     Args:
         auc: `(5,)` the test AUC in each fold, by features (of OCP's subset: the number of pairs) and fraction.
-        found: how many of the selected words are those of concepts, by number of pairs: the mean over folds and
-            fractions.
+        selected_signs: how many of the selected words are those of concepts, by number of pairs: the mean over folds
+            and fractions.
     """
 
     auc: dict[tuple[str | int, float], Array]
-    found: dict[int, float]
+    selected_signs: dict[int, float]
 
 
 def draw_scores(
@@ -128,7 +128,7 @@ def draw_scores(
     rng = np.random.default_rng(seed)
     histories = WordHistories(rng.uniform(*FREQUENCY, BACKGROUND))
     notes, (first, second, label) = histories.notes(rng), histories.pairs(sizes[-1], rng)
-    auc, found = defaultdict(list), defaultdict(list)
+    auc, selected_signs = defaultdict(list), defaultdict(list)
     for fold in split_folds(notes, np.arange(ENTITIES), seed):
         validation, test = labelled_notes(notes, fold.validation), labelled_notes(notes, fold.test)
         for fraction in fractions:
@@ -144,11 +144,11 @@ def draw_scores(
             for m in sizes:
                 selected = l1_to_count(x1[:m], x2[:m], label[:m], COUNT, WITHIN).features
                 columns[m] = [selected]
-                found[m].append(int((vocabulary[selected] < CONCEPTS).sum()))
+                selected_signs[m].append(int((vocabulary[selected] < CONCEPTS).sum()))
             for name, alternatives in columns.items():
                 runs = [tuned_scores(x[:, some], notes, train, validation, test, grid)[0] for some in alternatives]
                 auc[name, fraction].append(float(np.mean(runs)))
-    means = {m: float(np.mean(counts)) for m, counts in found.items()}
+    means = {m: float(np.mean(counts)) for m, counts in selected_signs.items()}
     return Draw({key: np.array(folds) for key, folds in auc.items()}, means)
 
 
@@ -169,9 +169,11 @@ def made_histories() -> ev.Dataset:
     note, word = histories.words(begins.reshape(-1, CONCEPTS), rng).nonzero()
     texts = pl.DataFrame({"note": note, "word": word}).group_by("note").agg(pl.format("word{}", "word").alias("words"))
     events = texts.select(
-        pl.col("note") // LENGTH, (pl.col("note") % LENGTH).alias("step"), pl.col("words").list.join(" ").alias("text")
+        (pl.col("note") // LENGTH).alias("entity"),
+        (pl.col("note") % LENGTH).alias("step"),
+        pl.col("words").list.join(" ").alias("text"),
     )
-    return ev.read(events, key="note", time="step", categorical=(), numeric=(), texts=("text",))
+    return ev.read(events, key="entity", time="step", categorical=(), numeric=(), texts=("text",))
 
 
 def leads(small: bool, fraction: float) -> Scores:
@@ -203,7 +205,11 @@ def _row(draws: list[Draw], m: int, fraction: float) -> Row:
     lead = auc[m] - auc[ALL]
     over_draws = Scores(tuple(map(float, lead.mean(1))))
     clear = np.sign(lead.mean(1)) * (ttest_rel(auc[m], auc[ALL], axis=1).pvalue < 0.05)
-    row: Row = {"pairs": m, "fraction": fraction, "words found": float(np.mean([draw.found[m] for draw in draws]))}
+    row: Row = {
+        "pairs": m,
+        "fraction": fraction,
+        "words found": float(np.mean([draw.selected_signs[m] for draw in draws])),
+    }
     row |= {OCP: float(auc[m].mean())} | {name: float(auc[name].mean()) for name in (ALL, ORACLE, RANDOM)}
     row |= {"OCP - all": over_draws.mean, "interval": over_draws.interval, "draws": len(draws)}
     return row | {"draws ahead": int((clear > 0).sum()), "draws behind": int((clear < 0).sum())}

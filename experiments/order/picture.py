@@ -26,7 +26,7 @@ def number_of_pairs(rows: list[Row]) -> str:
     x = Axis("pairs", sizes, log=True)
     by_fraction = {share: [row for row in rows if row["fraction"] == share] for share in fractions}
     least = by_fraction[fractions[-1]]
-    found = Line("selected by OCP", [(row["pairs"], row["words found"]) for row in least])
+    selected = Line("selected by OCP", [(row["pairs"], row["words found"]) for row in least])
     chance = Line("selected at random", [(m, 50 * 30 / 430) for m in sizes])
     leads = [
         Line(
@@ -40,7 +40,7 @@ def number_of_pairs(rows: list[Row]) -> str:
     scores = [Line(name, [(row["pairs"], row[name]) for row in least]) for name in FEATURES]
     return svg(
         [
-            Panel("Words of concepts among 50 selected ones", x, Axis("", [0, 10, 20, 30]), [found, chance]),
+            Panel("Words of concepts among 50 selected ones", x, Axis("", [0, 10, 20, 30]), [selected, chance]),
             Panel("AUC, OCP's subset − all features", x, Axis("", _ticks([*edges, 0], 0.05)), leads),
             Panel(
                 f"AUC with {_share(fractions[-1])} of the labels",

@@ -13,8 +13,8 @@ import torch
 from experiments.coles import __main__ as coles
 from experiments.coles import arms, published
 from experiments.coles.boosting_settings import lightgbm_settings
-from experiments.coles.data import refitted
 from experiments.coles.label_training import budget
+from experiments.coles.labelled_data import refitted
 from experiments.coles.study import Study
 
 import eventvec as ev

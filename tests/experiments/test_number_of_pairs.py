@@ -57,7 +57,7 @@ def test_with_many_pairs_selection_is_ahead_of_all_words_at_few_labels() -> None
     grid = tuple((l1, 10.0**power) for l1 in (True, False) for power in range(-1, 3))
     draw = study.draw_scores(100, (1000, 8000), (1 / 4,), grid=grid, subsets=1)
     auc = {name: scores.mean() for (name, _), scores in draw.auc.items()}
-    assert draw.found[8000] > draw.found[1000] + 8
+    assert draw.selected_signs[8000] > draw.selected_signs[1000] + 8
     assert auc[8000] > auc[ALL] + 0.05  # .115; the mean over the six draws of the study is .085 ± .028
     assert auc[8000] > auc[1000] + 0.05
     assert auc[study.ORACLE] > auc[8000]
