@@ -12,6 +12,7 @@ import pytest
 import torch
 from experiments.coles import __main__ as coles
 from experiments.coles import arms, published
+from experiments.coles import study as study_module
 from experiments.coles.boosting_settings import lightgbm_settings
 from experiments.coles.label_training import budget
 from experiments.coles.labelled_data import refitted
@@ -160,6 +161,23 @@ def test_supervised_training_may_see_as_many_events_as_pre_training_and_fine_tun
         assert supervised["epochs"] * events == pytest.approx(15_000, abs=events)
         assert supervised["patience"] == max(5, math.ceil(supervised["epochs"] / 10))
     assert budget({"epochs": 8}, 1_000, 1_000, 5_000) == {"validation": 0}
+
+
+def test_labels_held_out_for_validation_do_not_count_as_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop(_: object, data: ev.Dataset, settings: object, bounds: dict[str, int], seed: int) -> None:
+        raise Stopped(bounds["epochs"] * 0.85 * data.sequences.total)
+
+    monkeypatch.setattr(study_module, "train_on_labels", stop)
+    study = Study.of("rates", tmp_path, small=False)
+    rows = study.split.folds[0][0]
+    whole = int(study.data.sequences.lengths[torch.from_numpy(rows)].sum())
+    for name, events in (("untrained, fine-tuned", 10 * whole), ("supervised", 10 * whole + study.events("coles"))):
+        with pytest.raises(Stopped) as stopped:
+            study.trainer(name, 0)(rows, study.split.labels(rows), rows)
+        assert stopped.value.args[0] == pytest.approx(events, abs=whole)
 
 
 def test_all_arms_take_the_same_number_of_steps_and_their_events_are_counted(tmp_path: Path) -> None:
