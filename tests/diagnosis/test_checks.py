@@ -14,11 +14,15 @@ from rich.console import Console
 
 import eventvec as ev
 from commands import invoke
-from eventvec.diagnosis import Diagnosis, page
+from eventvec.diagnosis import Diagnosis, Verdict, page
+from eventvec.diagnosis import verdicts as verdicts_module
 from eventvec.diagnosis.html_page import order_figure
+from eventvec.diagnosis.verdicts import TRIED
 from eventvec.reporting.charts import PALETTE
 from experiments import data
 from pages import HOSTILE, Reader
+
+ROOT = Path(__file__).parents[2]
 
 
 def events(n: int = 150, t: int = 24, seed: int = 0) -> pl.DataFrame:
@@ -105,7 +109,30 @@ def test_json_and_progress(table: pl.DataFrame) -> None:
     assert plain["repeatability"][0]["field"] == "shop"
     assert plain["repeatability"][0]["median_within"] < plain["repeatability"][0]["median_between"]
     assert plain["irreversibility"]["threshold"] == 0.55
-    assert {"method", "assumption", "met", "found"} == plain["verdicts"][0].keys()
+    assert {"method", "assumption", "met", "found", "advice", "right", "cases"} == plain["verdicts"][0].keys()
+
+
+def test_advice_is_given_only_where_an_answer_was_always_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [Verdict(method, "", met, "") for method, met in TRIED]
+    for verdict in answers:
+        right, cases = verdict.tried
+        assert 0 <= right <= cases
+        assert verdict.advice.startswith("none") == (right < cases or not cases)
+        assert f"right in {right} of {cases} cases" in verdict.advice
+        assert (verdict.to_dict()["right"], verdict.to_dict()["cases"]) == (right, cases)
+    assert Verdict("coles", "", None, "").advice == "none"
+    assert Verdict("nsp", "", True, "").advice == "none: this answer was not tried"
+    monkeypatch.setattr(verdicts_module, "TRIED", {("coles", True): (4, 4)})
+    monkeypatch.setattr(verdicts_module, "ADVICE", {("coles", True): "take coles"})
+    assert Verdict("coles", "", True, "").advice == "take coles (right in 4 of 4 cases)"
+
+
+def test_the_page_of_the_docs_has_the_counts_of_the_code() -> None:
+    text = (ROOT / "docs/diagnose.md").read_text()
+    for (method, met), (right, cases) in TRIED.items():
+        name = method.replace("coles with rejection_slices", "`coles` with `rejection_slices`")
+        name = name if "`" in name else ", ".join(f"`{part}`" for part in name.split(", "))
+        assert f"| {name} | {'yes' if met else 'no'} | {right} of {cases} |" in text
 
 
 def test_without_a_categorical_column_repetition_is_not_checked(table: pl.DataFrame) -> None:

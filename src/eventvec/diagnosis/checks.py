@@ -12,7 +12,7 @@ from eventvec.diagnosis.bootstrap import MET
 from eventvec.diagnosis.lengths import PowerLaw, power_law
 from eventvec.diagnosis.repetition import Repeatability, repeatability
 from eventvec.diagnosis.slicing import SliceLengths, slice_lengths, theorem1
-from eventvec.diagnosis.verdicts import Diagnosis, Verdict
+from eventvec.diagnosis.verdicts import REJECTION_SLICES, Diagnosis, Verdict
 from eventvec.diagnosis.window_order import Field, Irreversibility, irreversibility
 from eventvec.errors import DataError
 from eventvec.options import check_seed, checked
@@ -133,10 +133,9 @@ def _repetition(results: list[Repeatability], not_compared: list[str]) -> Verdic
 
 
 def _lengths(law: PowerLaw | None, slices: SliceLengths | None, reason: str) -> Verdict:
-    method = "coles with rejection_slices"
     assumption = "sequence lengths follow a power law, so that slices keep their distribution (Theorem 1)"
     if law is None:
-        return Verdict(method, assumption, None, reason)
+        return Verdict(REJECTION_SLICES, assumption, None, reason)
     comparison = {
         (False, False): "neither a log-normal nor an exponential distribution fits better",
         (True, False): "a log-normal distribution fits better",
@@ -153,7 +152,7 @@ def _lengths(law: PowerLaw | None, slices: SliceLengths | None, reason: str) -> 
             f"; slices of at least {slices.shortest} events change the length distribution by {slices.rejection:.2f} "
             f"(random_slices: {slices.fixed:.2f})"
         )
-    return Verdict(method, assumption, law.met, finding)
+    return Verdict(REJECTION_SLICES, assumption, law.met, finding)
 
 
 def _order(result: Irreversibility | None, reason: str) -> Verdict:

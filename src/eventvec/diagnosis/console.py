@@ -57,15 +57,14 @@ def shared_histogram(values: tuple[Tensor, ...], bins: int) -> tuple[Tensor, lis
     return edges, [torch.bincount(place, minlength=bins) / len(place) for place in places]
 
 
-def verdicts_table(rows: Iterable[tuple[str, str, bool | None, str]]) -> Table:
-    """Return one row per verdict: method, assumption, whether it is met, and what was found."""
+def verdicts_table(rows: Iterable[tuple[str, str, bool | None, str, str]]) -> Table:
+    """Return one row per verdict: method, assumption, whether it is met, what was found, and what to do."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table("method", "assumption", "met", "result")
-    colours = {True: "green", False: "red", None: "yellow"}
-    for method, assumption, met, result in rows:
-        table.add_row(method, assumption, Text(answer(met), colours[met]), Text(result))
+    table = Table("method", "assumption", "met", "result", "advice")
+    for method, assumption, met, result, advice in rows:
+        table.add_row(method, assumption, answer(met), Text(result), Text(advice))
     return table
 
 

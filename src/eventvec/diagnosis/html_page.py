@@ -23,7 +23,7 @@ BINS = 40
 """Number of bins of a histogram of divergences."""
 
 
-def page(diagnosis: Diagnosis, title: str = "Which methods suit these events") -> str:
+def page(diagnosis: Diagnosis, title: str = "What the methods assume of these events") -> str:
     """Return the page as HTML text of about 5 MB, nearly all of it plotly.js.
 
     Args:
@@ -45,7 +45,8 @@ def page(diagnosis: Diagnosis, title: str = "Which methods suit these events") -
         "page.html",
         Path(__file__).parent,
         title=title,
-        lead="Each method assumes something about the events. This page shows which assumptions the data meet.",
+        lead="Each method assumes something about the events. This page shows which assumptions the data meet. It "
+        "gives advice only where that always foresaw whether the method helps.",
         facts=_facts(diagnosis),
         verdicts=[(v, answer(v.met)) for v in diagnosis.verdicts],
         sections=charts,

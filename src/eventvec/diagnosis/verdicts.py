@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,26 @@ from eventvec.diagnosis.window_order import Irreversibility
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
 
+REJECTION_SLICES = "coles with rejection_slices"
+TRIED: Mapping[tuple[str, bool], tuple[int, int]] = {
+    ("coles", True): (2, 4),
+    ("coles", False): (1, 3),
+    (REJECTION_SLICES, False): (7, 7),
+    ("ocp, ocp_biased, pcl", True): (1, 8),
+    ("ocp, ocp_biased, pcl", False): (4, 6),
+}
+"""In how many of how many cases an answer, met or not, foresaw whether its method helps.
+
+Counted by `python -m experiments.coles diagnostic` and `python -m experiments.order diagnostic`, whose READMEs have the
+tables; docs/diagnose.md says what counts as help.
+"""
+ADVICE: Mapping[tuple[str, bool], str] = {(REJECTION_SLICES, False): "keep random_slices, the default of coles"}
+"""What to do after an answer, if it foresaw the help in every case."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the data meet an assumption of a method.
+    """Whether the data meet an assumption of a method, and what that is worth.
 
     Args:
         method: Name of the method, with its option.
@@ -35,9 +52,27 @@ class Verdict:
     met: bool | None
     found: str
 
+    @property
+    def tried(self) -> tuple[int, int]:
+        """In how many of how many cases of the studies this answer foresaw whether the method helps."""
+        return (0, 0) if self.met is None else TRIED.get((self.method, self.met), (0, 0))
+
+    @property
+    def advice(self) -> str:
+        """What to do, only if this answer was right in every case; otherwise how often it was right."""
+        right, cases = self.tried
+        if self.met is None:
+            return "none"
+        if not cases:
+            return "none: this answer was not tried"
+        if right < cases:
+            return f"none: this answer was right in {right} of {cases} cases"
+        return f"{ADVICE[self.method, self.met]} (right in {right} of {cases} cases)"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return dict(vars(self))
+        right, cases = self.tried
+        return {**vars(self), "advice": self.advice, "right": right, "cases": cases}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +132,7 @@ class Diagnosis:
         from rich.console import Group
         from rich.text import Text
 
-        rows = [(v.method, v.assumption, v.met, v.found) for v in self.verdicts]
+        rows = [(v.method, v.assumption, v.met, v.found, v.advice) for v in self.verdicts]
         parts: list[RenderableType] = [Text(f"{self.entities:,} entities · {self.events:,} events", "bold")]
         parts.append(console.verdicts_table(rows))
         if self.power_law:
