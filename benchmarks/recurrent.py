@@ -19,6 +19,7 @@ from scipy.optimize import nnls
 from torch import Tensor, nn
 
 from benchmarks.measure import Row, alternate, float32_precision, options, peak_flops, peak_memory, ratio, show, threads
+from eventvec.precision import cpu_has_bfloat16
 from eventvec.scan import matmul, routing
 from eventvec.scan.buffers import buffer_pool
 from eventvec.scan.pack import Pack
@@ -87,7 +88,8 @@ def speed(small: bool) -> list[Row]:
     """Return time, ratio and share of the measured peak on one large batch of rows of different lengths."""
     rows: list[Row] = []
     for count in (1,) if small else (1, 2):
-        peaks = {kind: peak_flops(kind, count) for kind in ("float32", "float32, medium", "bfloat16")}
+        half = ("bfloat16",) if cpu_has_bfloat16() else ()
+        peaks = {kind: peak_flops(kind, count) for kind in ("float32", "float32, medium", *half)}
         for name in CELLS:
             for hidden in (16,) if small else (64, 256, 800) if name == "gru" else (256,):
                 for training in (True, False):
@@ -97,8 +99,9 @@ def speed(small: bool) -> list[Row]:
                         "torch, medium": ("float32, medium", at_precision("medium", case.torch)),
                         "scan": ("float32", at_precision("highest", case.scan)),
                         "scan, medium": ("float32, medium", at_precision("medium", case.scan)),
-                        "scan, bfloat16": ("bfloat16", at_precision("medium", case.scan, True)),
                     }
+                    if half:
+                        functions["scan, bfloat16"] = ("bfloat16", at_precision("medium", case.scan, True))
                     with threads(count), buffer_pool():
                         runs = {key: function for key, (_, function) in functions.items()}
                         seconds = alternate(runs, 3 if hidden > 500 else 7)

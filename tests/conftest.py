@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from eventvec import precision
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("EVENTVEC_DATA"):
@@ -15,6 +17,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)
+
+
+@pytest.fixture
+def bfloat16_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a CPU without instructions for bfloat16 compute in it, slowly."""
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: True)
 
 
 @pytest.fixture

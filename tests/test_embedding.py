@@ -123,6 +123,7 @@ def test_vectors_that_are_not_finite_are_refused(data: ev.Dataset, encoder: ev.e
         ev.encode(Broken(), marked, events_per_batch=50)
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_bfloat16_differs_little(data: ev.Dataset) -> None:
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=192)  # smaller products stay in float32
     exact, rounded = ev.encode(encoder, data.sequences), ev.encode(encoder, data.sequences, precision="bfloat16")

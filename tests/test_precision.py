@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 import torch
 
+import eventvec as ev
 from eventvec import precision
 from eventvec.errors import ConfigError
 from eventvec.precision import matmul_precision
@@ -15,6 +17,7 @@ from eventvec.precision import matmul_precision
 CPU = torch.device("cpu")
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize("before", ["highest", "high", "medium"])
 @pytest.mark.parametrize("inside", ["float32", "bfloat16"])
 def test_the_previous_precision_is_restored(inside, before):
@@ -32,6 +35,7 @@ def test_the_previous_precision_is_restored(inside, before):
         torch.set_float32_matmul_precision(original)
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_products_have_the_precision_of_the_innermost_block():
     rng = torch.Generator().manual_seed(1)
     a, b = torch.randn(300, 200, generator=rng), torch.randn(200, 100, generator=rng)
@@ -79,6 +83,47 @@ def test_checking_onednn_changes_no_setting_and_draws_nothing():
     assert precision.onednn_agrees.__wrapped__() in (True, False)
     assert torch.get_float32_matmul_precision() == before[0]
     assert torch.equal(torch.get_rng_state(), before[1])
+
+
+@pytest.mark.parametrize(
+    ("flags", "has"),
+    [({"avx512_bf16": True}, True), ({"amx_bf16": True, "avx2": True}, True), ({"bf16": True}, True),
+     ({"avx2": True, "avx512_bf16": False, "amx_bf16": False}, False), ({"avx512_fp16": True}, False)],
+)  # fmt: skip
+def test_instruction_flags_decide_whether_a_cpu_has_bfloat16(monkeypatch, tmp_path, flags, has):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags, raising=False)
+    assert precision.cpu_has_bfloat16.__wrapped__() is has
+    monkeypatch.delattr(torch.cpu, "get_capabilities")  # an earlier torch
+    listed = tmp_path / "cpuinfo"
+    listed.write_text("flags : fpu " + " ".join(flag for flag, present in flags.items() if present) + " sse\n")
+    monkeypatch.setattr(precision, "Path", lambda _: listed)
+    assert precision.cpu_has_bfloat16.__wrapped__() is has
+    monkeypatch.setattr(precision, "Path", lambda _: tmp_path / "absent")
+    assert precision.cpu_has_bfloat16.__wrapped__() is False
+
+
+def test_a_cpu_without_bfloat16_refuses_it_before_anything_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(precision, "cpu_has_bfloat16", lambda: False)
+    refusal = "precision bfloat16 needs a CPU that computes in it .* take precision float32, or a GPU"
+    events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
+    data = ev.read(events, key="id", time="t", numeric=["v"])
+    with pytest.raises(ConfigError, match=refusal):
+        ev.fit("ocp", data, epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    run = ev.fit("ocp", data, epochs=1, device="cpu")
+    with pytest.raises(ConfigError, match=refusal):
+        run.embed(events, precision="bfloat16")
+    precision.check_precision("bfloat16", torch.device("cuda"))
+
+
+@pytest.mark.usefixtures("bfloat16_everywhere")
+def test_a_run_keeps_its_precision_when_it_is_resumed(tmp_path):
+    events = pl.DataFrame({"id": [0, 0, 1, 1], "t": [0, 1, 0, 1], "v": [0.0, 1.0, 2.0, 3.0]})
+    data = ev.read(events, key="id", time="t", numeric=["v"])
+    ev.fit("ocp", data, epochs=1, precision="bfloat16", device="cpu", out=tmp_path / "run")
+    assert ev.load(tmp_path / "run").config["fit"]["precision"] == "bfloat16"
+    with pytest.raises(ev.CheckpointError, match=r"was begun with other settings in \[fit\]"):
+        ev.fit("ocp", data, epochs=1, precision="float32", device="cpu", out=tmp_path / "run", resume=True)
 
 
 def test_an_unknown_precision_is_refused():

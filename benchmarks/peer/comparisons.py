@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -17,14 +18,16 @@ import pyarrow as pa
 from benchmarks import measure
 from benchmarks.peer import shared_inputs as data
 from benchmarks.peer.worker import ROOT, Worker
+from eventvec.precision import cpu_has_bfloat16
 
 Row = dict[str, Any]
 Timed = Callable[[], float]
 PEER = ROOT / ".venv-peer/bin/python"
 HIDDEN, BATCHES = (64, 256, 800), (16, 32, 64, 128)
-SETTINGS = ("highest", "float32", "medium", "bfloat16")
-"""Theirs at torch's default matmul precision, ours in float32, theirs at `medium`, ours in bfloat16."""
-PAIRS = (("float32", "highest"), ("float32", "medium"), ("bfloat16", "highest"), ("bfloat16", "medium"))
+OURS: tuple[Literal["float32", "bfloat16"], ...] = ("float32", "bfloat16") if cpu_has_bfloat16() else ("float32",)
+SETTINGS = ("highest", "float32", "medium", *OURS[1:])
+"""Theirs at torch's default precision, ours in float32, theirs at `medium`, ours in bfloat16 if the CPU has it."""
+PAIRS = tuple(product(OURS, ("highest", "medium")))
 KINDS: Mapping[str, Literal["float32", "float32, medium", "bfloat16"]] = {
     "float32": "float32, medium", "bfloat16": "bfloat16", "highest": "float32", "medium": "float32, medium",
 }  # fmt: skip
@@ -245,7 +248,7 @@ def memory(bench: Bench) -> list[Row]:
     for hidden in bench.hidden:
         options = {"path": bench.rows(data.ENTITIES), "entities": data.ENTITIES, "hidden": hidden}
         theirs = options | {"precision": "highest"}
-        for ours_at in ("float32", "bfloat16"):
+        for ours_at in OURS:
             case, ours = f"training, hidden {hidden}: ours {ours_at}", options | {"precision": ours_at}
             rows.append(_memory(case, "training", theirs, ours, 2.0))
     for hidden in bench.hidden:
@@ -296,7 +299,7 @@ def _useful(hidden: int, threads: int, seconds: Mapping[str, float]) -> list[Row
     events = int(data.windows(data.ENTITIES).length.sum())
     work = 18 * hidden * (data.WIDTH + hidden) * events / 1e9  # 2 per weight and event, forward and twice backward
     rows, expected = [], 0.65 if (hidden, threads) == (800, 1) else None
-    for ours_at, theirs_at in (("float32", "highest"), ("bfloat16", "medium")):
+    for ours_at, theirs_at in zip(OURS, ("highest", "medium"), strict=False):
         peaks = {kind: measure.peak_flops(kind, threads) for kind in {KINDS[ours_at], KINDS[theirs_at]}}
         speeds = [work / seconds[setting] for setting in (theirs_at, ours_at)]
         shares = [speed / peaks[KINDS[setting]] for speed, setting in zip(speeds, (theirs_at, ours_at), strict=True)]

@@ -105,11 +105,12 @@ def encode(
         x: The rows.
         events_per_batch: A batch has fewer events before its last row is added; a longer row is a batch of its own.
         precision: The precision of matrix products; bfloat16 is faster and differs by about 0.3 %. The states of a
-            recurrent encoder stay float32, and so do products that are too small to gain from bfloat16.
+            recurrent encoder stay float32, and so do products that are too small to gain from bfloat16. A CPU without
+            instructions for bfloat16 refuses it.
         progress: Called with the number of rows done and of all rows after each batch.
 
     Raises:
-        ConfigError: If `events_per_batch` is below 1, or the precision is not known.
+        ConfigError: If `events_per_batch` is below 1, or the precision is not known or not that of this CPU.
         DataError: If a vector is not finite, or the encoder does not return one for each row.
 
     Example:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -12,6 +13,8 @@ import torch
 from eventvec.errors import ConfigError
 
 Precision = Literal["float32", "bfloat16"]
+BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
+"""The flags of processors that compute in bfloat16: two of x86, one of ARM. Others convert, which takes far longer."""
 
 
 @contextmanager
@@ -24,15 +27,14 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
     so threads that train or embed at the same time share it.
 
     Raises:
-        ConfigError: If the precision is neither float32 nor bfloat16.
+        ConfigError: If the precision is neither float32 nor bfloat16, or the CPU does not compute in bfloat16.
 
     Example:
-        >>> with matmul_precision("bfloat16", torch.device("cpu")):
+        >>> with matmul_precision("float32", torch.device("cpu")):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-        torch.bfloat16
+        torch.float32
     """
-    if precision not in ("float32", "bfloat16"):
-        raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
+    check_precision(precision, device)
     current = float32_precision()
     before = current if device.type == "cpu" and current is not None and onednn_agrees() else None
     try:
@@ -43,6 +45,46 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
     finally:
         if before is not None:
             torch.set_float32_matmul_precision(before)
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse a precision that is unknown, or that the device does not compute in.
+
+    Raises:
+        ConfigError: If it does not.
+
+    Example:
+        >>> check_precision("float16", torch.device("cpu"))
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: precision 'float16' is not known; accepted: float32, bfloat16
+    """
+    if precision not in ("float32", "bfloat16"):
+        raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
+    if precision == "bfloat16" and device.type == "cpu" and not cpu_has_bfloat16():
+        flags = ", ".join(BFLOAT16_FLAGS)
+        raise ConfigError(
+            f"precision bfloat16 needs a CPU that computes in it (one of the flags {flags}); on this one it would take "
+            "many times as long as float32; take precision float32, or a GPU"
+        )
+
+
+@cache
+def cpu_has_bfloat16() -> bool:
+    """Return whether the CPU has instructions for bfloat16, by its flags and not by a timing.
+
+    Example:
+        >>> cpu_has_bfloat16() in (True, False)
+        True
+    """
+    capabilities = getattr(torch.cpu, "get_capabilities", None)
+    if capabilities is not None:
+        found = capabilities()
+        return any(found.get(flag, False) for flag in BFLOAT16_FLAGS)
+    try:  # an earlier torch
+        words = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return False
+    return not words.isdisjoint(BFLOAT16_FLAGS)
 
 
 def float32_precision() -> str | None:

@@ -148,6 +148,7 @@ def test_fit_from_another_run(files: Path, tmp_path: Path, columns: Any) -> None
     assert [run["fraction"] for run in folder["info"]["holdouts"]] == [0.25, 0.25]
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 @pytest.mark.parametrize(
     ("arguments", "options", "wide"),
     [

@@ -280,6 +280,7 @@ def test_the_global_state_of_torch_is_restored(data: ev.Dataset) -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.usefixtures("bfloat16_everywhere")
 def test_bfloat16_ends_near_float32(data: ev.Dataset) -> None:
     losses = []
     for precision in ("float32", "bfloat16"):

@@ -168,7 +168,7 @@ def embed(
     output: Output,
     wide: Annotated[bool, typer.Option("--wide", help="One column per dimension: emb_000, emb_001, …")] = False,
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale each embedding to length 1.")] = False,
-    precision: Annotated[str, typer.Option(help="float32, or bfloat16: faster, differs by 0.3 %.")] = "float32",
+    precision: Annotated[str, typer.Option(help="float32, or bfloat16: faster on CPUs that have it.")] = "float32",
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,

@@ -9,7 +9,7 @@ import polars as pl
 import torch
 
 from eventvec import checkpoint, tables
-from eventvec.precision import onednn_agrees
+from eventvec.precision import cpu_has_bfloat16, onednn_agrees
 from eventvec.training import fit
 
 EXTRAS = {
@@ -41,6 +41,7 @@ def examine() -> dict[str, Any]:
         "devices": ", ".join(["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]),
         "threads": torch.get_num_threads(),
         "fast float32 products": onednn_agrees(),
+        "bfloat16 on the CPU": cpu_has_bfloat16(),
         "a model trains here": _trains(),
     }
 

@@ -48,7 +48,8 @@ class FitOptions:
             learn labels and for `tpp_embedding`, else last. With best and without `epochs`, training stops after 5
             epochs without improvement, or after `patience`. Without validation the weights are the last ones.
         precision: The precision of matrix products, `float32` or `bfloat16`. The states of a recurrent encoder stay
-            float32, and so do products that are too small to gain from bfloat16.
+            float32, and so do products that are too small to gain from bfloat16. A CPU without instructions for
+            bfloat16 refuses it.
         seed: The seed of everything random.
         beside: What the vectors of the run have beside the learned part: `timing`, `aggregates`, or both; an empty list
             for nothing. By default both for `coles` by name or in tables, and nothing otherwise. Timing has

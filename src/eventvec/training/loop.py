@@ -21,6 +21,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.options import accepts, as_table, gather
+from eventvec.precision import check_precision
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.calibration import temperatures
@@ -130,6 +131,7 @@ def _fit(
     if device is not None:
         method.to(choose_device(device))
     place = next(method.parameters()).device
+    check_precision(options.precision, place)
     x = data.sequences.to(place)
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
