@@ -78,8 +78,8 @@ def cpu_has_bfloat16() -> bool:
     """
     capabilities = getattr(torch.cpu, "get_capabilities", None)
     if capabilities is not None:
-        found = capabilities()
-        return any(found.get(flag, False) for flag in BFLOAT16_FLAGS)
+        flags = capabilities()
+        return any(flags.get(flag, False) for flag in BFLOAT16_FLAGS)
     try:  # an earlier torch
         words = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:
