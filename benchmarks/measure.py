@@ -14,6 +14,7 @@ from typing import Literal
 
 import torch
 
+from eventvec.precision import float32_products
 from experiments import command_line
 
 Row = command_line.Row
@@ -71,17 +72,6 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@contextmanager
-def float32_precision(precision: Literal["highest", "medium"]) -> Iterator[None]:
-    """Set torch's float32 matmul precision inside the block; `medium` uses oneDNN, `highest` is the default."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def peak_flops(kind: Literal["float32", "float32, medium", "bfloat16"], count: int) -> float:
     """Return the GFLOP/s of a large matrix product, the best of several.
 
@@ -92,7 +82,7 @@ def peak_flops(kind: Literal["float32", "float32, medium", "bfloat16"], count: i
     n = 2048
     a = torch.randn(n, n, dtype=torch.bfloat16 if kind == "bfloat16" else torch.float32)
     out = torch.empty_like(a)
-    with threads(count), float32_precision("medium" if kind == "float32, medium" else "highest"):
+    with threads(count), float32_products("medium" if kind == "float32, medium" else "highest"):
         torch.mm(a, a, out=out)
         return 2 * n**3 / min(timed(lambda: torch.mm(a, a, out=out)) for _ in range(9)) / 1e9
 

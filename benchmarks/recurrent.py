@@ -1,30 +1,27 @@
 """The scan beside `torch.nn.GRU` and `torch.nn.LSTM` on padded rows: time, useful work and memory over many shapes.
 
 torch's cell gets rows that are already padded, the scan events that are already packed. Both start from a given state
-and return the last state of each row. `medium` is the matmul precision that `fit` and `embed` set (float32 through
-oneDNN where that agrees); both sides are measured with it and at torch's default, `highest`.
+and return the last state h of each row, of an LSTM without c. `medium` is the matmul precision that `fit` and `embed`
+set (float32 through oneDNN where that agrees); both sides are measured with it and at torch's default, `highest`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import product
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import nnls
 from torch import Tensor, nn
 
-from benchmarks.measure import Row, alternate, float32_precision, options, peak_flops, peak_memory, ratio, show, threads
-from eventvec.precision import cpu_has_bfloat16
-from eventvec.scan import matmul, routing
+from benchmarks.measure import Row, alternate, options, peak_flops, peak_memory, ratio, show, threads
+from eventvec.precision import cpu_has_bfloat16, float32_products
+from eventvec.scan import routing
 from eventvec.scan.buffers import buffer_pool
 from eventvec.scan.pack import Pack
 
-INPUTS, ROWS, SHORTEST, LONGEST = 32, 320, 25, 200
+INPUTS, ROWS, SHORTEST, LONGEST, CPU = 32, 320, 25, 200, torch.device("cpu")
 CELLS, PRECISIONS = {"gru": nn.GRU, "lstm": nn.LSTM}, ("highest", "medium")
 LENGTHS = {"1": (1, 1), "8": (8, 8), "25-200": (SHORTEST, LONGEST), "100": (100, 100)}
 
@@ -37,29 +34,43 @@ class Case:
         hidden: size of the state.
         lengths: `(n,)` lengths of the rows.
         training: forward and backward pass instead of the forward pass only.
+        device: where it runs.
     """
 
-    def __init__(self, name: str, hidden: int, lengths: Tensor, training: bool) -> None:
+    def __init__(self, name: str, hidden: int, lengths: Tensor, training: bool, device: torch.device = CPU) -> None:
         torch.manual_seed(0)
-        self.cell, self.pack, self.training = CELLS[name](INPUTS, hidden), Pack.of(lengths), training
-        self.packed = torch.randn(int(lengths.sum()), INPUTS)
-        n = len(lengths)
+        self.cell, self.pack = CELLS[name](INPUTS, hidden).to(device), Pack.of(lengths.to(device))
+        self.training, n = training, len(lengths)
+        self.packed = torch.randn(int(lengths.sum()), INPUTS).to(device)
         events = self.packed[self.pack.places].split(lengths.tolist())
         self.padded = nn.utils.rnn.pad_sequence([events[i] for i in self.pack.order.tolist()])
         self.last = self.pack.lengths - 1
-        self.start = tuple(torch.zeros(n, hidden) for _ in range(1 if name == "gru" else 2))
+        self.start = tuple(torch.zeros(n, hidden, device=device) for _ in range(1 if name == "gru" else 2))
         blocks = 3 if name == "gru" else 4
         factors = 3 * hidden + 2 * INPUTS if training else hidden + INPUTS  # no gradient of the inputs
         self.work = 2 * len(self.packed) * blocks * hidden * factors
 
     def torch(self) -> None:
         """Run torch's cell on the padded rows."""
-        start = self.start[0][None] if len(self.start) == 1 else tuple(part[None] for part in self.start)
-        self._finish(lambda: self.cell(self.padded, start)[0][self.last, torch.arange(len(self.last))])
+        self._finish(lambda: self._padded(0, len(self.last)))
+
+    def buckets(self) -> None:
+        """Run torch's cell on four buckets of rows of similar length, each padded to its longest row."""
+        ends = [len(self.last) * i // 4 for i in range(5)]
+        self._finish(lambda: torch.cat([self._padded(*rows) for rows in pairwise(ends) if rows[0] < rows[1]]))
+
+    def _padded(self, first: int, end: int) -> Tensor:
+        """Return the last state h of some rows, in the order of the pack, from torch's cell."""
+        begin = [part[None, first:end].contiguous() for part in self.start]
+        last = self.last[first:end]
+        values = self.padded[: int(last[0]) + 1, first:end].contiguous()
+        states = self.cell(values, begin[0] if len(begin) == 1 else tuple(begin))[0]
+        h: Tensor = states[last, torch.arange(end - first, device=last.device)]
+        return h
 
     def scan(self) -> None:
         """Run the scan on the packed events."""
-        self._finish(lambda: routing.ends([self.cell], self.packed, [self.start], self.pack)[0][0])
+        self._finish(lambda: routing.ends([self.cell], self.packed, [self.start], self.pack, whole=False)[0][0])
 
     def _finish(self, run: Callable[[], Tensor]) -> None:
         with torch.set_grad_enabled(self.training):
@@ -72,7 +83,7 @@ def at_precision(precision: Any, function: Callable[[], None], half: bool = Fals
     """Return the function at a matmul precision, with matrix products in bfloat16 if `half` is set."""
 
     def run() -> None:
-        with float32_precision(precision), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with float32_products(precision), torch.autocast("cpu", torch.bfloat16, enabled=half):
             function()
 
     return run
@@ -119,29 +130,25 @@ def speed(small: bool) -> list[Row]:
 
 
 def grid(small: bool) -> list[Row]:
-    """Return the speed of the scan relative to torch's cell over shapes, and the code that the routing chose."""
+    """Return the speed of the scan relative to torch's cell over shapes, with one thread, and the code that ran."""
     rows: list[Row] = []
-    for count in (1,) if small else (1, 2):
-        for name in CELLS:
-            for hidden, n, kind in shapes(small):
-                rows.append({"cell": name, "hidden": hidden, "rows": n, "events": kind, "threads": count})
-                for training in (False, True):
-                    case, what = Case(name, hidden, lengths(n, kind), training), "training" if training else "forward"
-                    functions = {
-                        (by, precision): at_precision(precision, getattr(case, by))
-                        for precision in PRECISIONS
-                        for by in ("torch", "scan")
-                    }
-                    with threads(count), buffer_pool():
-                        seconds = alternate(functions, rounds(case.torch, small))
-                    for precision in PRECISIONS:
-                        speedup = ratio(seconds["torch", precision], seconds["scan", precision])[0]
-                        rows[-1][f"{what}, {precision}"] = speedup
-                        kernel = routing.rectangles(case.cell, case.pack, training, precision)
-                        rows[-1][f"{what}, {precision}, by"] = "torch's kernel" if kernel else "cells"
-                    rows[-1][f"{what}, theirs highest, ours medium"] = ratio(
-                        seconds["torch", "highest"], seconds["scan", "medium"]
-                    )[0]
+    for name in CELLS:
+        for hidden, n, kind in shapes(small):
+            rows.append({"cell": name, "hidden": hidden, "rows": n, "events": kind})
+            for training in (False, True):
+                case, what = Case(name, hidden, lengths(n, kind), training), "training" if training else "forward"
+                functions = {
+                    (by, precision): at_precision(precision, getattr(case, by))
+                    for precision in PRECISIONS
+                    for by in ("torch", "scan")
+                }
+                with threads(1), buffer_pool():
+                    seconds = alternate(functions, rounds(case.torch, small))
+                for precision in PRECISIONS:
+                    theirs, ours = seconds["torch", precision], seconds["scan", precision]
+                    rows[-1][f"{what}, {precision}"] = ratio(theirs, ours)[0]
+                    rows[-1][f"{what}, {precision}, torch ms"] = 1e3 * median(theirs)
+                rows[-1]["by"] = "torch's kernel" if routing.kernel_rows(case.cell, case.pack, False) else "cells"
     return rows
 
 
@@ -160,51 +167,6 @@ def rounds(function: Callable[[], None], small: bool) -> int:
     return 3 if small else min(max(int(0.1 / seconds), 5), 100)
 
 
-def costs(small: bool) -> list[Row]:
-    """Return the costs of torch's kernel and of our own cells in microseconds, fitted over the grid: `routing.COSTS`.
-
-    torch's kernel is timed on rows of equal length only; its cost on other rows follows from these.
-    """
-    rows: list[Row] = []
-    settings = (
-        ("kernel", "highest"), ("kernel", "medium"),
-        ("cells", "highest"), ("cells", "medium"), ("cells", "bfloat16"),
-    )  # fmt: skip
-    for name, training, (code, precision) in product(CELLS, (False, True), settings):
-        half, sums, times = precision == "bfloat16", [], []
-        for hidden, n, kind in shapes(small):
-            case = Case(name, hidden, lengths(n, kind), training)
-            if kind == "25-200" if code == "kernel" else half and matmul.is_small(case.pack, hidden) and not small:
-                continue
-            with forced(code), threads(1), buffer_pool():
-                function = at_precision("medium" if half else precision, case.scan, half)
-                seconds = alternate({"function": function}, rounds(function, small))["function"]
-            sizes, counts = (1, hidden, hidden * (hidden + INPUTS)), (1, len(case.pack.sizes), len(case.packed))
-            sums.append([count * size for count in counts for size in sizes])
-            times.append(1e6 * median(seconds))
-        design, measured = np.array(sums, float), np.array(times)
-        fitted, _ = nnls(design / measured[:, None], np.ones(len(measured)))  # least squares of relative errors
-        names = [f"{what}{per}" for what in ("call", "step", "event") for per in ("", ", number", ", weight")]
-        error = abs(design @ fitted / measured - 1)
-        rows.append({
-            "cell": name, "training": training, "code": code, "precision": precision,
-            **dict(zip(names, fitted.tolist(), strict=True)),
-            "median error": float(np.median(error)), "largest error": float(error.max()),
-        })  # fmt: skip
-    return rows
-
-
-@contextmanager
-def forced(code: str) -> Iterator[None]:
-    """Use torch's kernel, or our own cells, for all rows inside the block."""
-    rule = routing.rectangles
-    routing.rectangles = lambda cell, pack, *_: pack.runs if code == "kernel" else None
-    try:
-        yield
-    finally:
-        routing.rectangles = rule
-
-
 def memory(small: bool) -> list[Row]:
     """Return the peak memory of a fresh process that takes two training steps or runs two forward passes."""
     rows: list[Row] = []
@@ -221,7 +183,7 @@ def memory(small: bool) -> list[Row]:
     return rows
 
 
-TABLES = {"speed": speed, "grid": grid, "memory": memory, "costs": costs}
+TABLES = {"speed": speed, "grid": grid, "memory": memory}
 
 
 def main() -> None:

@@ -35,15 +35,31 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
         torch.float32
     """
     check_precision(precision, device)
-    current = float32_precision()
-    before = current if device.type == "cpu" and current is not None and onednn_agrees() else None
+    with (
+        float32_products("medium" if device.type == "cpu" and float32_precision() and onednn_agrees() else None),
+        torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"),
+    ):
+        yield
+
+
+@contextmanager
+def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator[None]:
+    """Compute float32 matrix products inside the block at one of torch's precisions; None leaves it as it is.
+
+    `highest` is torch's default library, and `medium` is oneDNN on a CPU.
+
+    Example:
+        >>> with float32_products("medium"):
+        ...     float32_precision()
+        'medium'
+    """
+    before = float32_precision() if precision else None
     try:
-        if before is not None:
-            torch.set_float32_matmul_precision("medium")
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
-            yield
+        if precision:
+            torch.set_float32_matmul_precision(precision)
+        yield
     finally:
-        if before is not None:
+        if before:
             torch.set_float32_matmul_precision(before)
 
 
@@ -108,13 +124,9 @@ def onednn_agrees() -> bool:
         >>> onednn_agrees() in (True, False)
         True
     """
-    before, rng = torch.get_float32_matmul_precision(), torch.Generator().manual_seed(0)
-    a, b = torch.randn(2, 256, 256, generator=rng, dtype=torch.float32, device="cpu")
-    try:
-        with torch.autocast("cpu", enabled=False):
-            torch.set_float32_matmul_precision("highest")
+    a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0), dtype=torch.float32, device="cpu")
+    with torch.autocast("cpu", enabled=False):
+        with float32_products("highest"):
             exact = a @ b
-            torch.set_float32_matmul_precision("medium")
+        with float32_products("medium"):
             return bool((a @ b - exact).abs().max() <= 1e-5 * exact.abs().max())
-    finally:
-        torch.set_float32_matmul_precision(before)

@@ -1,8 +1,6 @@
-"""The order of packed events, the rectangles that cover them, and the shapes of matrix products over them."""
+"""The order of packed events, rectangles of rows, and the shapes of matrix products over them."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventvec.scan import matmul
+from eventvec.scan.buffers import Buffers
 from eventvec.scan.pack import Pack
 
 
@@ -28,38 +27,31 @@ def test_a_pack_orders_events_step_by_step(lengths):
     assert pack.sizes == [len(step) for step in steps]
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.floats(0, 30))
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.data())
 @settings(max_examples=60, deadline=None)
-def test_rectangles_cover_all_events_at_the_least_cost(lengths, worth):
-    """The oracle enumerates all partitions of the runs into groups of neighbours."""
-    pack = Pack.of(torch.tensor(lengths, dtype=torch.int64))
-    rectangles, costs = pack.rectangles(worth), []
-    for cuts in itertools.product([False, True], repeat=max(len(pack.runs) - 1, 0)):
-        groups = [[run] for run in pack.runs[:1]]
-        for cut, run in zip(cuts, pack.runs[1:], strict=True):
-            groups.append([run]) if cut else groups[-1].append(run)
-        costs.append(sum(worth + group[0][0] * sum(steps for _, steps in group) for group in groups))
-    assert sum(worth + rows * steps for rows, steps in rectangles) == pytest.approx(min(costs))
-    sizes = [rows for rows, steps in rectangles for _ in range(steps)]
-    assert len(sizes) == len(pack.sizes)
-    first = 0
-    for rows, steps in rectangles:
-        event, padding = pack.rectangle(first, rows, steps)
-        for step in range(steps):
-            size = pack.sizes[first + step]
-            events = list(range(pack.offsets[first + step], pack.offsets[first + step + 1]))
-            assert padding[step].tolist() == [row >= size for row in range(rows)]
-            assert event[step, :size].tolist() == events
-            assert set(event[step].tolist()) <= set(events)
-        first += steps
+def test_a_rectangle_has_the_events_of_some_rows_and_repeats_their_last(lengths, data):
+    pack = Pack.of(torch.tensor(lengths))
+    first, end = sorted(data.draw(st.sets(st.integers(0, pack.active), min_size=2, max_size=2)))
+    place, padding = pack.rectangle(first, end)
+    rows = [
+        [at + rank for at, size in zip(pack.offsets, pack.sizes, strict=False) if size > rank]
+        for rank in range(first, end)
+    ]
+    steps = max(map(len, rows), default=0)
+    assert place.T.tolist() == [row + row[-1:] * (steps - len(row)) for row in rows]
+    assert padding.T.tolist() == [[step >= len(row) for step in range(steps)] for row in rows]
 
 
-def test_rows_are_rounded_up_to_few_shapes():
+def test_rows_are_rounded_up_to_few_shapes(monkeypatch):
     rows = range(1, 5001)
-    rounded = [matmul._round_up(n) for n in rows]
+    monkeypatch.setattr(matmul, "float32_precision", lambda: "medium")
+    product = matmul.StepProduct(torch.ones(1, 1), torch.float32, 1, Buffers())
+    rounded = [product.round_up(n) for n in rows]
     assert all(n <= up <= n + max(7, n / 16) for n, up in zip(rows, rounded, strict=True))
     assert len(set(rounded[:320])) == 16 + 38
     assert len(set(rounded)) < 300
+    monkeypatch.setattr(matmul, "float32_precision", lambda: "highest")
+    assert matmul.StepProduct(torch.ones(1, 1), torch.float32, 1, Buffers()).round_up(333) == 333
 
 
 def test_small_products_use_the_default_library_and_the_setting_is_restored(monkeypatch):

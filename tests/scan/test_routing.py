@@ -21,7 +21,7 @@ from eventvec.precision import onednn_agrees
 from eventvec.scan import layer, matmul, routing
 from eventvec.scan.buffers import buffer_pool
 
-CELLS, ROUTES = ("gru", "lstm"), ("cells", "kernel", "padded", "rule")
+CELLS, ROUTES = ("gru", "lstm"), ("cells", "kernel", "rule")
 
 
 @pytest.fixture(autouse=True)
@@ -39,27 +39,32 @@ def packed(lengths: list[int], cell: str, dim: int = 3, dtype: torch.dtype = tor
     return module, routing.Pack.of(torch.tensor(lengths, dtype=torch.int64)), values, *starts
 
 
-def fast(module: nn.GRU | nn.LSTM, pack: routing.Pack, values: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+def fast(
+    module: nn.GRU | nn.LSTM, pack: routing.Pack, values: Tensor, h: Tensor, c: Tensor, whole: bool = True
+) -> tuple[Tensor, ...]:
     """Return the scan's states and ends, both in row order."""
-    states, [ends] = routing.states([module], values[pack.events], [begin(module, pack, h, c)], pack)
+    states, [ends] = routing.states([module], values[pack.events], [begin(module, pack, h, c)], pack, whole)
     return states[pack.places], *(end[pack.ranks] for end in ends)
 
 
 @contextmanager
 def route(name: str) -> Iterator[None]:
-    """Fix the code that runs on a CPU: `cells`, torch's kernel with or without padding, or what the rule chooses."""
-    before = routing.rectangles
-    routes = {
-        "cells": lambda *_: None,
-        "kernel": lambda cell, pack, *_: pack.runs,
-        "padded": lambda cell, pack, *_: pack.rectangles(1e9),
-        "rule": before,
-    }
+    """Fix the code that runs on a CPU: `cells`, torch's kernel where it can, or what the rule chooses."""
+    before = routing.kernel_rows
+    routes = {"cells": lambda *_: None, "kernel": halves, "rule": before}
     try:
-        routing.rectangles = routes[name]
+        routing.kernel_rows = routes[name]
         yield
     finally:
-        routing.rectangles = before
+        routing.kernel_rows = before
+
+
+def halves(cell: nn.GRU | nn.LSTM, pack: routing.Pack, whole: bool) -> list[tuple[int, int]] | None:
+    """Return two calls of torch's kernel, or None where it cannot run."""
+    if pack.active == 0 or (whole and isinstance(cell, nn.LSTM) and len(set(pack.sizes)) > 1):
+        return None
+    half = pack.active // 2
+    return [(0, half), (half, pack.active)] if half else [(0, 1)]
 
 
 def begin(module: nn.GRU | nn.LSTM, pack: routing.Pack, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
@@ -93,20 +98,21 @@ def gradients(outputs: tuple[Tensor, ...], tensors: list[Tensor]) -> list[Tensor
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("name", ["cells", "kernel", "padded"])
+@pytest.mark.parametrize(("name", "whole"), [("cells", True), ("kernel", True), ("kernel", False)])
 @pytest.mark.parametrize("lengths", [[4, 0, 7, 1, 2, 5, 3, 6], [5], [1], [0], [0, 0], [3, 3, 3], [2, 9, 2]], ids=str)
-def test_scan_equals_torch(lengths, name, cell, dtype, tolerance):
+def test_scan_equals_torch(lengths, name, whole, cell, dtype, tolerance):
     module, pack, *inputs = packed(lengths, cell, dtype=dtype)
     expected = slow(module, lengths, *inputs)
     with route(name), buffer_pool():
-        actual = fast(module, pack, *inputs)
+        actual = fast(module, pack, *inputs, whole)
+    expected = expected[:3] if whole else expected[:2]
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
     leaves = [*inputs[: 2 if cell == "gru" else 3], *module.parameters()]
     torch.testing.assert_close(
         gradients(actual, leaves), gradients(expected, leaves), rtol=tolerance, atol=10 * tolerance
     )
     with route(name), torch.no_grad():
-        torch.testing.assert_close(fast(module, pack, *inputs), expected, rtol=0, atol=tolerance)
+        torch.testing.assert_close(fast(module, pack, *inputs, whole), expected, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("precision", ["highest", "medium"])
@@ -208,26 +214,27 @@ def test_a_row_does_not_depend_on_other_rows(value, cell, name):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("names", list(itertools.product(["cells", "kernel", "padded"], repeat=2)), ids=str)
+@pytest.mark.parametrize("names", list(itertools.product(["cells", "kernel"], repeat=2)), ids=str)
 def test_stacks_equal_torch_whatever_code_runs_each_layer(names, cell, monkeypatch):
-    monkeypatch.setattr(layer, "BLOCK", 3)
     monkeypatch.setattr(layer, "CHUNK", 8)
     lengths = [4, 0, 7, 1, 2, 5, 12]
     lower, pack, values, *starts = packed(lengths, cell)
     upper = type(lower)(3, 3).double()
-    calls = {"cells": None, "kernel": pack.runs, "padded": pack.rectangles(1e9)}
-    monkeypatch.setattr(routing, "rectangles", lambda module, *_: calls[names[module is upper]])
+    calls = {"cells": lambda *_: None, "kernel": halves}
+    monkeypatch.setattr(routing, "kernel_rows", lambda module, *args: calls[names[module is upper]](module, *args))
     lower_states, *lower_ends = slow(lower, lengths, values, *starts)
     expected = slow(upper, lengths, lower_states, *starts)
     first = [begin(module, pack, *starts) for module in (lower, upper)]
-    for learning in (True, False):
+    for learning, whole in itertools.product((True, False), repeat=2):
         with torch.set_grad_enabled(learning):
-            states, ends = routing.states([lower, upper], values[pack.events], first, pack)
-            only_ends = routing.ends([lower, upper], values[pack.events], first, pack)
+            states, ends = routing.states([lower, upper], values[pack.events], first, pack, whole)
+            only_ends = routing.ends([lower, upper], values[pack.events], first, pack, whole)
         assert states.requires_grad == learning
-        torch.testing.assert_close((states[pack.places], *(end[pack.ranks] for end in ends[1])), expected)
+        parts = slice(None) if whole else slice(1)
+        torch.testing.assert_close(states[pack.places], expected[0])
+        torch.testing.assert_close([end[pack.ranks] for end in ends[1]], list(expected[1:][parts]))
         torch.testing.assert_close(only_ends, ends)
-        torch.testing.assert_close([end[pack.ranks] for end in ends[0]], lower_ends)
+        torch.testing.assert_close([end[pack.ranks] for end in ends[0]], lower_ends[parts])
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -335,7 +342,7 @@ def test_scan_in_bfloat16_stays_close_and_keeps_float32_states(cell, monkeypatch
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_product_with_the_state_is_in_bfloat16_too(cell, monkeypatch):
-    module, pack, values, *starts = packed([20, 9], cell, dim=32, dtype=torch.float32)
+    module, pack, values, *starts = packed([20, 13], cell, dim=32, dtype=torch.float32)
     values = torch.zeros_like(values)
     for bias in (module.bias_ih_l0, module.bias_hh_l0):
         nn.init.zeros_(bias)  # so that only the product with the state is rounded
@@ -362,7 +369,7 @@ def test_scan_without_gradients_gives_the_same_and_allocates_less(cell, monkeypa
     monkeypatch.setattr(layer, "CHUNK", 8)
     module, pack, *inputs = packed([9, 0, 40, 3, 17], cell)
     first = begin(module, pack, *inputs[1:])
-    monkeypatch.setattr(routing, "rectangles", lambda *_: None)
+    monkeypatch.setattr(routing, "kernel_rows", lambda *_: None)
     with Largest() as with_gradients:
         expected = routing.states([module], inputs[0][pack.events], [first], pack)
     for no_gradient in (torch.no_grad, torch.inference_mode):
@@ -373,34 +380,22 @@ def test_scan_without_gradients_gives_the_same_and_allocates_less(cell, monkeypa
             torch.testing.assert_close(routing.states([module], inputs[0][pack.events], [first], pack), expected)
         blocks = 3 if cell == "gru" else 4
         largest = with_gradients.numbers, ends_only.numbers, states.numbers
-        assert largest == ((69 + 4) * blocks * 3, 5 * blocks * 3, 69 * 3)
+        assert largest == ((69 + 5) * blocks * 3, 5 * blocks * 3, 69 * 3)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_the_rule_chooses_as_intended(cell, monkeypatch):
-    """Few rows, short rows and small states go to torch's kernel; training on many long ragged rows never does."""
-    calls, kernel = [], routing._kernel
-    monkeypatch.setattr(routing, "_kernel", lambda *args: calls.append(1) or kernel(*args))
-    for lengths, dim, expected in (([1], 8, 1), ([2, 2, 2], 8, 1), (list(range(25, 200)), 64, 0)):
-        calls.clear()
-        module, pack, *inputs = packed(lengths, cell, dim=dim, dtype=torch.float32)
-        fast(module, pack, *inputs)
-        assert len(calls) == expected
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_blocks_of_rows_and_pieces_of_rectangles_give_the_same(cell, monkeypatch):
-    lengths = np.random.default_rng(1).integers(0, 30, 40).tolist()
-    module, pack, *inputs = packed(lengths, cell, dim=8)
-    first = [begin(module, pack, *inputs[1:])]
-    expected = routing.states([module], inputs[0][pack.events], first, pack)[1]
-    monkeypatch.setattr(layer, "BLOCK", 7)
-    monkeypatch.setattr(layer, "CHUNK", 20)
-    monkeypatch.setattr(routing, "PIECE", 20)
-    for cost in (1e9, 0.0):
-        monkeypatch.setattr(routing, "_costs", lambda key, *_: [9 if "kernel" in key else cost, 0, 1])  # noqa: B023
-        with torch.no_grad():
-            calls = routing.rectangles(module, pack, False, "highest")
-            ends = routing.ends([module], inputs[0][pack.events], first, pack)
-        assert (max(rows * steps for rows, steps in calls) <= 40) if cost else calls is None
-        torch.testing.assert_close(ends, expected, rtol=0, atol=1e-10)
+def test_the_rule_gives_small_batches_to_torch(cell, monkeypatch):
+    """An LSTM without its c, and few steps of a GRU, run in torch's kernel; large ones, also by padding, do not."""
+    ragged, lstm = list(range(25, 200)), cell == "lstm"
+    for lengths, dim, calls in (
+        ([1], 8, (1, 1)), ([2, 2, 2, 0], 8, (1, 1)), ([5, 4, 4, 3, 1], 8, (not lstm, 1)), (ragged, 64, (0, lstm * 3)),
+        ([1] * 200 + [16], 800, (not lstm) * (4, 4) or (0, 4)), ([1] * 200 + [900], 800, (0, 0)), ([0], 8, (0, 0)),
+        ([9], routing.LARGE, (0, 0)), ([16] * 3, 64, (1, 1)), ([17] * 3, 64, (lstm, lstm)),
+    ):  # fmt: skip
+        pack = routing.Pack.of(torch.tensor(lengths))
+        module = {"gru": nn.GRU, "lstm": nn.LSTM}[cell](1, dim, device="meta")
+        rows = [routing.kernel_rows(module, pack, whole) or [] for whole in (True, False)]
+        assert tuple(map(len, rows)) == calls, (lengths, dim)
+        assert all(
+            part == [] or [row for a, b in part for row in range(a, b)] == list(range(pack.active)) for part in rows
+        )

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.pooling import pooled
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
-from eventvec.scan.pooling import pooled
 from eventvec.sequences import Sequences
 
 Part = Literal["last", "mean", "max"]
@@ -86,7 +86,8 @@ class Recurrent(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
-        return self.read(self.state(x))
+        pack, ends, pools = self._run(x, None, whole=False)
+        return self._embedding(ends[-1][0], pools).index_select(0, pack.ranks)
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
         """Return `(n, k)` the state after each row's last event.
@@ -98,16 +99,7 @@ class Recurrent(nn.Module):
             x: The rows.
             initial: `(n, k)` states before the first events; the learned state if not given.
         """
-        pack = Pack.of(x.lengths)
-        first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
-        stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
-        if not self.pools:
-            ends, pools = routing.ends(stack, events, starts, pack), []
-        else:
-            states, ends = routing.states(stack, events, starts, pack)
-            sums, maxima = pooled(states, pack)
-            old_sums, old_maxima, count = self._pools(first)
-            pools = [old_sums + sums, torch.maximum(old_maxima, maxima), count + pack.lengths.unsqueeze(1)]
+        pack, ends, pools = self._run(x, initial, whole=True)
         return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
 
     @property
@@ -124,15 +116,44 @@ class Recurrent(nn.Module):
         """
         pack = Pack.of(x.lengths)
         packed = self._look_up(x, pack) if events is None else events.index_select(0, pack.events)
-        states = routing.states(self._stack(), packed, self._starts(self.start.expand(len(x), -1)), pack)[0]
+        starts = self._starts(self.start.expand(len(x), -1))
+        states, _ = routing.states(self._stack(), packed, starts, pack, whole=False)
         return states.index_select(0, pack.places)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the embedding of each state."""
-        last = self._starts(state)[-1][0]
+        return self._embedding(self._starts(state)[-1][0], self._pools(state) if self.pools else [])
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the event encoder can read."""
+        return readable_rows(self.events, x)
+
+    def _run(
+        self, x: Sequences, initial: Tensor | None, whole: bool
+    ) -> tuple[Pack, list[tuple[Tensor, ...]], list[Tensor]]:
+        """Return the layout, each layer's state after each row's last event, and sums, maxima and counts of states.
+
+        Args:
+            x: The rows.
+            initial: `(n, k)` states before the first events; the learned state if not given.
+            whole: Whether an LSTM's c is needed.
+        """
+        pack = Pack.of(x.lengths)
+        first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
+        stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
+        if not self.pools:
+            return pack, routing.ends(stack, events, starts, pack, whole), []
+        states, ends = routing.states(stack, events, starts, pack, whole)
+        sums, maxima = pooled(states, pack)
+        old_sums, old_maxima, count = self._pools(first)
+        pools = [old_sums + sums, torch.maximum(old_maxima, maxima), count + pack.lengths.unsqueeze(1)]
+        return pack, ends, pools
+
+    def _embedding(self, last: Tensor, pools: list[Tensor]) -> Tensor:
+        """Return `(n, dim)` the parts of the embedding."""
         if not self.pools:
             return last
-        sums, maxima, count = self._pools(state)
+        sums, maxima, count = pools
         empty = count == 0
         values = {
             "last": last,
@@ -140,10 +161,6 @@ class Recurrent(nn.Module):
             "max": torch.where(empty, last, maxima),
         }
         return torch.cat([values[part] for part in self.read_out], 1)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
     def _look_up(self, x: Sequences, pack: Pack) -> Tensor:
         """Return `(total, events.dim)` the encoded events in the order of `pack`, with each event as a row."""

@@ -9,15 +9,15 @@ is several times faster; the factor 2 inside σ is part of the weights. Equation
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 
 import torch
 from torch import Tensor
 
-from eventvec.scan.matmul import BackwardProduct
+from eventvec.scan.matmul import StepProduct
 
-Steps = Iterator[Tensor]  # one tensor per step, first step first
+Steps = Iterable[Tensor]  # one tensor per step, first step first
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # gradient · y · (1 - y)
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # gradient · (1 - y²)
@@ -31,8 +31,8 @@ class GRU:
     """
 
     parts = 1  # tensors that make up a state: h
-    blocks = 3  # column blocks of a step's matrix product
-    first_state_block = 1  # the first column block of the gradients that belongs to the state's weight
+    saved = (3, 1)  # numbers per number of the state that the backward pass needs: the matrix product, and n
+    first_state_block = 1  # the first block of the gradients that belongs to the state's weight
 
     @staticmethod
     def join_weights(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
@@ -50,20 +50,20 @@ class GRU:
 
     @staticmethod
     def run(
-        products: Steps, gates: list[Steps], input_parts: Steps, states: list[Steps],
-        traces: Iterator[tuple[Tensor, ...]], minus_one: Tensor,
+        products: Steps, gates: list[Steps], input_parts: list[Steps], states: list[Steps],
+        traces: Iterable[Sequence[Tensor]], minus_one: Tensor,
     ) -> None:  # fmt: skip
         """Run the steps of one chunk.
 
         Args:
             products: Computes a step's matrix product when it is advanced.
             gates: The views of `split_gates`, of each step.
-            input_parts: `(rows, d)` the input's part of n.
+            input_parts: `(rows, d)` the input's part of n, which becomes n.
             states: `(rows, d)` each, changed in place.
             traces: Tensors that the states are copied to, none if only the last states are needed.
             minus_one: -1.
         """
-        for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, input_parts, *states, traces, strict=True):
+        for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, *input_parts, *states, traces, strict=True):
             rz.sigmoid_()
             n.addcmul_(r, hidden, value=2).sigmoid_()
             torch.add(minus_one, n, alpha=2, out=n)
@@ -86,24 +86,24 @@ class GRU:
     @staticmethod
     def backward(
         saved: list[Tensor], slopes: Tensor, scratch: Tensor, d_states: Tensor | None, d_ends: list[Tensor],
-        sizes: list[int], w: BackwardProduct,
+        sizes: list[int], product: StepProduct,
     ) -> None:  # fmt: skip
         """Turn slopes into gradients, and carry the gradient of the state back to the start of the chunk."""
         (dh,), d = d_ends, slopes.shape[1] // 4
         blocks = _reversed_steps(sizes, slopes[: len(scratch)].view(-1, 4, d), saved[0].chunk(3, 1)[1])
-        gradients = _rounded_rows(slopes[:, d:], sizes, w)
+        gradients = _rounded_rows(slopes[:, d:], sizes, product)
         for gradient, slope, z, d_state in zip(gradients, *blocks, _reversed_or_none(d_states, sizes), strict=True):
             dh_step = dh[: len(z)]
             if d_state is not None:
                 dh_step += d_state
             slope *= dh_step.unsqueeze(1)
-            w.add_to(dh_step.mul_(z), gradient)
+            dh_step.mul_(z).add_(product(gradient)[: len(z)])
 
 
 class LSTM:
     """i, f, o = σ(x + hW), g = tanh(x + hW), c' = f·c + i·g, h' = o·tanh(c'), all laid out as `[i | f | g | o]`."""
 
-    parts, blocks, first_state_block = 2, 4, 0
+    parts, saved, first_state_block = 2, (4,), 0
 
     @staticmethod
     def join_weights(w_input: Tensor, w_state: Tensor, b_input: Tensor, b_state: Tensor) -> list[Tensor]:
@@ -120,10 +120,10 @@ class LSTM:
 
     @staticmethod
     def run(
-        products: Steps, gates: list[Steps], input_parts: Steps, states: list[Steps],
-        traces: Iterator[tuple[Tensor, ...]], minus_one: Tensor,
+        products: Steps, gates: list[Steps], input_parts: list[Steps], states: list[Steps],
+        traces: Iterable[Sequence[Tensor]], minus_one: Tensor,
     ) -> None:  # fmt: skip
-        """Run the steps of one chunk, as `GRU.run` does; `input_parts` is not used."""
+        """Run the steps of one chunk, as `GRU.run` does; there are no `input_parts`."""
         for _, ifgo, i, f, g, o, h, c, trace in zip(products, *gates, *states, traces, strict=True):
             ifgo.sigmoid_()
             torch.add(minus_one, g, alpha=2, out=g)
@@ -153,14 +153,14 @@ class LSTM:
     @staticmethod
     def backward(
         saved: list[Tensor], slopes: Tensor, scratch: Tensor, d_states: Tensor | None, d_ends: list[Tensor],
-        sizes: list[int], w: BackwardProduct,
+        sizes: list[int], product: StepProduct,
     ) -> None:  # fmt: skip
         """Turn slopes into gradients, and carry the gradients of h and c back to the start of the chunk."""
         (dh, dc), d = d_ends, slopes.shape[1] // 4
         chunk, forget = slopes[: len(scratch)], saved[0].chunk(4, 1)[1]
         blocks = _reversed_steps(sizes, chunk[:, 3 * d :], chunk.view(-1, 4, d)[:, :3], scratch, forget)
         for gradient, d_o, d_ifg, h_by_c, f, d_state in zip(
-            _rounded_rows(slopes, sizes, w), *blocks, _reversed_or_none(d_states, sizes), strict=True
+            _rounded_rows(slopes, sizes, product), *blocks, _reversed_or_none(d_states, sizes), strict=True
         ):
             dh_step, dc_step = dh[: len(f)], dc[: len(f)]
             if d_state is not None:
@@ -169,7 +169,7 @@ class LSTM:
             d_o *= dh_step
             d_ifg *= dc_step.unsqueeze(1)
             dc_step *= f
-            w.add_to(dh_step, gradient, beta=0)
+            dh_step.copy_(product(gradient)[: len(f)])
 
 
 Cell = type[GRU] | type[LSTM]
@@ -192,12 +192,12 @@ def _reversed_steps(sizes: Sequence[int], *blocks: Tensor) -> list[Iterator[Tens
     return [reversed(block.split_with_sizes(sizes)) for block in blocks]
 
 
-def _rounded_rows(slopes: Tensor, sizes: list[int], w: BackwardProduct) -> Iterator[Tensor]:
+def _rounded_rows(slopes: Tensor, sizes: list[int], product: StepProduct) -> Iterator[Tensor]:
     """Yield the gradients of each step's gates, last step first, with the rows that its matrix product takes."""
     offset = sum(sizes)
     for size in reversed(sizes):
         offset -= size
-        yield slopes[offset : offset + w.round_up(size)]
+        yield slopes[offset : offset + product.round_up(size)]
 
 
 def _reversed_or_none(d_states: Tensor | None, sizes: list[int]) -> Iterator[Tensor | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -66,69 +66,6 @@ class Pack:
         return self.sizes[0] if self.sizes else 0
 
     @cached_property
-    def runs(self) -> list[tuple[int, int]]:
-        """`(rows, steps)` of each run of steps with the same number of rows; a run's packed events are a rectangle."""
-        return [(size, len(list(steps))) for size, steps in groupby(self.sizes)]
-
-    def rectangles(self, worth: float) -> list[tuple[int, int]]:
-        """Return `(rows, steps)` of rectangles that cover all events at the least cost.
-
-        Each rectangle joins neighbouring runs. Its cost is its area plus `worth`.
-
-        Args:
-            worth: The amount of padding that costs as much as one more rectangle.
-
-        Example:
-            >>> pack = Pack.of(torch.tensor([9, 8, 2, 2]))
-            >>> pack.rectangles(0), pack.rectangles(5), pack.rectangles(99)
-            ([(4, 2), (2, 6), (1, 1)], [(4, 2), (2, 7)], [(4, 9)])
-        """
-        ends = [0, *accumulate(steps for _, steps in self.runs)]
-        least, last_begins, front = [0.0], [0], 0  # least cost up to each run, and where its last rectangle begins
-        lines: list[
-            tuple[int, float]
-        ] = []  # cost of a rectangle from each run on, linear in its end: slope, value at 0
-        begins: list[int] = []
-        for run, (rows, _) in enumerate(self.runs):
-            line = rows, least[run] - rows * ends[run]
-            while len(lines) - front > 1 and _above(lines[-1], lines[-2], line):
-                lines.pop()
-                begins.pop()
-            lines.append(line)
-            begins.append(run)
-            costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
-            while len(costs) > 1 and costs[0] >= costs[1]:
-                front += 1
-                costs = [slope * ends[run + 1] + value for slope, value in lines[front : front + 2]]
-            least.append(costs[0] + worth)
-            last_begins.append(begins[front])
-        rectangles, run = [], len(self.runs)
-        while run:
-            begin = last_begins[run]
-            rectangles.append((self.runs[begin][0], ends[run] - ends[begin]))
-            run = begin
-        return rectangles[::-1]
-
-    def rectangle(self, first: int, rows: int, steps: int) -> tuple[Tensor, Tensor]:
-        """Return `(steps, rows)` twice: the packed event at each position of a rectangle, and whether it is padding.
-
-        Padding repeats an event of the same step.
-
-        Args:
-            first: The first step of the rectangle.
-            rows: The number of rows, as many as the first step has.
-            steps: The number of steps.
-        """
-        last, offsets = self._steps[:, first : first + steps]
-        row = torch.arange(rows)
-        return offsets + row.minimum(last), row > last
-
-    @cached_property
-    def _steps(self) -> Tensor:
-        """`(2, steps, 1)` the last row of each step, and its first packed event."""
-        return torch.tensor([[size - 1 for size in self.sizes], self.offsets[:-1]]).unsqueeze(2)
-
-    @cached_property
     def offsets(self) -> list[int]:
         """The first packed event of each step, and then the number of all events."""
         return [0, *accumulate(self.sizes)]
@@ -152,20 +89,32 @@ class Pack:
         packed = torch.arange(self.offsets[-1], device=self.order.device)
         return packed - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes, output_size=len(packed))
 
+    def rectangle(self, first: int, end: int) -> tuple[Tensor, Tensor]:
+        """Return `(steps, rows)` twice: the packed event at each step of some rows, and whether it is padding.
+
+        Padding repeats the last event of its row.
+
+        Args:
+            first: The first row, in the order of `order`.
+            end: The row after the last one; each has events.
+
+        Example:
+            >>> [x.tolist() for x in Pack.of(torch.tensor([3, 1])).rectangle(0, 2)]
+            [[[0, 1], [2, 1], [3, 1]], [[False, False], [False, True], [False, True]]]
+        """
+        last = self.lengths[first:end] - 1
+        step = torch.arange(int(last[0]) + 1).unsqueeze(1)
+        return torch.tensor(self.offsets)[step.minimum(last)] + torch.arange(first, end), step > last
+
     def positions(self, starts: Tensor) -> Tensor:
         """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`.
 
         Args:
             starts: `(n,)` in the order of the rows.
         """
-        device, total = self.order.device, self.offsets[-1]
-        if len(self.runs) == 1:
-            packed = torch.arange(total, device=device)
-            return starts[self.order][packed % self.active] + packed // self.active
-        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=device)
-        step = torch.repeat_interleave(torch.arange(len(self.sizes), device=device), sizes, output_size=total)
-        rank = torch.arange(total, device=device) - (sizes.cumsum(0) - sizes)[step]
-        return starts[self.order][rank] + step
+        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.order.device)
+        step = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=len(self.rows))
+        return starts[self.order][self.rows] + step
 
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:
         """Return, for each step of a chunk, the states before its events, which are those after the previous step.
@@ -175,10 +124,9 @@ class Pack:
             start: `(n, d)` the state before the first events, in the order of the rows.
             chunk: The steps.
         """
-        steps = range(chunk.first, chunk.first + len(chunk.sizes))
-        offsets = [self.offsets[step - 1] for step in steps]
-        previous = [trace[offset : offset + size] for offset, size in zip(offsets, chunk.sizes, strict=True)]
-        return [start[: chunk.sizes[0]], *previous[1:]] if chunk.first == 0 else previous
+        offsets = self.offsets[max(chunk.first - 1, 0) : chunk.first + len(chunk.sizes) - 1]
+        parts = [start] * (chunk.first == 0) + [trace[at:] for at in offsets]
+        return [part[:size] for part, size in zip(parts, chunk.sizes, strict=True)]
 
 
 def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
@@ -200,8 +148,3 @@ def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
         end += size
     if end > at:
         yield Chunk(first, at, end, list(sizes[first:]))
-
-
-def _above(line: tuple[int, float], steep: tuple[int, float], flat: tuple[int, float]) -> bool:
-    """Return whether a line is nowhere below both of two others, one with a larger and one with a smaller slope."""
-    return (flat[1] - steep[1]) * (steep[0] - line[0]) <= (line[1] - steep[1]) * (steep[0] - flat[0])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from eventvec.encoders.pooling import pooled
 from eventvec.scan.pack import Pack
-from eventvec.scan.pooling import pooled
 
 LENGTHS = [[3, 0, 5, 1, 5], [2], [4, 4, 4], [0, 0], [1, 1, 9]]
 
