@@ -204,7 +204,8 @@ def training(bench: Bench) -> list[Row]:
                     rows.append(
                         beside("training", case, threads, seconds[theirs_at], seconds[ours_at], expected=expected)
                     )
-                rows += _useful(hidden, threads, {setting: median(values) for setting, values in seconds.items()})
+                events = int(data.windows(data.ENTITIES).length.sum())
+                rows += _useful("training", hidden, 3 * events, threads, seconds)
     return rows
 
 
@@ -230,6 +231,7 @@ def embedding(bench: Bench) -> list[Row]:
                     expected = EMBEDDING[ours_at][place] if theirs_at == "highest" else None
                     rate = {"unit": "entities/s", "amount": few, "expected": expected}
                     rows.append(beside("embedding", case, threads, seconds[theirs_at], seconds[ours_at], **rate))
+                rows += _useful("embedding", hidden, few * data.EVENTS, threads, seconds)
                 tasks = {setting: partial(embed[setting], entities=many) for setting in ("highest", "float32")}
                 seconds = turns(tasks, bench.pick(1 if hidden == 800 else 2, 1), warm_up=False)
                 case, rate = "ours float32, theirs highest, 512 a batch", {"unit": "entities/s", "amount": many}
@@ -294,18 +296,20 @@ def _memory(case: str, task: str, theirs: Row, ours: Row, expected: float | None
     return row("memory", case, 1, (their_peak, our_peak), "GB", expected, (their_peak / our_peak, None, None))
 
 
-def _useful(hidden: int, threads: int, seconds: Mapping[str, float]) -> list[Row]:
-    """Return the speed of the necessary arithmetic in a step, the products with the weights, and its share of peak."""
-    events = int(data.windows(data.ENTITIES).length.sum())
-    work = 18 * hidden * (data.WIDTH + hidden) * events / 1e9  # 2 per weight and event, forward and twice backward
-    rows, expected = [], 0.65 if (hidden, threads) == (800, 1) else None
+def _useful(what: str, hidden: int, events: int, threads: int, seconds: Mapping[str, list[float]]) -> list[Row]:
+    """Return the speed of the necessary arithmetic, products of events and weights of the GRU, and its share of peak.
+
+    A training step needs each product three times: forward, for the gradient of the state and for that of the weight.
+    """
+    work = 6 * hidden * (data.WIDTH + hidden) * events / 1e9  # 2 per weight and event
+    rows, expected = [], 0.65 if (what, hidden, threads) == ("training", 800, 1) else None
     for ours_at, theirs_at in zip(OURS, ("highest", "medium"), strict=False):
         peaks = {kind: measure.peak_flops(kind, threads) for kind in {KINDS[ours_at], KINDS[theirs_at]}}
-        speeds = [work / seconds[setting] for setting in (theirs_at, ours_at)]
+        speeds = [work / median(seconds[setting]) for setting in (theirs_at, ours_at)]
         shares = [speed / peaks[KINDS[setting]] for speed, setting in zip(speeds, (theirs_at, ours_at), strict=True)]
         case = f"hidden {hidden}: ours {ours_at}, theirs {theirs_at}"
-        rows.append(row("training", case, threads, speeds, "useful GFLOP/s"))
-        rows.append(row("training", case, threads, shares, "of the measured peak", expected))
+        rows.append(row(what, case, threads, speeds, "useful GFLOP/s"))
+        rows.append(row(what, case, threads, shares, "of the measured peak", expected))
     return rows
 
 

@@ -70,9 +70,7 @@ def sampling(path: str, entities: int) -> Task:
 
     def run() -> None:
         views, _ = sampler(x[torch.randperm(len(x), generator=rng)[:entities]], rng)
-        flat = views.flat()
-        for name in ("time", "code", "amount"):
-            views.columns[name][flat]
+        views.take(views.flat(), views.lengths)
 
     return repeated(run)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias, Union
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -105,13 +106,15 @@ class Sequences:
         """
         if self.device.type == "cpu" and int(lengths.sum()) != len(index):
             raise IndexError(f"lengths must sum to {len(index)}, the size of index, got {int(lengths.sum())}")
-        columns = {name: values[index] for name, values in self.columns.items()}
+        columns = {
+            name: values.index_select(0, index) if isinstance(values, Tensor) else values[index]
+            for name, values in self.columns.items()
+        }
         return replace(self, columns=columns, starts=lengths.cumsum(0) - lengths, lengths=lengths)
 
     def flat(self) -> Tensor:
         """Return `(total,)` the position of each event in the columns, row after row."""
-        shift = self.starts - (self.lengths.cumsum(0) - self.lengths)
-        return self._spread(shift) + torch.arange(self.total, device=self.device)
+        return self._spread(self.starts, counting=True)
 
     def rows(self) -> Tensor:
         """Return `(total,)` the row of each event."""
@@ -119,7 +122,7 @@ class Sequences:
 
     def steps(self) -> Tensor:
         """Return `(total,)` the place of each event in its row, from 0."""
-        return torch.arange(self.total, device=self.device) - self._spread(self.lengths.cumsum(0) - self.lengths)
+        return self._spread(torch.zeros_like(self.lengths), counting=True)
 
     def values(self, name: str) -> Tensor:
         """Return `(total, ...)` one column's values, row after row.
@@ -131,7 +134,7 @@ class Sequences:
         column = self.columns[name]
         if not isinstance(column, Tensor):
             raise TypeError(f"column {name!r} is nested; use columns[{name!r}][x.flat()]")
-        return column[self.flat()]
+        return column.index_select(0, self.flat())
 
     def pad(self, values: Tensor, fill: float = 0) -> Tensor:
         """Return per-event values `(total, ...)` as `(n, longest, ...)`, left-aligned, with `fill` after each row."""
@@ -153,8 +156,18 @@ class Sequences:
         static = {name: values.to(device) for name, values in self.static.items()}
         return Sequences(columns, self.starts.to(device), self.lengths.to(device), static)
 
-    def _spread(self, per_row: Tensor) -> Tensor:
-        return torch.repeat_interleave(per_row, self.lengths, output_size=self.total)
+    def _spread(self, per_row: Tensor, counting: bool = False) -> Tensor:
+        """Return `(total,)` the value of each event's row, or with `counting` that value and one more at each event.
+
+        On a CPU numpy computes it, on one thread. torch divides more than 32,768 numbers among threads, and where other
+        programs run, waiting for the last thread takes longer than the work.
+        """
+        first = per_row - (self.lengths.cumsum(0) - self.lengths) if counting else per_row
+        if self.device.type != "cpu":
+            spread = torch.repeat_interleave(first, self.lengths, output_size=self.total)
+            return spread + torch.arange(self.total, device=self.device) if counting else spread
+        values = np.repeat(first.numpy(), self.lengths.numpy())
+        return torch.from_numpy(values + np.arange(self.total) if counting else values)
 
 
 def stack(*parts: Sequences) -> Sequences:

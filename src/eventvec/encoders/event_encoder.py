@@ -194,6 +194,6 @@ def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:
 
 
 def _column(x: Sequences, name: str, index: Tensor) -> Tensor:
-    column = x.columns[name][index]
+    column = x.columns[name]
     assert isinstance(column, Tensor)
-    return column
+    return column.index_select(0, index)
