@@ -1,0 +1,46 @@
+"""The benchmark of a GPU: its tables run on a CPU, and its plain way computes the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import gpu, recurrent
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_tables_run_on_a_cpu() -> None:
+    command = [sys.executable, "-m", "benchmarks.gpu", "--small", "--json", "--device", "cpu"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    rows = json.loads(done.stdout)["rows"]
+    assert {row["table"] for row in rows} == set(gpu.TABLES)
+    assert all(row["ratio"] > 0 and row["ours, ms"] > 0 for row in rows if row["table"] != "tests")
+    tests = next(row for row in rows if row["table"] == "tests")
+    assert tests["failed"] == tests["error"] == 0
+    assert tests["passed"] + tests["skipped"] > 5
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_without_a_gpu_it_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "torch finds no GPU here; --device cpu --small shows that the tables run" in done.stderr
+
+
+def test_the_plain_ways_compute_the_same() -> None:
+    encoders, x = gpu.encoders(8, torch.device("cpu")), gpu.histories(3, 20, torch.device("cpu"))
+    torch.testing.assert_close(encoders["padded"](x), encoders["ours"](x))
+    case, results = recurrent.Case("lstm", 8, recurrent.lengths(7, "25-200"), False), []
+    case._finish = lambda run: results.append(run())  # type: ignore[method-assign]
+    case.torch()
+    case.buckets()
+    case.scan()
+    torch.testing.assert_close(results, [results[0]] * 3)
