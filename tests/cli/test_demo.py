@@ -15,8 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from eventvec import checkpoint
-from eventvec.cli import demo
-from eventvec.cli.commands import app
+from eventvec.cli import app, demo
 from eventvec.datasets import flights, flights_frames
 from eventvec.errors import ConfigError
 from eventvec.tables import read_embeddings

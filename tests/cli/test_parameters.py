@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from eventvec.cli.commands import app
+from eventvec.cli import app
 from eventvec.cli.parameters import numbers, seconds, split_names, takes
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions

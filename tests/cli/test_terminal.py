@@ -12,7 +12,7 @@ import pytest
 import torch
 import typer
 
-from eventvec.cli import commands, main, terminal
+from eventvec.cli import application, main, terminal
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_help_that_cannot_be_printed_is_one_sentence(
     def app() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(commands, "app", app)
+    monkeypatch.setattr(application, "app", app)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1

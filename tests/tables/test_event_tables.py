@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import eventvec as ev
-from eventvec.cli.commands import app
+from eventvec.cli import app
 from eventvec.tables.event_tables import open_events
 
 

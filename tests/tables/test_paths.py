@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from eventvec.cli.commands import app
+from eventvec.cli import app
 from eventvec.errors import DataError
 from eventvec.tables import read
 from eventvec.tables.paths import files_of

@@ -7,9 +7,8 @@ notes go to standard error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -19,7 +18,6 @@ from eventvec import (
     diagnosis,
     evaluation,
     event_surprise,
-    interrupts,
     prediction,
     run_files,
     tables,
@@ -27,6 +25,7 @@ from eventvec import (
     updating,
 )
 from eventvec.cli import terminal
+from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, to_learn, to_score
 from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
@@ -43,24 +42,6 @@ from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
 from eventvec.training.setup import parent_run, settings
 from eventvec.updating import UpdateOptions
-
-P = ParamSpec("P")
-R = TypeVar("R")
-app = typer.Typer(
-    help="Turns event histories into vectors, and measures what the vectors are worth.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")]
-
-
-def command(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function as a command that reports an error that the user can correct in one sentence."""
-    return app.command()(terminal.report_errors(function))
 
 
 @command
@@ -365,14 +346,3 @@ def doctor(json_: Json = False) -> None:
     Example: `eventvec doctor`
     """
     terminal.show(examine(), json_)
-
-
-def main() -> None:
-    """Run the command line."""
-    interrupts.raise_again()
-    terminal.replace_unknown_characters()
-    try:
-        app()
-    except OSError as error:  # the help could not be printed
-        terminal.say_wrong(f"{type(error).__name__}: {error}")
-        raise SystemExit(1) from error
