@@ -21,7 +21,7 @@ PAGES := *.md LICENSE CITATION.cff docs 'experiments/*.md' 'experiments/*.svg' b
 DEMO := $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint wheel check slow oldest docs peer clean
+.PHONY: help venv demo test lint wheel check slow debian oldest docs peer clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1|/' | awk -F'|' '{printf "make %-6s %s\n", $$1, $$2}'
@@ -44,8 +44,11 @@ wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment an
 
 check: lint test wheel  ## what the continuous integration runs
 
-slow: $(VENV)/.dev  ## run the tests that take minutes
+slow: $(VENV)/.slow  ## run the tests that take minutes; those of pages and databases need `make debian`
 	$(BIN)/python -m pytest -m slow
+
+debian:  ## as root on Debian: install the browser and the database that `make slow` starts
+	apt-get install --yes --quiet chromium chromium-driver postgresql
 
 oldest: $(OLDEST)/.done  ## run the tests on the oldest versions that pyproject.toml admits, in .venv-oldest
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n $(WORKERS) -p no:cacheprovider
@@ -73,6 +76,10 @@ $(VENV)/.torch: constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: $(NEEDED) $(VENV)/.torch
 	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.slow: $(VENV)/.dev
+	$(INSTALL) -e '.[dev,slow]'
 	@touch $@
 
 $(VENV)/.demo: $(NEEDED) $(VENV)/.torch
