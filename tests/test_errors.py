@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from eventvec.cli.commands import app
+from eventvec.cli import app
 from eventvec.errors import COMPARED, CheckpointError, ConfigError, DataError, listed, nearest, no_column, shown
 from eventvec.tables import read
 
