@@ -357,8 +357,7 @@ def test_doctor_shows_versions_and_devices() -> None:
     extras = {
         extra: [package.split(">")[0] for package in packages if not package.startswith("eventvec[")]
         for extra, packages in project["optional-dependencies"].items()
-        if extra
-        not in ("demo", "test", "slow", "dev", "docs")  # tools for development and for the site, and others together
+        if extra not in ("demo", "test", "slow", "dev", "docs")  # tools, and others together
     }
     assert extras == EXTRAS
     assert {f"extra {extra}" for extra in extras} <= shown.keys()
