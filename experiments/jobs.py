@@ -25,6 +25,8 @@ def side_by_side(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]
         jobs: The arguments of each call.
     """
     processes = min(len(jobs), os.cpu_count() or 1)
-    with ProcessPoolExecutor(processes, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+    context = get_context("forkserver")  # it imports the package once, and new processes start from there
+    context.set_forkserver_preload(["eventvec"])
+    with ProcessPoolExecutor(processes, context, torch.set_num_threads, (1,)) as pool:
         results = [pool.submit(function, *job) for job in jobs]
         return [result.result() for result in track(results, "trainings", console=Console(stderr=True))]
