@@ -32,6 +32,7 @@ from eventvec.tables.sources import Tabular
 
 BLEND = "blend"
 """The model whose prediction for an entity depends on the other entities that it predicts."""
+BY_CHANCE = "By chance alone, about one in twenty of the intervals does not hold 0."
 OUT_OF_DISTRIBUTION = (
     "The encoder was trained with all fields and periods, so that a change is also that of an input unlike those it "
     "was trained on; what another encoder would miss can only be told by training it."
@@ -272,7 +273,7 @@ def _score(request: _Request, labelled: Target, rows: Array, groups: Array | Non
     changed.sort(key=lambda row: row["change"])
     return Influence(
         tuple(changed), METRICS[labelled.task][0], scores.mean, len(rows), labelled.name, labelled.positive, model.name,
-        (*protocol.notes, *measured.notes()),
+        (*protocol.notes, *measured.notes(), BY_CHANCE),
     )  # fmt: skip
 
 
