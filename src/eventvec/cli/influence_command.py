@@ -22,7 +22,7 @@ def influence(
     run: RunFolder,
     events: Events,
     labels: Annotated[
-        str | None, typer.Argument(metavar="[LABELS]", callback=not_empty, help="Table with the key and the label.")
+        str | None, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
     ] = None,
     label: Annotated[str | None, typer.Option(callback=not_empty, help="Column to predict.")] = None,
     entity: Annotated[
