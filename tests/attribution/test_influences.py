@@ -62,7 +62,7 @@ def labels() -> pl.DataFrame:
 def run() -> ev.Run:
     """Return a run with timing and aggregates beside the learned part, as by default."""
     data = ev.read(purchases(), key="card", time="when", categorical=["item", "shop"], numeric=["paid", "tip"])
-    return ev.fit({"encoder": {"dim": 16}}, data, epochs=4)
+    return ev.fit({"encoder": {"dim": 16}}, data, epochs=2)
 
 
 @pytest.fixture(scope="module")
@@ -212,13 +212,15 @@ def test_progress_counts_every_vector_once(run: ev.Run, data: ev.Dataset) -> Non
 
 
 def test_the_result_is_a_frame_plain_values_and_a_table(run: ev.Run, data: ev.Dataset) -> None:
-    result = ev.influence(run, data, labels(), "item")
+    result = ev.influence(run, data, labels(), "item", entities=60)
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["rows"] == result.frame().to_dicts()
     assert {*plain["rows"][0]} == {"left out", "kind", "change", "low", "high"}
-    assert (plain["measure"], plain["label"], plain["positive"], plain["n"]) == ("auroc", "item", True, N)
+    assert (plain["measure"], plain["label"], plain["positive"], plain["n"]) == ("auroc", "item", True, 60)
     assert "change of auroc" in repr(result)
-    assert repr(ev.influence(run, data)).startswith("movement of the vector, in mean distances between two entities")
+    assert repr(ev.influence(run, data, entities=60)).startswith(
+        "movement of the vector, in mean distances between two entities"
+    )
     row: Row = {"left out": "<b>[red]", "kind": "field", "change": 0.5, "low": 0.4, "high": 0.6}
     named = replace(result, rows=(row,), label="<i>")
     assert "&lt;b&gt;[red]" in named._repr_html_()
