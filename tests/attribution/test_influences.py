@@ -186,7 +186,7 @@ def test_short_and_empty_histories_are_counted(run: ev.Run) -> None:
     result = ev.influence(run, events, until="2024-01-01T12:00")
     cut = events.filter(pl.col("when") < pl.datetime(2024, 1, 1, 12))["card"].n_unique()
     assert result.n == cut < N
-    assert result.notes[0] == f"{N - cut} entities have no events to read and were left out."
+    assert result.notes[0] == f"{N - cut} entities have no events that the encoder can read and were left out."
     assert "have no event left without a period, and then the vector of an empty history: last third" in result.notes[1]
 
 

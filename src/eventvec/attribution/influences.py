@@ -144,7 +144,11 @@ def influence(
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)
-    notes = [f"{int((~usable).sum()):,} entities have no events to read and were left out."] if not usable.all() else []
+    notes = (
+        [f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."]
+        if not usable.all()
+        else []
+    )
     request = _Request(run, data, usable, place, chosen, progress)
     result = _of_vectors(request) if labels is None else _of_labels(request, labels, str(label))
     return replace(result, notes=(*notes, *result.notes, OUT_OF_DISTRIBUTION))
