@@ -29,7 +29,7 @@ ORDER = (
     ("grids",),
     ("event_surprise", "prediction", "training"),
     ("updating", "evaluation"),
-    ("fine_tuned", "frames", "vectorizer"),
+    ("attribution", "fine_tuned", "frames", "vectorizer"),
     ("reporting",),
     ("diagnosis",),
     ("datasets",),

@@ -14,6 +14,7 @@ interrupts.end_quietly()
 import typing
 
 from eventvec import datasets, encoders, losses, methods, views
+from eventvec.attribution import Influence, influence
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
@@ -46,6 +47,7 @@ __all__ = [
     "EventvecError",
     "FitOptions",
     "Fitting",
+    "Influence",
     "Origin",
     "Run",
     "Schema",
@@ -63,6 +65,7 @@ __all__ = [
     "fine_tune",
     "fit",
     "forget",
+    "influence",
     "join",
     "load",
     "losses",

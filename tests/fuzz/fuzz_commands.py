@@ -72,7 +72,8 @@ TEXTS = {
     "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
     "precision": ("float32", "bfloat16", "float16"),
     "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
-    "forget": (workplace.KEYS[0], "absent", ""),
+    "forget": (workplace.KEYS[0], "absent", ""), "entity": (workplace.KEYS[0], "absent", "", "7"),
+    "model": ("knn", "lightgbm", "ridge", "blend", "x", ""),
     "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
     "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"),
     "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
@@ -153,6 +154,8 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
         "embed ": ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out],
         "evaluate ": ["zm.parquet", "months.parquet", "--label", "label", "--label-time", "month", "--folds", "2",
                       "--models", "knn", *rng.choice(((), ("--split-at", "2024-01-11"), ("--weight", "weight")))],
+        "influence": ["run", "events.parquet", "labels.parquet", "--label", "label", "--folds", "2"],
+        "influence ": [rng.choice(("run", "tuned", "lstm")), "events.parquet", "--entity", workplace.KEYS[3]],
         "diagnose": ["events.parquet", *ROLES, "-o", "page.html"],
         "doctor": [],
     }  # fmt: skip

@@ -4,13 +4,14 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
+    influence_command  what drives a score, a prediction or the vectors of a run
     parameters   options of commands, from the dataclasses of the Python functions
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
     doctor       the versions, devices and extras of this machine
 """
 
-from eventvec.cli import commands  # noqa: F401 (it adds its commands to the application)
+from eventvec.cli import commands, influence_command  # noqa: F401 (they add their commands to the application)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -1,0 +1,1 @@
+"""What leaving a field out of trained vectors says, beside training without the field."""

@@ -1,0 +1,316 @@
+"""`influence`: which fields and periods of the events drive a score, a prediction, or the vectors themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from eventvec.attribution.change_rows import Influence, Row
+from eventvec.attribution.left_out import Part
+from eventvec.attribution.movements import distances, relative_movements
+from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
+from eventvec.attribution.vectors_without import VectorsWithout
+from eventvec.checkpoint import Run, check_run
+from eventvec.dataset import Dataset, check_entities
+from eventvec.embedding import Progress, encode
+from eventvec.encoders.interface import readable_rows
+from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.evaluation import EvaluationOptions, join_labels, target
+from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation.metrics import METRICS, Array
+from eventvec.evaluation.models import MODELS, choose
+from eventvec.evaluation.protocols import choose_protocol
+from eventvec.evaluation.task import Target
+from eventvec.options import accepts, check_seed, fields, gather
+from eventvec.tables.keys import align
+from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.sources import Tabular
+
+BLEND = "blend"
+"""The model whose prediction for an entity depends on the other entities that it predicts."""
+BY_CHANCE = "By chance alone, about one in twenty of the intervals does not hold 0."
+OUT_OF_DISTRIBUTION = (
+    "The encoder was trained with all fields and periods, so that a change is also that of an input unlike those it "
+    "was trained on; what another encoder would miss can only be told by training it."
+)
+
+
+@dataclass(frozen=True)
+class InfluenceOptions:
+    """How influences are measured; `key`, `group`, `task`, `folds` and `model` need labels.
+
+    Args:
+        key: The name of the key in the table of labels, if it differs.
+        group: A column of the table of labels. Entities of one group are never split, for example a household's.
+        task: The kind of label: binary, multiclass or numeric; inferred from the labels by default.
+        folds: The number of folds of the cross-validation, at least 2.
+        model: The name of the model that is trained on the vectors; by default logistic_regression, or ridge for
+            numbers.
+        entities: The largest number of entities to measure, at least 2. Of more, a random sample is drawn.
+        seed: The seed of the sample, the folds and the resampling, in [0, 2³¹).
+
+    Raises:
+        ConfigError: If `entities` is below 2, or the seed is not in [0, 2^31).
+
+    Example:
+        >>> InfluenceOptions(entities=500).folds
+        5
+    """
+
+    key: str | None = None
+    group: str | None = None
+    task: str | None = None
+    folds: int = EvaluationOptions.folds
+    model: str | None = None
+    entities: int = 2000
+    seed: int = EvaluationOptions.seed
+
+    def __post_init__(self) -> None:
+        check_seed("seed", self.seed, 31)
+        if self.entities < 2:
+            raise ConfigError(f"entities must be at least 2, got {self.entities}")
+
+
+@accepts(InfluenceOptions, Cuts, TableFormat)
+def influence(
+    run: Run,
+    events: Dataset | Tabular,
+    labels: Tabular | None = None,
+    label: str | None = None,
+    *,
+    entity: Any = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Influence:
+    """Return what drives the vectors of a run: the change when each field and each period of the events is left out.
+
+    A field is left out by making its values missing, as they are in a table: code 0 or NaN, an empty list or text. The
+    time of events cannot be missing; it is left out by giving an entity's events the time of its last one, and a
+    missing `gap`. A period is left out by removing its events; the others keep their `gap`. Periods are the first,
+    middle and last third and the last tenth of each entity's events, and for dates and timestamps the days, weeks,
+    months, quarters or years, whichever first are at most eight.
+
+    With labels, the change is that of a score in cross-validation. In each fold, a model is trained once, on the full
+    vectors of the other folds, and tested on the fold with the full vectors and without each part. The score is the
+    main one of `evaluate`, in the same folds; its change is below 0 where the prediction needs the part. Without
+    labels, the change is how far vectors move: the mean of 1 − cosine similarity of the full vector and that without
+    the part, divided by the mean of all pairs of entities.
+
+    For one entity, the change is that of its prediction (with labels, its probability of the positive class, or its
+    number) by models trained on the other entities, or how far its own vector moves.
+
+    The encoder was trained with the part, and may never have seen its values missing. So this says what this encoder
+    and this model use, and not what another encoder, trained without the part, would lose.
+
+    Relations: `evaluate` compares vectors with other features, and a vector with the same without one of its parts.
+
+    Args:
+        run: A run, from `fit` or `load`.
+        events: The events, as `Run.read` takes them, with one row per entity.
+        labels: A table with the key and the label, as `read` takes tables.
+        label: The column to predict.
+        entity: The key of one entity, to measure it alone.
+        progress: Called with the number of vectors that are done and of all vectors.
+        options: The fields of `InfluenceOptions` (key, group, task, folds, model, entities, seed), and as for
+            `Run.read`.
+
+    Raises:
+        ConfigError: If it is no run, one of `labels` and `label` is given without the other, an option is out of range,
+            unknown or has no meaning, or there are several rows per entity.
+        DataError: If the events or the labels cannot be used, or no entity has the key.
+
+    Example:
+        >>> import eventvec as ev
+        >>> rng = np.random.default_rng(0)
+        >>> bought, paid = rng.choice(["tea", "ink"], 800), rng.random(800)
+        >>> events = pl.DataFrame({"card": np.arange(800) % 80, "day": np.arange(800), "what": bought, "paid": paid})
+        >>> labels = events.group_by("card").agg(likes=(pl.col("what") == "tea").mean() > 0.5)
+        >>> run = ev.fit("coles", ev.read(events, key="card", time="day"), epochs=1)
+        >>> result = ev.influence(run, events, labels, "likes")
+        >>> result.rows[0]["left out"], result.rows[0]["high"] < 0
+        ('what', True)
+        >>> ev.influence(run, events, entity=7).frame().columns
+        ['left out', 'kind', 'change', 'low', 'high']
+    """
+    check_run(run)
+    chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
+    _check_labels(labels, label, chosen)
+    data = run.read(events, **{name: value for name, value in options.items() if name not in fields(InfluenceOptions)})
+    check_entities(data)
+    x = data.sequences
+    usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
+    place = None if entity is None else _place(data, entity, usable)
+    notes = (
+        [f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."]
+        if not usable.all()
+        else []
+    )
+    request = _Request(run, data, usable, place, chosen, progress)
+    result = _of_vectors(request) if labels is None else _of_labels(request, labels, str(label))
+    return replace(result, notes=(*notes, *result.notes, OUT_OF_DISTRIBUTION))
+
+
+def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOptions) -> None:
+    """Refuse a table of labels without the name of a label, and options that have no meaning without labels."""
+    if (labels is None) != (label is None):
+        raise ConfigError(
+            "labels and label are given together or not at all: a table with the key and the label, and the column to "
+            "predict (LABELS --label COLUMN)"
+        )
+    if label is not None and not isinstance(label, str):
+        raise ConfigError(f"label must be the name of one column, got {type(label).__name__}")
+    for name in ("key", "group", "task", "model") if labels is None else ():
+        if getattr(chosen, name) is not None:
+            raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
+    if chosen.model == BLEND:
+        others = [name for name in MODELS if name != BLEND]
+        raise ConfigError(f"the model {BLEND!r} ranks the test entities, which has no change; {nearest(BLEND, others)}")
+
+
+def _place(data: Dataset, entity: Any, usable: Array) -> int:
+    """Return the row of an entity; its key is never in a message."""
+    try:
+        place = int(align(data.keys, pl.DataFrame({"entity": [entity]}), "entity")[0])
+    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise ConfigError(f"entity must be the key of one entity, got {type(entity).__name__}") from error
+    if place < 0:
+        raise DataError(
+            f"none of {len(data):,} entities has the key that was given as entity= (--entity); write whole numbers in "
+            "digits, UUIDs in lower case"
+        )
+    if not usable[place]:
+        raise DataError("the entity has no events that the encoder can read, so that nothing can be left out")
+    return place
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    """What is measured.
+
+    Args:
+        run: The run.
+        data: The events.
+        usable: `(n,)` bool, the rows with events that the encoder can read.
+        place: The row of the one entity to measure; None for all.
+        chosen: The options.
+        progress: Called with the number of vectors that are done and of all vectors.
+    """
+
+    run: Run
+    data: Dataset
+    usable: Array
+    place: int | None
+    chosen: InfluenceOptions
+    progress: Progress | None
+
+    def sample(self, rows: Array) -> tuple[Array, list[str]]:
+        """Return rows, at most `entities` of them, in ascending order, and a note if others are left out."""
+        n = self.chosen.entities
+        if len(rows) <= n:
+            return rows, []
+        drawn = np.random.default_rng(self.chosen.seed).choice(rows, n, replace=False)
+        return np.sort(drawn), [
+            f"A random sample of {n:,} of {len(rows):,} entities was used; see entities= (--entities)."
+        ]
+
+    def vectors(self, rows: Array) -> Array:
+        """Return the vectors of rows from all events."""
+        return encode(self.run.encoder, self.data.sequences[torch.from_numpy(rows)]).numpy()
+
+    def measured(self, rows: Array) -> VectorsWithout:
+        """Return the vectors of rows from all events, and, as they are asked for, without each part."""
+        return VectorsWithout(
+            self.run.encoder, self.data.sequences[torch.from_numpy(rows)], self.data.schema, self.progress
+        )
+
+
+def _of_vectors(request: _Request) -> Influence:
+    """Return how far vectors move."""
+    sample, notes = request.sample(np.flatnonzero(request.usable))
+    if request.place is None:
+        measured = request.measured(sample)
+        vectors = measured.full
+    else:
+        vectors, measured = request.vectors(sample), request.measured(np.array([request.place]))
+        notes = [*notes, f"The distance between two entities is the mean over {len(sample):,} entities."]
+    parts, moved = [], []
+    for part, without in measured.each():
+        parts.append(part)
+        moved.append(distances(measured.full, without))
+    changes = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
+    rows = [_row(part, change, half) for part, (change, half) in zip(parts, changes, strict=True)]
+    rows.sort(key=lambda row: -row["change"])
+    notes += measured.notes()
+    return Influence(tuple(rows), "movement", None, len(measured.full), None, None, None, tuple(notes))
+
+
+def _of_labels(request: _Request, table: Tabular, label: str) -> Influence:
+    """Return how a score changes, or the prediction for one entity."""
+    chosen, data = request.chosen, request.data
+    joined = join_labels(data.keys, data.schema.key_out, table, label, table_key=chosen.key, group=chosen.group)
+    assert isinstance(joined.labels, np.ndarray)
+    places, notes = request.sample(np.flatnonzero(request.usable[joined.positions]))
+    groups = None if joined.groups is None else group_codes(joined.groups[places])
+    labelled = target(joined.labels[places], chosen.task, label)
+    model = Trained(_model(labelled, chosen.model), chosen.seed)
+    rows = joined.positions[places]
+    measure = _prediction if request.place is not None else _score
+    result = measure(request, labelled, rows, groups, model)
+    return replace(result, notes=(*joined.notes, *notes, *result.notes))
+
+
+def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Influence:
+    """Return how the score of a label changes; `rows` are those of the labelled entities."""
+    chosen = request.chosen
+    protocol = choose_protocol(
+        labelled, groups, None, None, both_sides=False, folds=chosen.folds, seed=chosen.seed,
+        learned_from=request.run.lineage.labels,
+    )  # fmt: skip
+    measured = request.measured(rows)
+    parts, vectors = zip(*measured.each(), strict=True)
+    scores, changes = score_changes(measured.full, vectors, protocol, model)
+    changed = [_row(part, change.mean, change.interval) for part, change in zip(parts, changes, strict=True)]
+    changed.sort(key=lambda row: row["change"])
+    return Influence(
+        tuple(changed), METRICS[labelled.task][0], scores.mean, len(rows), labelled.name, labelled.positive, model.name,
+        (*protocol.notes, *measured.notes(), BY_CHANCE),
+    )  # fmt: skip
+
+
+def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Influence:
+    """Return how the prediction for one entity changes; `rows` are those of the labelled entities."""
+    if labelled.task == "multiclass":
+        raise ConfigError(
+            f"label {labelled.name!r} has {len(labelled.classes):,} classes, and the prediction of a class for one "
+            "entity has no change; leave entity= (--entity) out, or give a label of two classes or of numbers"
+        )
+    assert request.place is not None
+    labelled, groups = other_labels(replace(labelled, rows=rows), groups, request.place)
+    z, measured = request.vectors(labelled.rows), request.measured(np.array([request.place]))
+    parts, vectors = zip(*measured.each(), strict=True)
+    one = np.concatenate([measured.full, *vectors])
+    prediction, changes = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
+    changed = [_row(part, change, half) for part, (change, half) in zip(parts, changes, strict=True)]
+    changed.sort(key=lambda row: -abs(row["change"]))
+    note = (
+        f"The prediction is the mean of {request.chosen.folds} models of {len(z):,} other entities, each trained "
+        "without one fold of them; the intervals are over these models."
+    )
+    return Influence(
+        tuple(changed), "prediction", prediction, 1, labelled.name, labelled.positive, model.name,
+        (note, *measured.notes()),
+    )  # fmt: skip
+
+
+def _model(labelled: Target, name: str | None) -> str:
+    """Return the name of the model to train."""
+    default = "ridge" if labelled.task == "numeric" else "logistic_regression"
+    return next(iter(choose(labelled.task, [name or default])[0]))
+
+
+def _row(part: Part, change: float, half: float) -> Row:
+    return {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}

@@ -1,0 +1,140 @@
+"""The change of a cross-validated score, or of the prediction for one entity, when a part of the events is left out.
+
+In each fold, a model is trained once, on the full vectors of the training part. It predicts the test part from the full
+vectors, and again from the vectors without each part. So the change is that of a model in use whose input lacks
+something; no model is trained without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from eventvec.evaluation.folds import Split, apart, cross_validation
+from eventvec.evaluation.metrics import Array, half_width, measure
+from eventvec.evaluation.models import Job, predict
+from eventvec.evaluation.parallel import side_by_side
+from eventvec.evaluation.protocols import Protocol
+from eventvec.evaluation.resampling import replicates, resample
+from eventvec.evaluation.result import Scores
+from eventvec.evaluation.task import Target
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The model that is trained in each fold.
+
+    Args:
+        name: The name of the model in `MODELS`.
+        seed: The seed of models that draw random numbers, and of the resampling.
+
+    Example:
+        >>> Trained("logistic_regression", 42).seed
+        42
+    """
+
+    name: str
+    seed: int
+
+
+def score_changes(
+    full: Array, without: Sequence[Array], protocol: Protocol, model: Trained
+) -> tuple[Scores, list[Scores]]:
+    """Return the scores of the main metric from the full vectors, and their changes without each part, fold by fold.
+
+    All scores of a fold are of the same model and the same test entities, and are resampled together.
+
+    Args:
+        full: `(n, d)` the vectors from all events, of the labels of the protocol.
+        without: For each part, `(n, d)` the vectors without it.
+        protocol: The labels and the folds.
+        model: The model.
+
+    Example:
+        >>> from eventvec.evaluation.protocols import choose_protocol
+        >>> from eventvec.evaluation.task import target
+        >>> z = np.random.default_rng(0).normal(size=(200, 2))
+        >>> choices = {"both_sides": False, "folds": 5, "seed": 0, "learned_from": ()}
+        >>> protocol = choose_protocol(target(z[:, 0] > 0), None, None, None, **choices)
+        >>> scores, (first, second) = score_changes(z, [z * [0, 1], z * [1, 0]], protocol, Trained("knn", 0))
+        >>> round(scores.mean, 2), first.mean < -0.3, abs(second.mean) < 0.05
+        (0.99, True, True)
+    """
+    y, drawn = protocol.target.y, resample(len(full), protocol.groups, seed=model.seed)
+
+    def fold(train: Array, test: Array) -> list[tuple[float, Array]]:
+        """Return the score and its replicates, from the full vectors and without each part."""
+        stacked = [each[test] for each in (full, *without)]
+        predictions = _predicted(protocol.target, model, full[train], y[train], np.concatenate(stacked))
+        task, truth, counts = protocol.target.task, y[test], drawn[:, test]
+        return [
+            (measure(task, truth, each)[0], replicates(task, truth, each, counts)[:, 0])
+            for each in np.split(predictions, len(stacked))
+        ]
+
+    folds = side_by_side(fold, protocol.splits, torch.get_num_threads())
+    scores = [
+        Scores(tuple(score for score, _ in parts), np.stack([again for _, again in parts], 1))
+        for parts in zip(*folds, strict=True)
+    ]
+    return scores[0], [each - scores[0] for each in scores[1:]]
+
+
+def prediction_changes(
+    z: Array, labels: Target, groups: Array | None, one: Array, folds: int, model: Trained
+) -> tuple[float, list[tuple[float, float]]]:
+    """Return the prediction for one entity, and how it changes without each part, with half of the interval.
+
+    The models are those of the folds of a cross-validation over the other entities: each is trained without one fold,
+    and the prediction is their mean. The interval is the t-interval over these models. Their training parts overlap, so
+    that it is somewhat too narrow.
+
+    Args:
+        z: `(n, d)` the full vectors of the other labelled entities.
+        labels: `n` labels of them, of two classes or numbers.
+        groups: `(n,)` codes, if entities belong together.
+        one: `(1 + parts, d)` the vector of the entity from all events, and without each part.
+        folds: The number of folds.
+        model: The model.
+
+    Example:
+        >>> from eventvec.evaluation.task import target
+        >>> z = np.random.default_rng(0).normal(size=(200, 2))
+        >>> one = np.array([[1.0, 1.0], [0.0, 1.0]])
+        >>> prediction, changes = prediction_changes(z, target(3 * z[:, 0]), None, one, 5, Trained("ridge", 0))
+        >>> round(prediction, 1), round(changes[0][0], 1)
+        (3.0, -3.0)
+    """
+    splits: list[Split] = cross_validation(labels, folds, groups, model.seed)
+    tasks = [(labels, model, z[train], labels.y[train], one) for train, _ in splits]
+    predictions = np.stack(side_by_side(_predicted, tasks, torch.get_num_threads()))  # (folds, 1 + parts)
+    changes = predictions[:, 1:] - predictions[:, :1]
+    return float(predictions[:, 0].mean()), [(float(each.mean()), half_width(each.tolist())) for each in changes.T]
+
+
+def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Target, Array | None]:
+    """Return the labels, and the groups, of the entities that share no group with one entity; it has none itself.
+
+    Args:
+        labels: The labels.
+        groups: `(m,)` codes of their groups, if entities belong together.
+        place: The place of the entity among all rows.
+
+    Example:
+        >>> from eventvec.evaluation.task import target
+        >>> rest, groups = other_labels(target(np.array([0, 1, 0, 1])), np.array([5, 5, 6, 7]), 1)
+        >>> rest.rows.tolist(), groups.tolist()
+        ([2, 3], [6, 7])
+    """
+    is_one = labels.rows == place
+    rest = ~is_one if groups is None else apart(is_one, groups) & ~is_one
+    return labels.part(rest), None if groups is None else groups[rest]
+
+
+def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array) -> Array:
+    """Return `(m,)` predictions of a model that was trained on `(n, d)` vectors."""
+    job = Job(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1)
+    return predict(job, model.name)
