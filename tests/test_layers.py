@@ -28,7 +28,7 @@ ORDER = (
     ("checkpoint", "run_files", "run_writing"),
     ("grids",),
     ("event_surprise", "prediction", "training"),
-    ("updating", "evaluation"),
+    ("searching", "updating", "evaluation"),
     ("attribution", "fine_tuned", "frames", "vectorizer"),
     ("reporting",),
     ("diagnosis",),
@@ -39,7 +39,7 @@ ORDER = (
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
-    *("sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
+    *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
 }
 

@@ -25,6 +25,7 @@ from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
 from eventvec.schema import Schema
+from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.series_statistics import series_features
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
@@ -48,6 +49,7 @@ __all__ = [
     "FitOptions",
     "Fitting",
     "Influence",
+    "Index",
     "Origin",
     "Run",
     "Schema",
@@ -73,8 +75,10 @@ __all__ = [
     "predict",
     "read",
     "read_embeddings",
+    "read_index",
     "read_series",
     "score_features",
+    "search",
     "searchsorted",
     "series_features",
     "stack",

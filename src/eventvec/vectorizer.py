@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import polars as pl
 import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -20,15 +19,15 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.checkpoint import Run, load
 from eventvec.dataset import Dataset
 from eventvec.encoders.beside import Beside
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.fine_tuned import Events, FineTuned
 from eventvec.frames import Library, frame_of, library_of, with_key
 from eventvec.options import accepts, fields
 from eventvec.progress_bars import bar, of_training
+from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
-from eventvec.tables.keys import align
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
@@ -261,20 +260,12 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: If the key is not among the events.
         """
         check_is_fitted(self, "run_")
-        if count < 1:
-            raise ConfigError(f"count must be at least 1, got {count}")
         z = self._embed(self._data(events))
-        row = int(align(z.keys, pl.DataFrame({"key": [key]}), "key")[0])
-        if row < 0:
-            raise DataError(f"the key is not among the {len(z):,} entities that are searched; give one of theirs")
-        learned = z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
-        unit = learned / np.maximum(np.linalg.norm(learned, axis=1, keepdims=True), 1e-12)
-        similarity = unit @ unit[row]
-        nearest_rows = np.argsort(-similarity, kind="stable")
-        nearest_rows = nearest_rows[nearest_rows != row][:count]
+        index = Index.of(z)
+        row = index.row_of(key)
+        rows, similarity = index.neighbours(index.z.values[[row]], count, without=row)
         library = library_of(self._events if events is None else events)
-        chosen = z[nearest_rows]
-        return frame_of(library, z.schema.key_out, chosen.keys, ["similarity"], similarity[nearest_rows, None])
+        return frame_of(library, z.schema.key_out, z[rows[0]].keys, ["similarity"], similarity.T)
 
     def save(self, path: os.PathLike[str] | str) -> Run:
         """Write the run to a new folder and return it; `EventVectorizer.load` and `ev.load` read the folder.

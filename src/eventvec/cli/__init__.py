@@ -4,7 +4,7 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    influence_command  what drives a score, a prediction or the vectors of a run
+    *_command    a module for each further command: influence, search
     parameters   options of commands, from the dataclasses of the Python functions
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
@@ -12,6 +12,7 @@
 """
 
 from eventvec.cli import commands, influence_command  # noqa: F401 (they add their commands to the application)
+from eventvec.cli import commands, search_command  # noqa: F401 (they add commands to the application)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]

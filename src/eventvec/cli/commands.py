@@ -37,6 +37,7 @@ from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar, of_training
+from eventvec.searching import read_index
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
@@ -173,6 +174,9 @@ def update(
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
     events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Index that follows: it gets the fresh vectors, or loses the entity.")
+    ] = None,
     forget: Annotated[str | None, typer.Option(metavar="KEY", help="Delete this entity from the store.")] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
@@ -185,21 +189,28 @@ def update(
 
     To delete an entity: `eventvec update run --state state.db --forget KEY`
     """
+    followed = None if index is None else read_index(index)
     if forget is not None and events is None and output is None:
+        if followed is not None and index is not None and followed.has(forget):
+            followed.forget(forget).save(index)
         updating.forget(state, forget, run_files.read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
     tables.check_place(state)
-    tables.check_output(output, [run, events, state, options.get("history")], overwrite=overwrite)
+    tables.check_output(output, [run, events, state, index, options.get("history")], overwrite=overwrite)
     place = choose_device(device)
     trained = checkpoint.load(run)
+    if followed is not None:
+        followed.check_run(trained.id)
     trained.encoder.to(place)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)
     z = updated.embeddings
+    if followed is not None and index is not None:  # before the output, whose absence tells a job to try again
+        followed.update(z).save(index)
     tables.write(output, z, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
     terminal.show({"output": str(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)

@@ -15,6 +15,7 @@ from eventvec.training import fit
 EXTRAS = {
     "eval": ["lightgbm"],
     "viz": ["plotly", "jinja2", "openTSNE"],
+    "search": ["faiss"],
     "text": ["transformers", "peft"],
     "text-quant": ["bitsandbytes"],
 }

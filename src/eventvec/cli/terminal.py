@@ -7,14 +7,14 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import tomli_w
 import torch
 import typer
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from eventvec import tables
@@ -93,6 +93,14 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
         text = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
         table.add_row(name, Text(text))
     answer(values, table, json_)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return rows of equal names as a table for a person."""
+    shown = Table(*(Column(Text(name)) for name in (rows[0] if rows else ())))
+    for row in rows:
+        shown.add_row(*(Text(f"{value:.4f}" if isinstance(value, float) else str(value)) for value in row.values()))
+    return shown
 
 
 def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:

@@ -45,7 +45,7 @@ class Embeddings:
         metadata: The `fingerprint` of the events and their origin (`data`, see `Origin`); `until` if they were cut at a
             time. If eventvec trained the encoder, also the id of the `run`, and for this run and those before it the
             `labels` that they learned from and the `holdouts`, see `lineage.Lineage`. If the vectors have parts, the
-            place of each in `parts`.
+            place of each in `parts`. If `update` made them, the number of the `batch` in its state store.
         moments: `(n,)` the time of each vector, before which its events lie, in the unit of `Sequences`; None if the
             histories were not cut at a time each.
 

@@ -17,6 +17,8 @@ MARK = b"eventvec"
 """The entry of a Parquet file's metadata that eventvec writes, as JSON."""
 GENERATOR = b'<meta name="generator" content="eventvec">'
 """The line of an HTML page that eventvec writes."""
+INDEX = "eventvec index"
+"""The entry of a safetensors file's metadata by which eventvec knows its indexes."""
 
 
 def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: bool = False) -> None:
@@ -103,7 +105,7 @@ def _ours(path: Path) -> bool:
         start = file.read(4096)
     if not start:
         return True  # an empty file holds nothing that could be lost
-    if GENERATOR in start:
+    if GENERATOR in start or (start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start):
         return True
     try:
         return MARK in (parquet_schema(path).metadata or {})

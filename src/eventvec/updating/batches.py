@@ -177,7 +177,7 @@ def update(
             batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
             if chosen.keep is not None:
                 store.prune(batch, chosen.keep)
-    embeddings = _embeddings(run, data, vectors, planned.now.events, planned.now.last_time)
+    embeddings = _embeddings(run, data, batch, vectors, planned.now.events, planned.now.last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
 
@@ -229,9 +229,10 @@ def _apply(
     return vectors
 
 
-def _embeddings(run: Run, data: Dataset, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
-    """Return embeddings with the counts of events and the last times of whole histories."""
-    embeddings = Embeddings.of(data, vectors, {**run.lineage.to_dict(), **described_parts(run.encoder)})
+def _embeddings(run: Run, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
+    """Return embeddings with the counts of events and the last times of whole histories, and the batch's number."""
+    lineage = {**run.lineage.to_dict(), **described_parts(run.encoder), "batch": batch.number}
+    embeddings = Embeddings.of(data, vectors, lineage)
     return replace(embeddings, events=events, last_time=last_time)
 
 
@@ -296,5 +297,5 @@ def _applied_before(
         store.check_forgotten((np.setdiff1d(np.arange(batch.rows), rows) + batch.first).tolist())
         notes.append(f"{batch.rows - len(rows):,} of its {batch.rows:,} entities were deleted since (forget)")
         data, vectors, events, last_time = data[rows], vectors[rows], events[rows], last_time[rows]
-    embeddings = _embeddings(run, data, vectors, events, last_time)
+    embeddings = _embeddings(run, data, batch, vectors, events, last_time)
     return Updated(embeddings, data, False, batch.new, batch.late, (*data.notes, *notes))

@@ -1,0 +1,148 @@
+"""Approximate search by an inverted file of faiss: vectors in cells around centroids, of which the nearest are read.
+
+Each vector is kept in 8 bits per number. The candidates that a search finds are ranked again by the exact vectors, so
+that scores are exact. The number of cells to read is the smallest power of two that finds `RECALL` of the exact
+neighbours of a sample of the vectors themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eventvec.errors import CheckpointError, DataError, need
+from eventvec.tables.fields import Array
+
+RECALL = 0.98
+"""The share of exact neighbours that a search must find, in a sample of the vectors."""
+SAMPLE = 200
+"""The number of vectors in that sample."""
+COUNT = 10
+"""The number of neighbours for which the recall is measured."""
+CANDIDATES = 8
+"""The number of candidates for each neighbour, before they are ranked by the exact vectors."""
+FEWEST = 10_000
+"""The number of vectors from which cells can be learned."""
+PER_CELL = 64
+"""The number of vectors for each centroid that k-means is trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inverted:
+    """An inverted file over the rows of a matrix.
+
+    Args:
+        faiss_index: faiss' index, whose ids are rows.
+        probes: The number of cells that a search reads.
+        recall: The measured share of the 10 exact neighbours that it finds.
+    """
+
+    faiss_index: Any
+    probes: int
+    recall: float
+
+    @staticmethod
+    def of(vectors: Array, seed: int = 0) -> Inverted:
+        """Return an inverted file of `(n, dim)` float32 vectors of length 1.
+
+        Args:
+            vectors: The vectors.
+            seed: The seed of the sample whose recall is measured; k-means has a seed of its own.
+
+        Raises:
+            ConfigError: If faiss is not installed.
+            DataError: If there are too few vectors.
+        """
+        faiss = need("faiss", "search")
+        n, dim = vectors.shape
+        if n < FEWEST:
+            raise DataError(
+                f"an approximate index needs at least {FEWEST:,} vectors, got {n:,}; exact search is as fast here"
+            )
+        cells = round(4 * n**0.5)
+        rng = np.random.default_rng(seed)
+        training = vectors[np.sort(rng.permutation(n)[: PER_CELL * cells])]
+        quantizer = faiss.IndexFlatIP(dim)
+        kind = faiss.ScalarQuantizer.QT_8bit
+        index = faiss.IndexIVFScalarQuantizer(quantizer, dim, cells, kind, faiss.METRIC_INNER_PRODUCT)
+        index.cp.min_points_per_centroid = 1
+        index.train(training)
+        index.add_with_ids(vectors, np.arange(n))
+        queries = np.sort(rng.permutation(n)[:SAMPLE])
+        exact = _exact(vectors, queries)
+        found = Inverted(index, 1, 0.0)
+        while found.recall < RECALL and found.probes <= cells:
+            rows, _ = found.neighbours(vectors, vectors[queries], COUNT + 1)
+            hits = [len(set(one) & set(other)) for one, other in zip(exact.tolist(), rows.tolist(), strict=True)]
+            found = replace(found, recall=sum(hits) / exact.size)
+            if found.recall < RECALL:
+                found = replace(found, probes=2 * found.probes)
+        return found
+
+    def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
+        """Return `(m, count)` the rows nearest to each query and their scores, best first; row −1 where there is none.
+
+        Args:
+            vectors: `(n, dim)` the exact vectors.
+            queries: `(m, dim)` of length 1.
+            count: The number of neighbours.
+        """
+        self.faiss_index.nprobe = self.probes
+        candidates = self.faiss_index.search(queries, CANDIDATES * count)[1]
+        scores = np.einsum("mkd,md->mk", vectors[np.maximum(candidates, 0)], queries)
+        scores[candidates < 0] = -np.inf
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(candidates, order, 1), np.take_along_axis(scores, order, 1)
+
+    def replaced(self, rows: Array, vectors: Array) -> Inverted:
+        """Return the inverted file after the vectors of some rows changed, or rows were added.
+
+        Args:
+            rows: `(m,)` the rows.
+            vectors: `(m, dim)` their vectors of length 1.
+        """
+        index = need("faiss", "search").clone_index(self.faiss_index)
+        index.remove_ids(rows.astype(np.int64))
+        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), rows.astype(np.int64))
+        return replace(self, faiss_index=index)
+
+    def without(self, row: int, last: int, vector: Array) -> Inverted:
+        """Return the inverted file without a row, whose number the last row gets.
+
+        Args:
+            row: The row.
+            last: The number of the last row.
+            vector: `(dim,)` the vector of the last row.
+        """
+        index = need("faiss", "search").clone_index(self.faiss_index)
+        index.remove_ids(np.unique(np.array([row, last], np.int64)))
+        if row != last:
+            index.add_with_ids(np.ascontiguousarray(vector[None], np.float32), np.array([row], np.int64))
+        return replace(self, faiss_index=index)
+
+    def dump(self) -> tuple[Array, dict[str, Any]]:
+        """Return the bytes of faiss' index, and plain values that `loaded` needs beside them."""
+        data = need("faiss", "search").serialize_index(self.faiss_index)
+        return data, {"probes": self.probes, "recall": self.recall, "digest": hashlib.blake2b(data).hexdigest()}
+
+    @staticmethod
+    def loaded(data: Array, described: dict[str, Any]) -> Inverted:
+        """Return what `dump` returned as an inverted file.
+
+        Raises:
+            ConfigError: If faiss is not installed.
+            CheckpointError: If the bytes have changed.
+        """
+        faiss = need("faiss", "search")
+        if hashlib.blake2b(data.tobytes()).hexdigest() != described["digest"]:
+            raise CheckpointError("the approximate part of the index is damaged; build the index again")
+        return Inverted(faiss.deserialize_index(data), int(described["probes"]), float(described["recall"]))
+
+
+def _exact(vectors: Array, queries: Array) -> Array:
+    """Return `(m, COUNT + 1)` the rows nearest to some rows, themselves among them."""
+    scores = vectors[queries] @ vectors.T
+    return np.argpartition(-scores, COUNT, axis=1)[:, : COUNT + 1]
