@@ -14,6 +14,7 @@ interrupts.end_quietly()
 import typing
 
 from eventvec import datasets, encoders, losses, methods, views
+from eventvec.auditing import Audit, audit
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
@@ -35,6 +36,7 @@ if typing.TYPE_CHECKING:
     from eventvec.vectorizer import EventVectorizer
 
 __all__ = [
+    "Audit",
     "CheckpointError",
     "ConfigError",
     "DataError",
@@ -53,6 +55,7 @@ __all__ = [
     "Updated",
     "as_of",
     "attach",
+    "audit",
     "build_method",
     "datasets",
     "diagnose",
