@@ -31,7 +31,7 @@ ORDER = (
     ("searching", "updating", "evaluation"),
     ("attribution", "fine_tuned", "frames", "vectorizer"),
     ("reporting",),
-    ("diagnosis",),
+    ("auditing", "diagnosis"),
     ("datasets",),
     ("",),  # the package itself: what it shows, only the command line may use
     ("cli",),

@@ -15,6 +15,7 @@ import typing
 
 from eventvec import datasets, encoders, losses, methods, views
 from eventvec.attribution import Influence, influence
+from eventvec.auditing import Audit, audit
 from eventvec.checkpoint import Run, load
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
@@ -37,6 +38,7 @@ if typing.TYPE_CHECKING:
     from eventvec.vectorizer import EventVectorizer
 
 __all__ = [
+    "Audit",
     "CheckpointError",
     "ConfigError",
     "DataError",
@@ -57,6 +59,7 @@ __all__ = [
     "Updated",
     "as_of",
     "attach",
+    "audit",
     "build_method",
     "datasets",
     "diagnose",

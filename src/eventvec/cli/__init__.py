@@ -4,7 +4,7 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    *_command    a module for each further command: influence, search
+    *_command    a module for each further command: audit, influence, search
     parameters   options of commands, from the dataclasses of the Python functions
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
@@ -13,6 +13,7 @@
 
 from eventvec.cli import commands, influence_command  # noqa: F401 (they add their commands to the application)
 from eventvec.cli import commands, search_command  # noqa: F401 (they add commands to the application)
+from eventvec.cli import audit_command, commands  # noqa: F401 (they add commands to the application)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -1,0 +1,80 @@
+"""Areas under the ROC curve with standard errors, of two groups and of pairs of matches."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import norm, rankdata  # type: ignore[import-untyped]
+
+from eventvec.tables.fields import Array
+
+PERMUTATIONS = 400
+"""The number of random matches of which the spread is computed."""
+
+
+def quantile(alpha: float) -> float:
+    """Return the number of standard errors of a two-sided interval with a false-alarm rate.
+
+    Example:
+        >>> round(quantile(0.05), 2)
+        1.96
+    """
+    return float(norm.ppf(1 - alpha / 2))
+
+
+def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
+    """Return the probability that a number of one group is above one of another, and its standard error.
+
+    The standard error is that of DeLong et al. 1988. Ties count half.
+
+    Args:
+        positive: `(m,)` the numbers of one group.
+        negative: `(n,)` those of the other.
+
+    Example:
+        >>> area, error = of_groups(np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.0, 0.0]))
+        >>> round(area, 3), round(error, 3)
+        (0.944, 0.079)
+    """
+    m, n = len(positive), len(negative)
+    ranks = rankdata(np.concatenate([positive, negative]))
+    below = (ranks[:m] - rankdata(positive)) / n  # of each positive number, the share of negatives below it
+    above = 1 - (ranks[m:] - rankdata(negative)) / m
+    return float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
+
+
+def of_matches(similarity: Array) -> tuple[float, float]:
+    """Return the probability that one's own row is more similar than another's, and its standard error.
+
+    An entity is in all comparisons of its row and of its column, which the standard error respects: it is that of a
+    U-statistic, from the projection onto each entity (Hoeffding 1948). It is not below that of random matches, which
+    permutations of the columns give and which is larger with few entities. Ties count half.
+
+    Args:
+        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
+
+    Example:
+        >>> area, error = of_matches(np.eye(4) + 0.1 * np.arange(4))
+        >>> area
+        1.0
+    """
+    n = len(similarity)
+    own = np.diagonal(similarity)[:, None]
+    ahead = (own > similarity) + 0.5 * (own == similarity)
+    np.fill_diagonal(ahead, 0.0)
+    projection = (ahead.sum(1) + ahead.sum(0)) / (n - 1)
+    area = float(ahead.sum() / (n * (n - 1)))
+    places = (rankdata(similarity, axis=1) - 1) / (n - 1)  # of each number in its row, from 0 to 1
+    rng = np.random.default_rng(0)
+    random = [places[np.arange(n), rng.permutation(n)].mean() for _ in range(PERMUTATIONS)]
+    return area, max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
+
+
+def share_found(positive: Array, negative: Array, false_alarms: float) -> float:
+    """Return the share of positives above the threshold that a share of the negatives exceeds.
+
+    Example:
+        >>> share_found(np.array([0.5, 2.0]), np.arange(10) / 10, 0.1)
+        0.5
+    """
+    threshold = np.quantile(negative, 1 - false_alarms, method="higher")
+    return float((positive > threshold).mean())

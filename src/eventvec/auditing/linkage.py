@@ -1,0 +1,115 @@
+"""Whether two parts of one history can be matched across files, under different keys, by their vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from eventvec.auditing.areas import of_matches, quantile
+from eventvec.auditing.findings import Finding
+from eventvec.embedding import encode
+from eventvec.encoders import Aggregates, Encoder
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+from eventvec.tables.fields import Array
+from eventvec.views.cuts import restart_gap
+
+ENTITIES = 2000
+"""The largest number of entities that are matched."""
+FEWEST = 30
+"""The smallest number of entities from which an answer is given."""
+EVENTS = 4
+"""The smallest number of events of a history that is cut into halves."""
+
+
+def halves(x: Sequences) -> tuple[Sequences, Sequences]:
+    """Return the first and the second half of each row, as if each had been read from a file of its own.
+
+    Example:
+        >>> x = Sequences({"v": torch.arange(5)}, torch.tensor([0]), torch.tensor([5]))
+        >>> [half.values("v").tolist() for half in halves(x)]
+        [[0, 1], [2, 3, 4]]
+    """
+    rows, first = torch.arange(len(x)), x.lengths // 2
+    return x.slice(rows, torch.zeros_like(first), first), restart_gap(x.slice(rows, first, x.lengths - first))
+
+
+def similarities(encoder: Encoder, x: Sequences) -> Array:
+    """Return `(n, n)` the cosine of the vector of each first half (rows) and of each second half (columns).
+
+    Each number of the vectors is centred and scaled within its half first, as whoever has both files could do.
+
+    Args:
+        encoder: The encoder.
+        x: `n` rows, each of which is cut into halves.
+    """
+    first, second = (_standardised(encode(encoder, part).numpy()) for part in halves(x))
+    return first @ second.T
+
+
+def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Finding:
+    """Return whether the halves of histories can be matched better than by chance, and than by simple features.
+
+    Args:
+        encoder: The encoder of the run.
+        x: The histories.
+        schema: The meaning of their columns.
+        seed: The seed of the sample of entities.
+        level: The false-alarm rate.
+    """
+    long = np.flatnonzero(x.lengths.numpy() >= EVENTS)
+    if len(long) < FEWEST:
+        return Finding(
+            "linkage", "halves of histories", "cannot be told", None,
+            f"Linkage cannot be told: {len(long):,} entities have at least {EVENTS} events, and {FEWEST} are needed.",
+        )  # fmt: skip
+    chosen = np.sort(np.random.default_rng(seed).permutation(long)[:ENTITIES])
+    x = x[torch.from_numpy(chosen)]
+    learned, simple = similarities(encoder, x), similarities(Aggregates(schema), x)
+    (area, error), (of_simple, _) = of_matches(learned), of_matches(simple)
+    z, n = quantile(level), len(x)
+    low, high = max(area - z * error, 0.0), min(area + z * error, 1.0)
+    difference, its_error = _difference(learned, simple)
+    top, top_simple = _first(learned), _first(simple)
+    how = (
+        f"of {n:,} entities, the second half of the history is the nearest to the first in {top:.1%} (chance "
+        f"{1 / n:.1%}, aggregates of the same halves {top_simple:.1%}); it is nearer than that of a random other one "
+        f"with probability {area:.3f} ({low:.3f} to {high:.3f})"
+    )
+    beyond = difference > z * its_error
+    if low > 0.5:
+        extra = "more than" if beyond else "not shown to be more than"
+        sentence = f"Two parts of one history can be linked: {how}. That is {extra} aggregates allow ({of_simple:.3f})."
+    else:
+        sentence = f"Two parts of one history could not be linked: {how}; more than {high:.3f} can be excluded."
+    return Finding(
+        "linkage", "halves of histories", "yes" if low > 0.5 else "not found", beyond, sentence, "AUROC", area, low,
+        high, 0.5, {"aggregates": of_simple},
+    )  # fmt: skip
+
+
+def _difference(one: Array, other: Array) -> tuple[float, float]:
+    """Return the difference of two areas on the same entities, and its standard error."""
+    projections: list[Array] = []
+    areas: list[float] = []
+    for similarity in (one, other):
+        own = np.diagonal(similarity)[:, None]
+        ahead = (own > similarity) + 0.5 * (own == similarity)
+        np.fill_diagonal(ahead, 0.0)
+        projections.append((ahead.sum(1) + ahead.sum(0)) / (len(ahead) - 1))
+        areas.append(float(projections[-1].mean() / 2))
+    return areas[0] - areas[1], float((projections[0] - projections[1]).std(ddof=1) / np.sqrt(len(one)))
+
+
+def _first(similarity: Array) -> float:
+    """Return the share of rows whose largest number is on the diagonal."""
+    return float((similarity.argmax(1) == np.arange(len(similarity))).mean())
+
+
+def _standardised(vectors: Array) -> Array:
+    """Return vectors of length 1, after each number was centred and scaled."""
+    vectors = vectors.astype(np.float64)
+    spread = vectors.std(0)
+    scaled = (vectors - vectors.mean(0)) / np.where(spread > 1e-9, spread, 1.0)
+    unit: Array = scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-12)
+    return unit

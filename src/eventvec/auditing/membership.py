@@ -1,0 +1,143 @@
+"""Whether the vectors show that somebody was in the training data."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from eventvec.auditing.areas import of_groups, quantile, share_found
+from eventvec.auditing.findings import Finding
+from eventvec.auditing.linkage import EVENTS, similarities
+from eventvec.checkpoint import Run
+from eventvec.dataset import Dataset
+from eventvec.embedding import encode
+from eventvec.encoders import Aggregates
+from eventvec.errors import ConfigError
+from eventvec.tables import Embeddings
+from eventvec.tables.fields import Array
+
+ENTITIES = 2000
+"""The largest number of members, and of others, that are compared."""
+FEWEST = 30
+"""The smallest number of each from which an answer is given."""
+FALSE_ALARMS = 0.05
+"""The share of others that an attack may take for members, at which the share of members found is given."""
+HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
+
+
+def membership_findings(
+    run: Run, z: Embeddings, data: Dataset, *, seed: int, level: float
+) -> tuple[list[Finding], list[str]]:
+    """Return whether members of the training data can be told from held-out entities by two attacks, and notes.
+
+    The first attack needs no training: the halves of a member's history may be more alike than those of others, because
+    contrastive methods make them so. The second is a logistic regression on the vectors, scored on folds that it was
+    not trained on. Aggregates of the events are the control: they cannot know who was trained on, so that if they tell
+    the groups apart, the groups differ in themselves.
+
+    Args:
+        run: The run.
+        z: The vectors of all entities, held-out ones included.
+        data: Their events.
+        seed: The seed of the samples and folds.
+        level: The false-alarm rate of both attacks together.
+    """
+    names = ("halves of histories, which are alike", "vectors, which a classifier reads")
+    members, others, reason = _groups(run, z, data, seed)
+    if reason:
+        sentence = f"Membership cannot be told: {reason}."
+        return [Finding("membership", "all attacks", "cannot be told", None, sentence)], []
+    rows = np.concatenate([members, others])
+    is_member = np.arange(len(rows)) < len(members)
+    alike, long = _likeness(run, data, rows)
+    classified = _classified(z.values[rows], is_member, seed)
+    control = _classified(_aggregates(data, rows), is_member, seed)
+    width = quantile(level / 2)
+    area, error = of_groups(control[is_member], control[~is_member])
+    if area - quantile(level) * error > 0.5:
+        sentence = (
+            "Membership cannot be told: members and held-out entities differ in the aggregates of their events "
+            f"already (AUROC {area:.3f}), so that the groups are not alike; hold out at random"
+        )
+        return [Finding("membership", "all attacks", "cannot be told", None, f"{sentence}.")], []
+    found = [
+        _finding(name, score[is_member & keep], score[~is_member & keep], width, area)
+        for name, score, keep in (
+            (names[0], alike, long), (names[1], classified, np.ones(len(rows), bool)),
+        )
+        if min((is_member & keep).sum(), (~is_member & keep).sum()) >= FEWEST
+    ]  # fmt: skip
+    note = (
+        f"Membership was judged on {len(members):,} entities that the run may have been trained on and {len(others):,} "
+        "that it held out. Those that it used for validation count among the first."
+    )
+    return found, [note]
+
+
+def _finding(name: str, members: Array, others: Array, width: float, control: float) -> Finding:
+    area, error = of_groups(members, others)
+    low, high = max(area - width * error, 0.0), min(area + width * error, 1.0)
+    share = share_found(members, others, FALSE_ALARMS)
+    how = (
+        f"AUROC {area:.3f} ({low:.3f} to {high:.3f}), where guessing has .5; at {FALSE_ALARMS:.0%} false alarms, "
+        f"{share:.1%} of the members are found"
+    )
+    if low > 0.5:
+        return Finding(
+            "membership", name, "yes", True, f"Members of the training data can be told by their {name}: {how}.",
+            "AUROC", area, low, high, 0.5, {"aggregates": control},
+        )  # fmt: skip
+    return Finding(
+        "membership", name, "not found", False,
+        f"Members of the training data could not be told by their {name}: {how}; an AUROC above {high:.3f} can be "
+        "excluded for this attack.", "AUROC", area, low, high, 0.5, {"aggregates": control},
+    )  # fmt: skip
+
+
+def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array, str]:
+    """Return the rows of members and of others, and the reason why these are not known, if they are not."""
+    none = np.zeros(0, np.int64)
+    try:
+        held_out = z.held_out
+    except ConfigError as error:
+        return none, none, str(error)
+    if data[~held_out].fingerprint != run.info["fingerprint"]:
+        return none, none, (
+            "the events are not those of the training, cut as they were then, so that who was a member is not known; "
+            "give all events of the training, held-out entities included"
+        )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    members, others = (np.sort(rng.permutation(np.flatnonzero(part))[:ENTITIES]) for part in (~held_out, held_out))
+    if min(len(members), len(others)) < FEWEST:
+        few = f"{len(members):,} members and {len(others):,} held-out entities are too few; {FEWEST} of each are needed"
+        return none, none, f"{few}; {HOLD_OUT}"
+    return members, others, ""
+
+
+def _likeness(run: Run, data: Dataset, rows: Array) -> tuple[Array, Array]:
+    """Return `(n,)` the similarity of the halves of each row, and which rows are long enough to have halves."""
+    x = data.sequences[torch.from_numpy(rows)]
+    long = x.lengths.numpy() >= EVENTS
+    alike = np.zeros(len(rows))
+    positions = np.flatnonzero(long)
+    if len(positions) > 1:
+        similarity = similarities(run.encoder, x[torch.from_numpy(positions)])
+        alike[positions] = np.diagonal(similarity)
+    return alike, long
+
+
+def _classified(features: Array, is_member: Array, seed: int) -> Array:
+    """Return `(n,)` cross-fitted scores of a logistic regression for membership."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000, class_weight="balanced"))
+    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
+    scores: Array = cross_val_predict(model, features, is_member, cv=folds, method="decision_function")
+    return scores
+
+
+def _aggregates(data: Dataset, rows: Array) -> Array:
+    return encode(Aggregates(data.schema), data.sequences[torch.from_numpy(rows)]).numpy()

@@ -1,0 +1,120 @@
+"""`audit`: what the vectors of a run reveal about people, in three questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from eventvec.auditing.attributes import attribute_findings
+from eventvec.auditing.findings import Audit, Finding
+from eventvec.auditing.linkage import linkage_finding
+from eventvec.auditing.membership import membership_findings
+from eventvec.checkpoint import Run, check_run
+from eventvec.dataset import Dataset, check_entities
+from eventvec.errors import ConfigError, no_column, shown
+from eventvec.options import check_seed
+from eventvec.tables.sources import Tabular, columns_of
+
+LEVEL = 0.05
+"""The false-alarm rate of the audit, for each of the three questions."""
+
+
+def audit(
+    run: Run,
+    events: Dataset | Tabular,
+    protected: Tabular | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    models: Sequence[str] | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Audit:
+    """Return what the vectors of a run reveal: protected columns, whose two files are, and who was trained on.
+
+    *Attributes.* Each protected column is predicted from the vectors in a cross-validation, beside simple features of
+    the same events (aggregates, hand-crafted features, the number of events, an event encoder without training).
+    *Linkage.* Each history is cut into two halves, which are embedded as if they stood under different keys in two
+    files; it is counted how often the halves find each other. *Membership.* Entities that the run held out are compared
+    with those that it was trained on. This needs a run with held-out entities, and all events of its training.
+
+    A question is answered with `yes` where an interval lies above chance. The intervals hold together for all columns,
+    and for all attacks, of a question, so that a run without a leak is answered with `yes` in at most 5 % of audits for
+    each question. `not found` comes with the largest leak that the interval allows. Other attacks can reveal more.
+
+    Relations: `evaluate` scores labels for their own sake; this function asks what should not be there.
+
+    Args:
+        run: The run.
+        events: The events of its entities, held-out ones included, as `Run.read` takes them.
+        protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
+        columns: The protected columns; by default all but the key.
+        models: The models that predict them, see `EvaluationOptions`; by default all that can.
+        folds: The number of folds of the cross-validation.
+        seed: The seed of everything random.
+        progress: Called with the number of questions that are done, of all questions, and what comes next.
+
+    Raises:
+        ConfigError: If an argument has another type, or columns are named without a table.
+        DataError: If the events cannot be used, or a column is absent.
+
+    Example:
+        >>> import numpy as np
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> rng = np.random.default_rng(0)
+        >>> card = np.repeat(np.arange(120), 12)
+        >>> shop = np.where(rng.random(len(card)) < np.where(card % 2, 0.9, 0.1), "bar", "gym")
+        >>> events = pl.DataFrame({"card": card, "day": rng.integers(0, 99, len(card)), "shop": shop})
+        >>> data = ev.read(events, key="card", time="day", categorical=["shop"], holdout=0.4)
+        >>> run = ev.fit("coles", data, epochs=1)
+        >>> people = pl.DataFrame({"card": np.arange(120), "old": np.arange(120) % 2 == 1})
+        >>> result = ev.audit(run, events, people, models=["logistic_regression"])
+        >>> [(finding.question, finding.answer) for finding in result.findings][0]
+        ('attribute', 'yes')
+    """
+    check_run(run)
+    check_seed("seed", seed)
+    if columns is not None and protected is None:
+        raise ConfigError("columns are named without the table that has them; give it: protected= (--protected)")
+    data = run.read(events)
+    check_entities(data)
+    names = [] if protected is None else _columns(protected, columns, data.schema.key_out)
+    steps = ["embedding", "attributes", "linkage", "membership"]
+
+    def step(done: int) -> None:
+        if progress:
+            progress(done, len(steps), steps[done] if done < len(steps) else "")
+
+    step(0)
+    z = run.embed(data)
+    findings: list[Finding] = []
+    notes: list[str] = list(data.notes)
+    step(1)
+    if protected is not None:
+        some, more = attribute_findings(z, data, protected, names, models=models, folds=folds, seed=seed, level=LEVEL)
+        findings, notes = findings + some, notes + more
+    step(2)
+    findings.append(linkage_finding(run.encoder, data.sequences, data.schema, seed=seed, level=LEVEL))
+    step(3)
+    some, more = membership_findings(run, z, data, seed=seed, level=LEVEL)
+    step(4)
+    if run.beside:
+        parts = " and ".join(run.beside)
+        notes.append(f"The vectors have parts beside the learned one ({parts}), which repeat features of the events.")
+    return Audit(
+        run.id, len(data), data.sequences.total, LEVEL, seed, tuple(findings + some), tuple(dict.fromkeys(notes + more))
+    )
+
+
+def _columns(protected: Tabular, columns: Sequence[str] | None, key: str) -> list[str]:
+    """Return the names of the protected columns."""
+    if isinstance(columns, str):
+        raise ConfigError(f"columns must be a list of column names, got the text {shown(columns)}")
+    present = columns_of(protected)
+    names = [name for name in present if name != key] if columns is None else list(columns)
+    for name in names:
+        if present and name not in present:
+            raise ConfigError(no_column(name, present, "the header", "the table of protected columns"))
+    if not names:
+        raise ConfigError("the table of protected columns has no column besides the key; give one at least")
+    return names

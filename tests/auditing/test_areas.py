@@ -1,0 +1,31 @@
+"""Areas under the ROC curve equal slow loops, and their standard errors hold what they claim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eventvec.auditing.areas import of_groups, of_matches, quantile, share_found
+
+
+def test_the_areas_are_those_of_loops() -> None:
+    rng = np.random.default_rng(0)
+    positive, negative = rng.integers(0, 9, 20), rng.integers(0, 7, 30)
+    slow = np.mean([(p > n) + 0.5 * (p == n) for p in positive for n in negative])
+    assert of_groups(positive, negative)[0] == pytest.approx(slow)
+    similarity = rng.integers(0, 5, (15, 15)).astype(float)
+    pairs = [(i, j) for i in range(15) for j in range(15) if i != j]
+    own = [(similarity[i, i] > similarity[i, j]) + 0.5 * (similarity[i, i] == similarity[i, j]) for i, j in pairs]
+    assert of_matches(similarity)[0] == pytest.approx(np.mean(own))
+    assert share_found(np.array([3.0, 9.0]), np.arange(100) / 10, 0.05) == 0.0 + 0.0
+    assert share_found(np.array([3.0, 9.9]), np.arange(100) / 10, 0.05) == 0.5
+
+
+def test_intervals_of_what_is_equal_exclude_one_half_as_often_as_stated() -> None:
+    rng, draws = np.random.default_rng(1), 600
+    groups = [of_groups(rng.normal(size=40), rng.normal(size=60)) for _ in range(draws)]
+    vectors = [rng.normal(size=(2, 40, 3)) for _ in range(draws)]
+    matches = [of_matches(first @ second.T) for first, second in vectors]
+    for areas in (groups, matches):
+        wrong = np.mean([abs(area - 0.5) > quantile(0.05) * error for area, error in areas])
+        assert wrong <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
