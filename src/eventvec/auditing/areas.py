@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm, rankdata  # type: ignore[import-untyped]
 
 from eventvec.tables.fields import Array
 
@@ -18,6 +17,8 @@ def quantile(alpha: float) -> float:
         >>> round(quantile(0.05), 2)
         1.96
     """
+    from scipy.stats import norm  # type: ignore[import-untyped]
+
     return float(norm.ppf(1 - alpha / 2))
 
 
@@ -35,6 +36,8 @@ def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
         >>> round(area, 3), round(error, 3)
         (0.944, 0.079)
     """
+    from scipy.stats import rankdata
+
     m, n = len(positive), len(negative)
     ranks = rankdata(np.concatenate([positive, negative]))
     below = (ranks[:m] - rankdata(positive)) / n  # of each positive number, the share of negatives below it
@@ -57,6 +60,8 @@ def of_matches(similarity: Array) -> tuple[float, float]:
         >>> area
         1.0
     """
+    from scipy.stats import rankdata
+
     n = len(similarity)
     own = np.diagonal(similarity)[:, None]
     ahead = (own > similarity) + 0.5 * (own == similarity)

@@ -11,9 +11,12 @@
     doctor       the versions, devices and extras of this machine
 """
 
-from eventvec.cli import commands, influence_command  # noqa: F401 (they add their commands to the application)
-from eventvec.cli import commands, search_command  # noqa: F401 (they add commands to the application)
-from eventvec.cli import audit_command, commands  # noqa: F401 (they add commands to the application)
+from eventvec.cli import (  # noqa: F401 (they add their commands to the application)
+    audit_command,
+    commands,
+    influence_command,
+    search_command,
+)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]
