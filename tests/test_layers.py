@@ -31,7 +31,7 @@ ORDER = (
     ("updating", "evaluation"),
     ("fine_tuned", "frames", "vectorizer"),
     ("reporting",),
-    ("diagnosis",),
+    ("diagnosis", "shift"),
     ("datasets",),
     ("",),  # the package itself: what it shows, only the command line may use
     ("cli",),

@@ -26,6 +26,7 @@ from eventvec.prediction import predict
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.series_statistics import series_features
+from eventvec.shift import Drift, drift
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.updating import Updated, forget, update
@@ -40,6 +41,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Diagnosis",
+    "Drift",
     "Embeddings",
     "Evaluation",
     "EventVectorizer",
@@ -56,6 +58,7 @@ __all__ = [
     "build_method",
     "datasets",
     "diagnose",
+    "drift",
     "embed",
     "encode",
     "encoders",
