@@ -99,10 +99,12 @@ def rate(test: Callable[[int], bool | Sequence[str]], repeats: int) -> tuple[flo
     return hits / repeats, float(interval.low), float(interval.high)
 
 
-def found(old: pl.DataFrame, new: pl.DataFrame, seed: int, run: Run | None = None, **changes: object) -> list[str]:
+def found(
+    old: pl.DataFrame, new: pl.DataFrame, seed: int, run: Run | None = None, fast: int = 999, **changes: object
+) -> list[str]:
     """Return the names of what `drift` finds."""
     columns = {} if run is not None else COLUMNS
-    result = ev.drift(old, new, run=run, seed=seed, permutations=999, **columns, **changes)
+    result = ev.drift(old, new, run=run, seed=seed, permutations=fast, **columns, **changes)
     return [shift.name for shift in result.shifts if shift.shifted]
 
 
