@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from benchmarks.false_alarms import COLUMNS, DESIGNS, as_if_independent, found, periods
 from scipy import stats
 
