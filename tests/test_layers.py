@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors",),
     ("files", "interrupts", "options", "progress_bars", "sequences", "toml"),
+    ("training_records",),
     ("schema", "texts"),
     ("dataset", "precision"),
     ("views",),
@@ -41,6 +42,7 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
     *("sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
+    *("tensorboard", "mlflow"),
 }
 
 

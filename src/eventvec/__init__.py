@@ -29,6 +29,7 @@ from eventvec.series_statistics import series_features
 from eventvec.shift import Drift, drift
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.training import FitOptions, fine_tune, fit
+from eventvec.training_records import to_mlflow, to_tensorboard
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
@@ -79,6 +80,8 @@ __all__ = [
     "series_features",
     "stack",
     "surprise",
+    "to_mlflow",
+    "to_tensorboard",
     "until",
     "update",
     "views",

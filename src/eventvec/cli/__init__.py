@@ -6,6 +6,7 @@
     commands     the commands that read, train, score and evaluate
     drift_command  `drift`, which compares two periods
     parameters   options of commands, from the dataclasses of the Python functions
+    recording    the records of a training, on the terminal and in folders
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
     doctor       the versions, devices and extras of this machine

@@ -17,6 +17,8 @@ EXTRAS = {
     "viz": ["plotly", "jinja2", "openTSNE"],
     "text": ["transformers", "peft"],
     "text-quant": ["bitsandbytes"],
+    "tensorboard": ["tensorboard"],
+    "mlflow": ["mlflow"],
 }
 """The modules that each extra installs."""
 
