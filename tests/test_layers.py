@@ -30,7 +30,7 @@ ORDER = (
     ("grids",),
     ("event_surprise", "prediction", "training"),
     ("updating", "evaluation"),
-    ("fine_tuned", "frames", "vectorizer"),
+    ("fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
     ("diagnosis", "shift"),
     ("datasets",),

@@ -23,6 +23,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
+from eventvec.run_card import card
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.series_statistics import series_features
@@ -57,6 +58,7 @@ __all__ = [
     "as_of",
     "attach",
     "build_method",
+    "card",
     "datasets",
     "diagnose",
     "drift",
