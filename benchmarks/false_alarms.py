@@ -8,7 +8,7 @@ periods are tested as if all events were independent, by a chi-square test of ea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,11 +92,10 @@ def trained(table: pl.DataFrame, holdout: float | None = None) -> Run:
     return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 16}}, data, epochs=1, beside=[], validation=0)
 
 
-def rate(test: Callable[[int], bool | Sequence[str]], repeats: int) -> tuple[float, float, float]:
-    """Return the share of repeats in which a test finds something, and its 95 % interval (Clopper and Pearson)."""
-    hits = sum(bool(test(seed)) for seed in range(repeats))
-    interval = stats.binomtest(hits, repeats).proportion_ci(0.95)
-    return hits / repeats, float(interval.low), float(interval.high)
+def with_rare_shops(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
+    """Return the events with other shops, whose frequencies fall as one over their rank, so that most are rare."""
+    frequency = 1 / np.arange(1, 3001)
+    return table.with_columns(shop=pl.Series(rng.choice(3000, len(table), p=frequency / frequency.sum()).astype(str)))
 
 
 def found(
@@ -108,58 +107,75 @@ def found(
     return [shift.name for shift in result.shifts if shift.shifted]
 
 
-def rates(entities: int, repeats: int) -> list[Row]:
-    """Return the rates of false alarms and of planted shifts for each design."""
-    run, rows = trained(People(np.random.default_rng(10**6), 400).period(np.arange(400), -30)), []
+def row(what: str, design: str, found_something: Sequence[bool]) -> Row:
+    """Return the share of repeats in which something was found, with its 95 % interval (Clopper and Pearson)."""
+    hits, repeats = sum(found_something), len(found_something)
+    interval = stats.binomtest(hits, repeats).proportion_ci(0.95)
+    return {"what": what, "periods": design, "repeats": repeats, "rate": hits / repeats} | {
+        "low": float(interval.low),
+        "high": float(interval.high),
+    }
 
-    def add(what: str, design: str, test: Callable[[int], bool | Sequence[str]], count: int = repeats) -> None:
-        share, low, high = rate(test, count)
-        rows.append(
-            {"what": what, "periods": design, "entities": entities, "repeats": count}
-            | {"rate": share, "low": low, "high": high}
-        )
 
-    def drawn(seed: int, same: float, factor: float = 1.0) -> tuple[pl.DataFrame, pl.DataFrame]:
-        return periods(np.random.default_rng(seed), entities, same, factor)
-
+def equal_periods(run: Run, entities: int, repeats: int) -> list[Row]:
+    """Return how often something is found between equal periods."""
+    rows = []
     for design, same in DESIGNS.items():
-        add("events taken as independent", design, lambda seed, same=same: as_if_independent(*drawn(seed, same)))
-        add("drift, columns", design, lambda seed, same=same: found(*drawn(seed, same), seed))
-        add("drift, columns and embeddings", design, lambda seed, same=same: found(*drawn(seed, same), seed, run))
+        pairs = [periods(np.random.default_rng(seed), entities, same, 1.0) for seed in range(repeats)]
+        tests = {
+            "events taken as independent": lambda seed, pairs=pairs: as_if_independent(*pairs[seed]),
+            "drift, columns": lambda seed, pairs=pairs: found(*pairs[seed], seed),
+            "drift, columns and embeddings": lambda seed, pairs=pairs: found(*pairs[seed], seed, run),
+        }
+        rows += [row(what, design, [bool(test(seed)) for seed in range(repeats)]) for what, test in tests.items()]
+    return rows
+
+
+def planted_shifts(run: Run, entities: int, repeats: int) -> list[Row]:
+    """Return how often larger amounts are found in their column, in the embeddings, and in columns that are equal."""
+    rows, equal = [], {"shop", "gap", "hour of the day", "events per entity"}
+    for design, same in DESIGNS.items():
         for factor in (1.1, 1.3):
-            hits = [found(*drawn(seed, same, factor), seed, run) for seed in range(repeats // 4)]
-            planted = f"planted, {factor} times the amounts"
-            add(f"{planted}: found in 'paid'", design, lambda seed, hits=hits: "paid" in hits[seed], len(hits))
-            add(f"{planted}: in the embeddings", design, lambda seed, hits=hits: "embedding" in hits[seed], len(hits))
-            add(
-                f"{planted}: in another column",
-                design,
-                lambda seed, hits=hits: {"shop", "gap", "hour of the day", "events per entity"} & set(hits[seed]),
-                len(hits),
-            )
-    count = math.ceil(repeats / 4)
-    for design in ("other entities", "the same entities"):
-        pairs = [drawn(seed, DESIGNS[design]) for seed in range(count)]
-        add(
-            "trained on the old period",
-            design,
-            lambda seed, pairs=pairs: found(*pairs[seed], seed, trained(pairs[seed][0])),
-            count,
-        )
-    add(
-        "trained on the old period, held_out",
-        "the same entities",
-        lambda seed: found(*pairs[seed], seed, trained(pairs[seed][0], 0.5), held_out=True),
-        count,
-    )
+            draws = (np.random.default_rng(seed) for seed in range(repeats))
+            names = [set(found(*periods(rng, entities, same, factor), seed, run)) for seed, rng in enumerate(draws)]
+            what = f"{factor} times the amounts"
+            rows.append(row(f"{what}: found in 'paid'", design, ["paid" in each for each in names]))
+            rows.append(row(f"{what}: in the embeddings", design, ["embedding" in each for each in names]))
+            rows.append(row(f"{what}: in another column", design, [bool(equal & each) for each in names]))
+    return rows
+
+
+def after_training(entities: int, repeats: int) -> list[Row]:
+    """Return how often something is found between equal periods if a run was trained on the first of them."""
+    rows = []
+    for shops in ("few shops", "thousands of shops"):
+        outcomes: dict[str, list[bool]] = {}
+        for seed in range(repeats):
+            rng = np.random.default_rng(seed)
+            old, new = periods(rng, entities, 1.0, 1.0)
+            if shops != "few shops":
+                old, new = with_rare_shops(old, rng), with_rare_shops(new, rng)
+            whole, part = trained(old), trained(old, 0.5)
+            names = {
+                "no run": found(old, new, seed),
+                "trained on the old period": found(old, new, seed, whole),
+                "trained on half of its entities, held_out": found(old, new, seed, part, held_out=True),
+            }
+            for what, each in names.items():
+                outcomes.setdefault(f"{shops}, {what}", []).append(bool(each))
+        rows += [row(what, "the same entities", each) for what, each in outcomes.items()]
     return rows
 
 
 def main() -> None:
     """Run the benchmark."""
     parsed = options(__doc__, "false_alarms").parse_args()
-    rows = rates(40, 8) if parsed.small else rates(200, 1000)
-    show("false_alarms", rows, {"level": 0.05, "permutations": 999, "small": parsed.small}, parsed.json)
+    entities, repeats = (40, 8) if parsed.small else (200, 1000)
+    run = trained(People(np.random.default_rng(10**6), 400).period(np.arange(400), -30))
+    rows = equal_periods(run, entities, repeats) + planted_shifts(run, entities, math.ceil(repeats / 4))
+    rows += after_training(entities, math.ceil(repeats / 4))
+    about = {"level": 0.05, "permutations": 999, "entities": entities, "small": parsed.small}
+    show("false_alarms", rows, about, parsed.json)
 
 
 if __name__ == "__main__":

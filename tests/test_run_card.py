@@ -42,7 +42,7 @@ def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Run, events:
     text = (run.path / "README.md").read_text()
     assert text == ev.card(run) == ev.card(ev.load(run.path))
     data = ev.read(events, key="customer", time="when", holdout=0.25, until="2024-01-15")
-    used = events.filter((pl.col("when") < pl.lit("2024-01-15").str.to_datetime()))
+    used = events.filter(pl.col("when") < pl.lit("2024-01-15").str.to_datetime())
     used = used.filter(pl.col("customer").is_in(data.keys.to_pylist()))
     first, last = (f"{day:%Y-%m-%d}" for day in (used["when"].min(), used["when"].max()))  # type: ignore[str-format]
     missing = 100 * used["amount"].null_count() / len(used)
