@@ -247,3 +247,14 @@ def test_the_command_prints_what_python_returns(tmp_path: Path, run: ev.Run) -> 
     assert "level must be above 0 and below 1, got 2.0" in wrong.output
     assert invoke("drift", *files, *columns, "-o", files[0]).exit_code == 2
     assert invoke("drift", tmp_path / "absent.parquet", files[1], *columns).exit_code == 1
+
+
+def test_columns_that_are_left_out_are_noted_and_meds_tables_are_read() -> None:
+    old, new = (table.with_columns(kind=pl.lit("card")) for table in drawn(0, entities=20))
+    result = ev.drift(old, new, key="card", time="when")
+    assert result.notes == ("column 'kind' is left out: it is constant",)
+    assert [shift.name for shift in result.shifts][3:] == ["paid", "shop"]
+    names = {"card": "subject_id", "when": "time", "shop": "code", "paid": "numeric_value"}
+    meds = [table.select(*names).rename(names) for table in (old, new)]
+    born = meds[0].head(3).with_columns(pl.lit(None, pl.Datetime("us")).alias("time"))
+    assert len(ev.drift(pl.concat([born, meds[0]]), meds[1], meds=True).shifts) == 5

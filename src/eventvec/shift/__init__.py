@@ -3,6 +3,7 @@
 ::
 
     comparison    `drift`: all columns and the embeddings of two periods, and a verdict
+    period_tables the tables of two periods, read by one schema
     periods       the two periods as rows: which entities are in both, which are sampled
     profiles      each column as one row of shares per entity
     permutations  p-values by permuting periods between entities, and within those that are in both

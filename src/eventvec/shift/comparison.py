@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eventvec.checkpoint import Run, check_run
-from eventvec.dataset import Dataset, check_entities, repeated
+from eventvec.checkpoint import Run
+from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import accepts, check_seed, gather
-from eventvec.schema import Schema
 from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
+from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import Comparison, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
-from eventvec.tables import Embeddings, read, read_embeddings
-from eventvec.tables.embeddings import holds_embeddings, never_seen
-from eventvec.tables.event_tables import TABLE
+from eventvec.tables import Embeddings
 from eventvec.tables.fields import Array
 from eventvec.tables.read_options import Columns, TableFormat
-from eventvec.tables.sources import Tabular
 
 EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
 FEW = 10
 """The number of entities of a period below which no linear model is trained."""
-UNEQUAL = 1.25
-"""The ratio of the lengths of two periods from which a note warns of it."""
-Period = Dataset | Embeddings | Tabular
 Progress = Callable[[int, int, str], None]
 
 
@@ -118,73 +110,24 @@ def drift(
         'No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.'
     """
     chosen = gather(options, DriftOptions, Columns, TableFormat)
-    reading = {name: value for name, value in options.items() if name not in {f.name for f in fields(DriftOptions)}}
+    reading = {name: value for name, value in options.items() if name not in names_of(DriftOptions)}
     rng = torch.Generator().manual_seed(chosen.seed)
-    old, new = _loaded(old), _loaded(new)
+    old, new = loaded(old), loaded(new)
     if isinstance(old, Embeddings) or isinstance(new, Embeddings):
         return _drift_of_embeddings(old, new, run, reading, chosen, rng, progress)
-    before, after = _read(old, new, run, reading)
-    schema, notes = before.schema, _training_notes(before, after, run)
+    before, after = coded(old, new, run, reading)
+    schema, notes = before.schema, [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, run)]
     if chosen.held_out:
-        before, after = _only_held_out(before, after, run)
+        before, after = held_out(before, after, run)
     sample = _sample(before, after, chosen.entities, rng)
-    first, second = (_own_gaps(data.sequences) for data in (before[sample.old], after[sample.new]))
-    notes += _span_notes(first, second, schema)
+    first, second = (own_gaps(data.sequences) for data in (before[sample.old], after[sample.new]))
+    notes += span_notes(first, second, schema)
     x = stack(replace(first, static={}), replace(second, static={}))
     tests: list[tuple[str, Profile | Tensor]] = [(each.name, each) for each in profiles(x, schema)]
     if run is not None:
         tests += _embedded(run, before[sample.old], after[sample.new])
     counts = (first.total, second.total)
     return _compared(tests, sample, _sizes(before, after, sample), counts, chosen, rng, notes, progress)
-
-
-def _loaded(period: Period) -> Period:
-    """Return a period, or the embeddings in its file if it has any."""
-    is_path = isinstance(period, str | os.PathLike)
-    return read_embeddings(Path(period)) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
-
-
-def _read(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
-    """Return two tables of events as data sets of one schema."""
-    if run is not None:
-        check_run(run)
-        for name in options:
-            if name not in {each.name for each in fields(TableFormat)}:
-                raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
-        before, after = run.read(old, **options), run.read(new, **options)
-    elif isinstance(old, Dataset) and isinstance(new, Dataset):
-        if options:
-            raise ConfigError(f"{next(iter(options))} applies to tables, but the periods are data sets already")
-        before, after = old, new
-    elif isinstance(old, Dataset) or isinstance(new, Dataset):
-        raise ConfigError("one period is a data set and the other a table; read both by one schema: read(..., schema=)")
-    else:
-        schema = _common_schema(old, new, options)
-        kept = {name: value for name, value in options.items() if name in {each.name for each in fields(TableFormat)}}
-        before, after = read(old, schema=schema, **kept), read(new, schema=schema, **kept)
-    for data in (before, after):
-        check_entities(data)
-    if different := after.schema.difference(before.schema):
-        raise DataError(
-            f"the periods were read by different schemas, which differ in {different}; read the new one by that of the "
-            "old: read(..., schema=old.schema)"
-        )
-    return before, after
-
-
-def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> Schema:
-    """Return a schema that is fitted to the tables of both periods together."""
-    if isinstance(old, Mapping) or isinstance(new, Mapping):
-        raise ConfigError("several tables of a period need a run= (--run), whose schema joins them")
-    schema = read({"old": old, "new": new}, **options).schema
-    return replace(schema, categorical=tuple(field for field in schema.categorical if field.name != TABLE))
-
-
-def _only_held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Dataset]:
-    if run is None:
-        raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
-    first, second = (data[never_seen(data.keys, run.lineage.holdouts)] for data in (old, new))
-    return first, second
 
 
 def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int, rng: torch.Generator) -> Sample:
@@ -204,46 +147,9 @@ def _sizes(old: Dataset | Embeddings, new: Dataset | Embeddings, sample: Sample)
     return both, len(old) - both, len(new) - both
 
 
-def _own_gaps(x: Sequences) -> Sequences:
-    """Return rows whose first gap is missing, as if each period had been read alone."""
-    x = x.to("cpu").take(x.flat(), x.lengths)
-    if "gap" not in x.columns:
-        return x
-    gaps = x.values("gap").clone()
-    gaps[x.starts[x.lengths > 0]] = torch.nan
-    return replace(x, columns={**x.columns, "gap": gaps})
-
-
-def _training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
-    """Return a warning if a period is what the run was trained on."""
-    trained = [
-        name for name, data in (("old", old), ("new", new)) if run and data.fingerprint == run.info["fingerprint"]
-    ]
-    return [
-        f"the {name} period is what the run was trained on: values that it left out as rare are unknown more often in "
-        "the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
-        "with held_out=True (--held-out), or two later periods"
-        for name in trained
-    ]
-
-
-def _span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
-    """Return a warning if one period is much longer than the other."""
-    if "time" not in old.columns or not old.total or not new.total:
-        return []
-    spans = [float(x.values("time").max() - x.values("time").min()) for x in (old, new)]
-    if max(spans) <= UNEQUAL * min(spans):
-        return []
-    days = [f"{span / 86_400e6:.3g} days" if schema.clock else f"{span:.4g}" for span in spans]
-    return [
-        f"the old period spans {days[0]} and the new one {days[1]}: that alone changes the number of events per "
-        "entity, and embeddings with it; give periods of equal length"
-    ]
-
-
 def _embedded(run: Run, old: Dataset, new: Dataset) -> list[tuple[str, Tensor]]:
     """Return the vectors of the sampled entities, by the name of the part that they are of."""
-    pair = [embed(run.encoder, replace(data, sequences=_own_gaps(data.sequences))) for data in (old, new)]
+    pair = [embed(run.encoder, replace(data, sequences=own_gaps(data.sequences))) for data in (old, new)]
     return _parts(*pair)
 
 

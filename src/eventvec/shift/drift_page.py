@@ -47,13 +47,12 @@ def page(drift: Drift, title: str = "Do the two periods differ?") -> str:
         "drift.html",
         Path(__file__).parent,
         title=title,
-        lead="Two periods are compared column by column. A column is marked if its difference is too large for equal "
-        "periods.",
+        lead="Two periods are compared column by column, in the shares of the events of each entity.",
         facts=_facts(drift),
         heading="The verdict",
         verdict=drift.verdict,
-        sentence=f"Each dot is the distance of the old period to the new one; the bar ends where 95 % of equal periods "
-        f"lie below. Orange dots differ after Holm's correction, at a level of {percent(drift.level)}.",
+        sentence="Each dot is the distance of the old period to the new one; 95 % of equal periods are within the bar. "
+        f"The columns of orange dots differ after Holm's correction, at a level of {percent(drift.level)}.",
         height=90 + 28 * len(drift.shifts),
         notes=drift.notes,
         tables=[Table("All distances", HEAD, rows, caption)],
@@ -191,7 +190,7 @@ def _facts(drift: Drift) -> list[tuple[str, str]]:
         ("in both periods", f"{both:,} entities"),
         ("in the old one only", f"{old:,} entities"),
         ("in the new one only", f"{new:,} entities"),
-        ("events", f"{drift.events[0]:,} and {drift.events[1]:,}"),
+        ("their events", f"{drift.events[0]:,} and {drift.events[1]:,}"),
         ("permutations", f"{drift.permutations:,}"),
         ("seed", str(drift.seed)),
     ]
