@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("errors",),
     ("files", "interrupts", "options", "progress_bars", "sequences", "toml"),
+    ("training_records",),
     ("schema", "texts"),
     ("dataset", "precision"),
     ("views",),
@@ -29,9 +30,9 @@ ORDER = (
     ("grids",),
     ("event_surprise", "prediction", "training"),
     ("searching", "updating", "evaluation"),
-    ("attribution", "fine_tuned", "frames", "vectorizer"),
+    ("attribution", "fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
-    ("auditing", "diagnosis"),
+    ("auditing", "diagnosis", "shift"),
     ("datasets",),
     ("",),  # the package itself: what it shows, only the command line may use
     ("cli",),
@@ -41,6 +42,7 @@ RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
     *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
+    *("tensorboard", "mlflow"),
 }
 
 

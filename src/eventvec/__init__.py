@@ -25,12 +25,15 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
+from eventvec.run_card import card
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.series_statistics import series_features
+from eventvec.shift import Drift, drift
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.training import FitOptions, fine_tune, fit
+from eventvec.training_records import to_mlflow, to_tensorboard
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
@@ -44,6 +47,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Diagnosis",
+    "Drift",
     "Embeddings",
     "Evaluation",
     "EventVectorizer",
@@ -61,8 +65,10 @@ __all__ = [
     "attach",
     "audit",
     "build_method",
+    "card",
     "datasets",
     "diagnose",
+    "drift",
     "embed",
     "encode",
     "encoders",
@@ -86,6 +92,8 @@ __all__ = [
     "series_features",
     "stack",
     "surprise",
+    "to_mlflow",
+    "to_tensorboard",
     "until",
     "update",
     "views",

@@ -48,7 +48,7 @@ from eventvec.run_files import (
 from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.tables import Embeddings, attach_known, read
+from eventvec.tables import Embeddings, attach_known, facts, read
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular, events_table
 from eventvec.texts import text_column
@@ -348,6 +348,8 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
     }
     if data.sequences.total:  # data from a stochastic process have no events
         info["events"] = data.sequences.total
+    if described := facts(data):
+        info["data"] = described
     if parent:
         info["from"] = parent.run
     holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}

@@ -1,57 +1,72 @@
-"""The model card of a run: what the model was made of, and what its embedding may reveal."""
+"""The model card of a run: what the model was made of, its scores, its limits, and what its embedding may reveal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import tomli_w
 
 from eventvec.schema import FIRST, Schema
 
+RECURRENT = ("gru", "lstm")
+"""The encoders that continue exactly from stored states."""
+LEAST = 0.0005
+"""The share of missing or unknown values from which a card names a column."""
+
 
 def render_card(
-    config: Mapping[str, Mapping[str, Any]], schema: Schema, info: Mapping[str, Any], remark: str = ""
+    config: Mapping[str, Mapping[str, Any]],
+    schema: Schema,
+    info: Mapping[str, Any],
+    remark: str = "",
+    scores: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Return the model card as Markdown.
 
     Args:
         config: The run's configuration.
         schema: What the columns of its events mean.
-        info: Its finished `run.json`.
+        info: Its finished `run.json`. What an earlier version did not record is left out.
         remark: A paragraph about the method's embedding.
+        scores: Evaluations of the run's embeddings, as `Evaluation.to_dict` returns them.
     """
-    categorical = ", ".join(
-        f"`{column.name}` ({column.size - FIRST} {'buckets' if column.buckets else 'values'})"
-        for column in (*schema.categorical, *schema.bags)
-    )
-    numeric = ", ".join(f"`{column.name}`" for column in schema.numeric)
-    static = ", ".join(f"`{column.name}`" for column in schema.static)
-    libraries = ", ".join(f"{name} {number}" for name, number in info["versions"].items())
-    labels = ", ".join(f"`{name}`" for name in info["labels"])
+    labels = ", ".join(map(code, info["labels"]))
     columns = "column" if len(info["labels"]) == 1 else "columns"
     supervision = f"from the static {columns} {labels}" if labels else "without labels"
     start = f" The training started from run {info['from']}." if "from" in info else ""
-    beside = ", ".join(f"`{name}`" for name in info.get("beside", {}))
-    parts = f"| beside the learned part | {beside} |\n" if beside else ""
-    counts = {name: f"{info[name]:,}" for name in ("entities", "events") if name in info}
     return f"""# Run {info["id"]}
 
 An encoder of event histories that eventvec trained {supervision}, with the method `{config["method"]["name"]}` and the
 encoder `{config["encoder"]["name"]}`.{start}
 {remark and f"{chr(10)}{remark.strip()}{chr(10)}"}
-| | |
-| --- | --- |
-| {", ".join(counts)} | {", ".join(counts.values())} |
-| categorical columns | {categorical or "none"} |
-| numeric columns | {numeric or "none"} |
-| static columns used | {static or "none"} |
-{parts}| steps, seconds | {info["steps"]:,}, {info["seconds"]:.0f} |
-| stopped by | {info["stopped"]} |
-| seed | {info["seed"]} |
-| data fingerprint | `{info["fingerprint"]}` |
-| libraries | {libraries} |
+## Data and training
 
-`config.toml` has every setting, `metrics.jsonl` the course of training, `schema.json` the vocabularies. Values that
-occur fewer times than the minimum count are in no file.
+{_table(_rows(config, schema, info))}
+
+Values that occur fewer times than the minimum count are in no file.
+
+## Settings
+
+```toml
+{_settings(config)}
+```
+
+`config.toml` has them too, with those of the data, `metrics.jsonl` the course of training, and `schema.json` the
+vocabularies.
+
+## Scores
+
+{_scores(scores)}
+
+## Limits
+
+{_listed(_limits(config, info, scores))}
+
+## How to use it
+
+{_usage(config, info)}
 
 ## Before you use it
 
@@ -60,3 +75,159 @@ embedding with the protected attribute as the label, beside aggregates, before t
 see the events. The embedding describes the entities and the time that it was trained on; its scores on others have to
 be measured.
 """
+
+
+def code(text: Any) -> str:
+    """Return a name as code in Markdown, in which nothing else is markup, also in a cell of a table.
+
+    Example:
+        >>> code("shop"), code("a|`<b>")
+        ('`shop`', "`a\\\\|'<b>`")
+    """
+    return f"`{_one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+
+
+def plain(text: Any) -> str:
+    """Return a text in which Markdown and HTML find no markup.
+
+    Example:
+        >>> plain("<b> a|b *c*")
+        '&lt;b&gt; a\\\\|b \\\\*c\\\\*'
+    """
+    escaped = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*\[\]|]|(?<!\w)_|_(?!\w))", r"\\\1", escaped)
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text).split())
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of names and values, without the values that are empty."""
+    return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows if value)])
+
+
+def _listed(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _rows(
+    config: Mapping[str, Mapping[str, Any]], schema: Schema, info: Mapping[str, Any]
+) -> Iterable[tuple[str, str]]:
+    """Yield the rows of the table of data and training."""
+    counts = {name: f"{info[name]:,}" for name in ("entities", "events") if name in info}
+    facts, data = info.get("data") or {}, config.get("data", {})
+    yield ", ".join(counts), ", ".join(counts.values())
+    if usable := info.get("usable"):
+        yield "entities that the method could use", f"{usable:,}" if usable != info["entities"] else ""
+    yield "period", " to ".join(map(str, facts.get("period") or ()))
+    if lengths := facts.get("lengths"):
+        yield "events of an entity", _lengths(lengths)
+    cuts = [f"before {plain(data['until'])}"] if "until" in data else []
+    cuts += [f"before the time in {code(data['cutoff_column'])} of each entity"] if "cutoff_column" in data else []
+    yield "events used", ", ".join(cuts)
+    share, seed = info["holdouts"][-1]["fraction"], info["holdouts"][-1]["seed"]
+    yield "entities held out of training", f"{100 * share:g} %, seed {seed}" if share else "none"
+    categorical = ", ".join(
+        f"{code(column.name)} ({column.size - FIRST:,} {'buckets' if column.buckets else 'values'})"
+        for column in (*schema.categorical, *schema.bags)
+    )
+    yield "categorical columns", categorical or "none"
+    yield "numeric columns", ", ".join(code(column.name) for column in schema.numeric) or "none"
+    yield "columns of text", ", ".join(code(column.name) for column in schema.texts)
+    yield "static columns used", ", ".join(code(column.name) for column in schema.static) or "none"
+    yield "beside the learned part", ", ".join(map(code, info.get("beside", {})))
+    yield "steps, seconds", f"{info['steps']:,}, {info['seconds']:.0f}"
+    yield "stopped by", info["stopped"]
+    yield "epoch whose weights were kept", str(info.get("kept_epoch", ""))
+    yield "seed", str(info["seed"])
+    yield "data fingerprint", code(info["fingerprint"])
+    yield "libraries", ", ".join(f"{name} {number}" for name, number in info["versions"].items())
+
+
+def _lengths(lengths: Mapping[str, float]) -> str:
+    return f"{lengths['shortest']:,} to {lengths['longest']:,} (median {lengths['median']:,g})"
+
+
+def _settings(config: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the settings of the method, the encoder and the training as TOML, without the paths of data and runs."""
+    tables = {name: dict(config[name]) for name in ("method", "encoder", "fit") if name in config}
+    tables.get("encoder", {}).pop("from", None)
+    return tomli_w.dumps(tables).strip()
+
+
+def _scores(scores: Sequence[Mapping[str, Any]]) -> str:
+    """Return the scores of each evaluation at the largest share of its labels."""
+    if not scores:
+        return (
+            "None are recorded here, so this card does not say what the embedding is worth. "
+            "`eventvec evaluate embeddings.parquet labels.parquet --label churn --json > churn.json` measures it, and "
+            "`eventvec card RUN churn.json` adds the scores."
+        )
+    return "\n\n".join(map(_scored, scores))
+
+
+def _scored(e: Mapping[str, Any]) -> str:
+    """Return the scores of an evaluation: a heading, the verdict and a table."""
+    largest = max(result["fraction"] for result in e["results"])
+    rows = [
+        f"| {code(r['features'])} | {code(r['model'])} | {r['mean']:.3f} ± {r['interval']:.3f} |"
+        for r in e["results"]
+        if r["fraction"] == largest
+    ]
+    head = [f"| features | model | {plain(e['metric'])} |", "| --- | --- | --- |"]
+    share = "" if largest == 1 else f", {100 * largest:g} % of the labels"
+    protocol = f"{e['n']:,} labels, {e['folds']} folds, {plain(e['protocol'])}{share}; ± is the 95 % interval"
+    parts = [f"### {plain(e['label'])}", f"{protocol}.", plain(e["verdict"]), "\n".join([*head, *rows])]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _limits(
+    config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any], scores: Sequence[Mapping[str, Any]]
+) -> Iterable[str]:
+    """Yield what the run was not tested on, and what its training data did not have."""
+    facts = info.get("data") or {}
+    if scores:
+        yield f"Tested on {', '.join(plain(e['label']) for e in scores)} alone; other labels have to be measured."
+        if all(e["protocol"] != "date" for e in scores):
+            yield "Not tested on labels of a later time than those of its training (`--split-at`)."
+        if all(e["protocol"] != "holdout" for e in scores):
+            yield "Not tested on entities that the encoder never saw (`--holdout`)."
+        yield (
+            "An evaluation says how well labels of these entities are predicted. It does not say why, whether groups "
+            "of people are treated alike, or what happens in another population or period."
+        )
+    else:
+        yield "Not tested: no evaluation is part of this card."
+    if period := facts.get("period"):
+        yield (
+            f"The events end at {period[1]}. Whether a later period differs, `eventvec drift OLD NEW --run RUN` "
+            "measures."
+        )
+    if lengths := facts.get("lengths"):
+        yield f"Histories had {_lengths(lengths)} events; what the encoder does with longer ones was not tested."
+    for kind, meaning in (("unknown", "outside the vocabulary"), ("missing", "missing")):
+        shares = {name: each[kind] for name, each in facts.get("columns", {}).items() if each.get(kind, 0) >= LEAST}
+        if shares:
+            listed = ", ".join(f"{code(name)} {100 * share:.3g} %" for name, share in shares.items())
+            yield f"Values that are {meaning} in the training data: {listed}."
+    if info["labels"]:
+        learned = ", ".join(map(code, info["labels"]))
+        yield f"The encoder learned from {learned}; scores on these labels count only for entities that were held out."
+    if config["encoder"]["name"] not in RECURRENT:
+        yield "The embedding cannot be continued exactly from a stored state; `eventvec update` reads recent events."
+    yield "What the embedding reveals about protected attributes was not audited here; see the end of this card."
+
+
+def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> str:
+    """Return the calls that use the run."""
+    lines = ["```python", "import eventvec as ev", "", 'run = ev.load("RUN")  # this folder']
+    lines.append('z = run.embed("events.parquet")  # one vector for each entity, with its key')
+    if config["method"]["name"] == "supervised":
+        lines.append('predictions = ev.predict(run, "events.parquet")')
+    lines += ["```", "", "```bash", "eventvec embed RUN events.parquet -o embeddings.parquet"]
+    if config["method"]["name"] == "supervised":
+        lines.append("eventvec predict RUN events.parquet -o predictions.parquet")
+    if config["encoder"]["name"] in RECURRENT and not info.get("inputs"):
+        lines.append("eventvec update RUN today.parquet --state state.db -o fresh.parquet")
+    return "\n".join([*lines, "```"])

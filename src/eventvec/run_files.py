@@ -44,6 +44,22 @@ class _Holdout(BaseModel, extra="allow"):
     fingerprint: str
 
 
+class _Lengths(BaseModel, extra="forbid"):
+    """The numbers of events of the entities with events."""
+
+    shortest: NonNegativeInt
+    median: float = Field(ge=0, allow_inf_nan=False)
+    longest: NonNegativeInt
+
+
+class _Facts(BaseModel, extra="allow"):
+    """What a model card says of the data, see `tables.facts`."""
+
+    period: tuple[int | float | str, int | float | str] = (0, 0)
+    lengths: _Lengths = Field(default_factory=lambda: _Lengths(shortest=0, median=0, longest=0))
+    columns: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+
 class _Format(BaseModel):
     """The version of a run folder, on which the rest of a `run.json` depends."""
 
@@ -64,6 +80,7 @@ class _Info(BaseModel, extra="allow"):
     finished: bool
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")
+    data: _Facts = Field(default_factory=_Facts)
 
 
 class _Epoch(BaseModel, extra="allow"):

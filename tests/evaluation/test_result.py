@@ -45,6 +45,7 @@ def test_json_follows_the_contract(task):
             "entities",
             "folds",
             "protocol",
+            "run",
             "verdict",
             "positive",
             "results",

@@ -4,7 +4,9 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    *_command    a module for each further command: audit, influence, search
+    *_command    a module for each further command: audit, card, drift, influence, search
+    recording    the course of a training for TensorBoard and MLflow
+    event_inputs the events that commands read
     parameters   options of commands, from the dataclasses of the Python functions
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
@@ -13,7 +15,9 @@
 
 from eventvec.cli import (  # noqa: F401 (they add their commands to the application)
     audit_command,
+    card_command,
     commands,
+    drift_command,
     influence_command,
     search_command,
 )

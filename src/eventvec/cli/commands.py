@@ -29,6 +29,7 @@ from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, to_learn, to_score
 from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
+from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError
@@ -36,7 +37,7 @@ from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
-from eventvec.progress_bars import bar, of_training
+from eventvec.progress_bars import bar
 from eventvec.searching import read_index
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
 from eventvec.training import FitOptions
@@ -88,6 +89,10 @@ def fit(
     out_: Annotated[Path | None, typer.Option("--out", help="Run folder to write.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint of the run.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the schema and the settings, and stop.")] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Folder to which the training is written for TensorBoard.")
+    ] = None,
+    mlflow: Annotated[Path | None, typer.Option(help="Folder of a file store of MLflow for the training.")] = None,
     device: Device = "auto",
     json_: Json = False,
     **options: Any,
@@ -128,8 +133,9 @@ def fit(
         terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)
         return
     terminal.notes(data.notes)
-    with bar("training") as tick:
-        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=of_training(tick))
+    described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}
+    with bar("training") as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
+        run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already
     epoch = run.history[(run.kept_epoch or 0) - 1] if run.history else empty  # the best, or else the last

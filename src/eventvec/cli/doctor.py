@@ -18,6 +18,8 @@ EXTRAS = {
     "search": ["faiss"],
     "text": ["transformers", "peft"],
     "text-quant": ["bitsandbytes"],
+    "tensorboard": ["tensorboard"],
+    "mlflow": ["mlflow"],
 }
 """The modules that each extra installs."""
 

@@ -180,7 +180,7 @@ def evaluate(
         progress=progress,
         **vars(gather(options, EvaluationOptions, LabelOptions)),
     )
-    return replace(result, notes=(*notes, *result.notes, *feature_notes))
+    return replace(result, notes=(*notes, *result.notes, *feature_notes), run=z.metadata.get("run"))
 
 
 def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> JoinedLabels:

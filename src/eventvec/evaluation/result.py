@@ -128,6 +128,7 @@ class Evaluation:
         notes: Sentences about what was counted, left out or assumed.
         verdict: What the embedding is worth, in one or two sentences, see `conclusion`.
         entities: The number of labelled entities, if some have labels at several times.
+        run: The id of the run that embedded the entities; None if it is not known.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -152,6 +153,7 @@ class Evaluation:
     notes: tuple[str, ...]
     verdict: str = ""
     entities: int | None = None
+    run: str | None = None
 
     @property
     def metric(self) -> str:
@@ -222,6 +224,7 @@ class Evaluation:
             "entities": self.n if self.entities is None else self.entities,
             "folds": self.folds,
             "protocol": self.protocol,
+            "run": self.run,
             "verdict": self.verdict,
             "positive": self.positive,
             "results": [

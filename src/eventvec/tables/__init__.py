@@ -26,7 +26,7 @@ from eventvec.tables.reading import read
 from eventvec.tables.series import read_series
 from eventvec.tables.sources import read_table
 from eventvec.tables.statics import attach, attach_known
-from eventvec.tables.summary import describe
+from eventvec.tables.summary import describe, facts
 
 __all__ = [
     "Embeddings",
@@ -37,6 +37,7 @@ __all__ = [
     "check_output",
     "check_place",
     "describe",
+    "facts",
     "holdout_mask",
     "read",
     "read_embeddings",

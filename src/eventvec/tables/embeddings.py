@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,19 +139,7 @@ class Embeddings:
         Raises:
             ConfigError: If no entities were held out, or not the same share with the same seed by all runs.
         """
-        holdouts = [(run["fraction"], run["seed"]) for run in self.metadata.get("holdouts", [])]
-        if not any(fraction for fraction, _ in holdouts):
-            raise ConfigError(
-                "the run held no entities out; train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
-            )
-        if len(set(holdouts)) > 1:
-            shares = ", then ".join(f"{fraction} by seed {seed}" if fraction else "none" for fraction, seed in holdouts)
-            raise ConfigError(
-                f"the encoder was trained by {len(holdouts)} runs that did not hold the same entities out ({shares}) "
-                "and may have seen any of them; give all runs the same holdout= and holdout_seed= (--holdout, --seed)"
-            )
-        fraction, seed = holdouts[0]
-        return holdout_mask(self.keys, float(fraction), int(seed))
+        return never_seen(self.keys, self.metadata.get("holdouts", []))
 
     def arrow(self, *, wide: bool = False) -> pa.Table:
         """Return the table that `write` writes, with the columns of the key, `embedding`, `events` and `last_time`.
@@ -176,6 +164,36 @@ class Embeddings:
             wide: As for `arrow`.
         """
         return pl.DataFrame(self.arrow(wide=wide))
+
+
+def never_seen(keys: pa.Array, runs: Sequence[Mapping[str, Any]]) -> Array:
+    """Return `(n,)` bool, true for entities that an encoder never saw in training.
+
+    Args:
+        keys: `n` keys.
+        runs: For each run that trained the encoder, the `fraction` that it held out and the `seed`, see
+            `lineage.Lineage`.
+
+    Raises:
+        ConfigError: If no entities were held out, or not the same share with the same seed by all runs.
+
+    Example:
+        >>> int(never_seen(pa.array(range(1000)), [{"fraction": 0.25, "seed": 0}]).sum())
+        239
+    """
+    holdouts = [(run["fraction"], run["seed"]) for run in runs]
+    if not any(fraction for fraction, _ in holdouts):
+        raise ConfigError(
+            "the run held no entities out; train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
+        )
+    if len(set(holdouts)) > 1:
+        shares = ", then ".join(f"{fraction} by seed {seed}" if fraction else "none" for fraction, seed in holdouts)
+        raise ConfigError(
+            f"the encoder was trained by {len(holdouts)} runs that did not hold the same entities out ({shares}) "
+            "and may have seen any of them; give all runs the same holdout= and holdout_seed= (--holdout, --seed)"
+        )
+    fraction, seed = holdouts[0]
+    return holdout_mask(keys, float(fraction), int(seed))
 
 
 def row_columns(
@@ -281,6 +299,23 @@ def read_embeddings(path: str | Path) -> Embeddings:
             f"{file} is not an embeddings file: it lacks columns or metadata that eventvec writes; "
             "give a file that `eventvec embed` or `eventvec.write` wrote"
         ) from error
+
+
+def holds_embeddings(path: str | Path) -> bool:
+    """Return whether a path is a file of embeddings that eventvec wrote.
+
+    Example:
+        >>> holds_embeddings("absent.parquet")
+        False
+    """
+    file = Path(path)
+    try:
+        if not file.is_file():
+            return False
+        schema = parquet_schema(file)
+    except (DataError, OSError, ValueError):  # it is no Parquet file, or no path
+        return False
+    return MARK in (schema.metadata or {}) and bool({"embedding", vector_names(1)[0]} & set(schema.names))
 
 
 def vector_names(dim: int) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from eventvec.dataset import Dataset
@@ -38,6 +40,40 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
             kind, entries = _summarise(field, x.static[field.name])
             rows.append(_row(field.name, f"static {kind}", entries))
     return rows
+
+
+def facts(data: Dataset) -> dict[str, Any]:
+    """Return what a model card says of the data: no value of an event but the first and the last time.
+
+    `period` has the first and the last time, calendar times as dates; `lengths` the `shortest`, `median` and `longest`
+    number of events of an entity with events; `columns` the shares of `missing` and `unknown` values by column. What
+    does not apply is left out.
+
+    Example:
+        >>> import polars as pl
+        >>> from eventvec.tables import read
+        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 9], "amount": [3.0, None, 1.0]})
+        >>> facts(read(table, key="card", time="day", numeric=["amount"]))["period"]
+        [1, 9]
+    """
+    x, events = data.sequences, replace(data.schema, static=())
+    described: dict[str, Any] = {}
+    if "time" in x.columns and x.total:
+        times = x.values("time")
+        ends = [times.min().item(), times.max().item()]
+        described["period"] = [_day(int(end)) if data.schema.clock else end for end in ends]
+    if x.total:
+        lengths = x.lengths[x.lengths > 0]
+        median = lengths.double().quantile(0.5).item()
+        described["lengths"] = {"shortest": int(lengths.min()), "median": median, "longest": x.longest}
+    rows = describe(replace(data, schema=events))[2:]
+    shares = {row["name"]: {k: row[k] for k in ("missing", "unknown") if row[k] is not None} for row in rows}
+    return {**described, "columns": shares} if shares else described
+
+
+def _day(time: int) -> str:
+    """Return the date of a time in microseconds since 1970."""
+    return str(np.datetime64(time, "us").astype("datetime64[D]"))
 
 
 def _summarise(field: Static, values: Values) -> tuple[str, dict[str, float]]:

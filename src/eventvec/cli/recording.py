@@ -1,0 +1,47 @@
+"""Where the records of a training go: to the progress bar, and to folders for TensorBoard and MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from eventvec.errors import ConfigError
+from eventvec.progress_bars import of_training
+from eventvec.training_records import to_mlflow, to_tensorboard
+
+
+@contextmanager
+def recording(
+    tick: Callable[..., None],
+    tensorboard: Path | None,
+    mlflow: Path | None,
+    out: Path | None,
+    settings: Mapping[str, Any],
+) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function of the records of `fit` that gives them to everything that shows or writes them.
+
+    Args:
+        tick: The function that moves a progress bar, see `progress_bars.bar`.
+        tensorboard: The folder for TensorBoard, if there is one.
+        mlflow: The folder of MLflow's file store, if there is one.
+        out: The run folder, in which the others may not lie; MLflow's run gets its name.
+        settings: The tables of the configuration, which become MLflow's parameters.
+    """
+    for option, folder in (("--tensorboard", tensorboard), ("--mlflow", mlflow)):
+        if folder is not None and out is not None and out.resolve() in (folder.resolve(), *folder.resolve().parents):
+            raise ConfigError(f"{option} {folder} lies in the run folder {out}; name a folder elsewhere")
+    with ExitStack() as stack:
+        functions: list[Callable[[Mapping[str, Any]], None]] = [of_training(tick)]
+        if tensorboard is not None:
+            functions.append(stack.enter_context(to_tensorboard(tensorboard)))
+        if mlflow is not None:
+            name = None if out is None else out.name
+            functions.append(stack.enter_context(to_mlflow(mlflow, name=name, settings=settings)))
+
+        def progress(record: Mapping[str, Any]) -> None:
+            for function in functions:
+                function(record)
+
+        yield progress

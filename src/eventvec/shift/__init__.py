@@ -1,0 +1,23 @@
+"""Whether two periods differ, in their events and in their embeddings.
+
+::
+
+    comparison    `drift`: all columns and the embeddings of two periods, and a verdict
+    period_tables the tables of two periods, read by one schema
+    periods       the two periods as rows: which entities are in both, which are sampled
+    profiles      each column as one row of shares per entity
+    permutations  p-values by permuting periods between entities, and within those that are in both
+    differences   `Shift` and `Drift`: plain values for a file, text for a terminal
+    drift_page    the result as an HTML page
+
+The unit of everything is the entity: events of one entity depend on one another, so that a test that counts events as
+independent finds differences where there are none.
+"""
+
+from __future__ import annotations
+
+from eventvec.shift.comparison import DriftOptions, drift
+from eventvec.shift.differences import Drift, Shift
+from eventvec.shift.drift_page import page, write_page
+
+__all__ = ["Drift", "DriftOptions", "Shift", "drift", "page", "write_page"]

@@ -1,0 +1,285 @@
+"""`drift`: whether two periods differ in any column or in their embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eventvec.checkpoint import Run
+from eventvec.dataset import Dataset, repeated
+from eventvec.embedding import embed
+from eventvec.errors import ConfigError, DataError
+from eventvec.options import accepts, check_seed, gather
+from eventvec.sequences import Sequences, stack
+from eventvec.shift.differences import Drift, Shift
+from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
+from eventvec.shift.periods import Sample, sampled
+from eventvec.shift.permutations import Comparison, compare_shares, compare_vectors, holm, linear_scores
+from eventvec.shift.profiles import BINS, Profile, profiles
+from eventvec.tables import Embeddings
+from eventvec.tables.fields import Array
+from eventvec.tables.read_options import Columns, TableFormat
+
+EVENTS = 1 << 23
+"""Approximate upper bound on the number of events that are compared."""
+FEW = 10
+"""The number of entities of a period below which no linear model is trained."""
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class DriftOptions:
+    """How two periods are compared.
+
+    Args:
+        level: The largest probability that anything is found between equal periods, above 0 and below 1.
+        entities: The largest number of entities of each period that are compared, at least 2. Fewer are compared if
+            they have more than about eight million events.
+        permutations: The number of permutations, at least 19. The smallest possible p-value is 1 / (permutations + 1),
+            times the number of columns.
+        held_out: Compare only entities that the run held out of its training, so that the encoder saw neither period.
+        seed: The seed of the sample and of the permutations.
+
+    Raises:
+        ConfigError: If an option is out of range.
+
+    Example:
+        >>> DriftOptions().level
+        0.05
+    """
+
+    level: float = 0.05
+    entities: int = 2000
+    permutations: int = 1999
+    held_out: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
+        if not 0 < self.level < 1:
+            raise ConfigError(f"level must be above 0 and below 1, got {self.level}")
+        for name, least in (("entities", 2), ("permutations", 19)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+
+
+@accepts(DriftOptions, Columns, TableFormat)
+def drift(
+    old: Period, new: Period, *, run: Run | None = None, progress: Progress | None = None, **options: Any
+) -> Drift:
+    """Return whether two periods differ, column by column, with a bounded probability of a false alarm.
+
+    Two tables of events are compared in the number of events per entity, the gaps between events, the hour of the day,
+    and each column with its missing and unknown values; with a run, also in the embeddings of their entities. Two sets
+    of embeddings are compared in the vectors and the numbers of events.
+
+    Every entity counts once in a period, by the shares of its events, however many it has. P-values are from
+    permutations: the periods of an entity that is in both are exchanged, and those of the other entities are permuted
+    among them. Holm's correction for all columns and embeddings bounds the probability that anything is found between
+    equal periods by `level`. Periods are equal if an entity's events have the same distribution in both.
+
+    Without a run, the vocabulary and the bins are fitted to both periods together, because a vocabulary that is fitted
+    to one of them makes the other have more unknown values. With a run, its schema codes both. If one of the periods is
+    what the run was trained on, compare entities that it held out, with `held_out=True`.
+
+    Args:
+        old: A table of events, as `read` takes it, or a data set, or embeddings, or their file.
+        new: The later period, of the same kind. Data sets must be coded by one schema.
+        run: The run whose schema reads the tables, and which embeds the entities that are compared.
+        progress: Called with the number of tests done, the number of all tests and the next one's name.
+        options: The fields of `DriftOptions` (level, entities, permutations, held_out, seed), and for tables those of
+            `tables.read_options.TableFormat` and, without a run, of `Columns`.
+
+    Raises:
+        ConfigError: If an option is out of range or does not apply, or the periods are of different kinds.
+        DataError: If a table cannot be used, the periods were coded by different schemas or embedded by different runs,
+            or a period has fewer than two entities to compare.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> old = pl.DataFrame({"card": [*range(60)] * 2, "day": [1] * 60 + [2] * 60, "shop": ["a", "b"] * 60})
+        >>> new = old.with_columns(day=pl.col("day") + 7)
+        >>> drift(old, new, key="card", time="day", categorical=["shop"]).verdict
+        'No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.'
+    """
+    chosen = gather(options, DriftOptions, Columns, TableFormat)
+    reading = {name: value for name, value in options.items() if name not in names_of(DriftOptions)}
+    rng = torch.Generator().manual_seed(chosen.seed)
+    old, new = loaded(old), loaded(new)
+    if isinstance(old, Embeddings) or isinstance(new, Embeddings):
+        return _drift_of_embeddings(old, new, run, reading, chosen, rng, progress)
+    before, after = coded(old, new, run, reading)
+    schema, notes = before.schema, [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, run)]
+    if chosen.held_out:
+        before, after = held_out(before, after, run)
+    sample = _sample(before, after, chosen.entities, rng)
+    first, second = (own_gaps(data.sequences) for data in (before[sample.old], after[sample.new]))
+    notes += span_notes(first, second, schema)
+    x = stack(replace(first, static={}), replace(second, static={}))
+    tests: list[tuple[str, Profile | Tensor]] = [(each.name, each) for each in profiles(x, schema)]
+    if run is not None:
+        tests += _embedded(run, before[sample.old], after[sample.new])
+    counts = (first.total, second.total)
+    return _compared(tests, sample, _sizes(before, after, sample), counts, chosen, rng, notes, progress)
+
+
+def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int, rng: torch.Generator) -> Sample:
+    """Return a sample of the entities, with fewer of them if they have too many events."""
+    for name, period in (("old", old), ("new", new)):
+        if len(period) < 2:
+            raise DataError(f"the {name} period has {len(period)} entities to compare; at least 2 are needed")
+    if isinstance(old, Dataset) and isinstance(new, Dataset):
+        mean = sum(data.sequences.total / len(data) for data in (old, new))
+        entities = min(entities, max(2, int(EVENTS / max(mean, 1))))
+    return sampled(old.keys, new.keys, entities, rng)
+
+
+def _sizes(old: Dataset | Embeddings, new: Dataset | Embeddings, sample: Sample) -> tuple[int, int, int]:
+    """Return the number of entities in both periods, in the old one only and in the new one only."""
+    both = round(sample.shares[0] * len(old))
+    return both, len(old) - both, len(new) - both
+
+
+def _embedded(run: Run, old: Dataset, new: Dataset) -> list[tuple[str, Tensor]]:
+    """Return the vectors of the sampled entities, by the name of the part that they are of."""
+    pair = [embed(run.encoder, replace(data, sequences=own_gaps(data.sequences))) for data in (old, new)]
+    return _parts(*pair)
+
+
+def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Tensor]]:
+    """Return the rows of both embeddings, by the name of each part."""
+    vectors = torch.from_numpy(np.concatenate([old.values, new.values]))
+    if not old.parts:
+        return [("embedding", vectors)]
+    return [(f"embedding: {name}", vectors[:, start:end]) for name, (start, end) in old.parts.items()]
+
+
+def _drift_of_embeddings(
+    old: Any,
+    new: Any,
+    run: Run | None,
+    reading: Mapping[str, Any],
+    chosen: DriftOptions,
+    rng: torch.Generator,
+    progress: Progress | None,
+) -> Drift:
+    """Return whether two sets of embeddings differ."""
+    if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
+        raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")
+    if run is not None or reading:
+        name = "run" if run is not None else next(iter(reading))
+        raise ConfigError(f"{name} applies to tables of events, but the periods are embeddings; leave it out")
+    if old.shape[1] != new.shape[1] or old.metadata.get("run") != new.metadata.get("run"):
+        raise DataError("the embeddings are of different runs, whose vectors cannot be compared; embed both by one run")
+    for z in (old, new):
+        if repeated(z.keys):
+            raise ConfigError("an entity has several vectors, at several times; write one file for each period")
+    if chosen.held_out:
+        old, new = old[old.held_out], new[new.held_out]
+    sample = _sample(old, new, chosen.entities, rng)
+    sizes = _sizes(old, new, sample)
+    old, new = old[sample.old.numpy()], new[sample.new.numpy()]
+    lengths = torch.from_numpy(np.concatenate([old.events, new.events]))
+    counts = Sequences({}, torch.zeros_like(lengths), lengths)
+    per_entity = next(profiles(counts, old.schema))
+    tests: list[tuple[str, Profile | Tensor]] = [(per_entity.name, per_entity), *_parts(old, new)]
+    totals = (int(old.events.sum()), int(new.events.sum()))
+    return _compared(tests, sample, sizes, totals, chosen, rng, [], progress)
+
+
+def _compared(
+    tests: list[tuple[str, Profile | Tensor]],
+    sample: Sample,
+    sizes: tuple[int, int, int],
+    events: tuple[int, int],
+    chosen: DriftOptions,
+    rng: torch.Generator,
+    notes: list[str],
+    progress: Progress | None,
+) -> Drift:
+    """Return the results of all tests, by the same permutations, with corrected p-values."""
+    if len(tests) > chosen.level * (chosen.permutations + 1):
+        least = math.ceil(len(tests) / chosen.level) - 1
+        raise ConfigError(
+            f"permutations must be at least {least:,} for {len(tests)} tests at level {chosen.level:g}, got "
+            f"{chosen.permutations:,}: fewer could find nothing"
+        )
+    counts = (len(sample.both), len(sample.only_old), len(sample.only_new))
+    if sample.arrangements < math.log2(len(tests) / chosen.level):
+        notes.append(
+            f"{counts[0]}, {counts[1]} and {counts[2]} entities in both periods and in one of them are too few to find "
+            "any difference at this level"
+        )
+    if counts != sizes:
+        notes.append(f"a random sample of the entities was compared (seed {chosen.seed})")
+    weights = sample.weights(chosen.permutations, rng)
+    results: list[tuple[Comparison, dict[str, Any]]] = []
+    for done, (name, test) in enumerate(tests):
+        if progress:
+            progress(done, len(tests), name)
+        if isinstance(test, Profile):
+            result = compare_shares(test, weights)
+            results.append((result, _described(test, result)))
+        else:
+            results.append((compare_vectors(test, weights), _scored(name, test, sample)))
+    adjusted = holm([result.p for result, _ in results])
+    shifts = tuple(
+        Shift(
+            distance=result.distance, noise=result.noise, p=result.p, adjusted=p, shifted=p <= chosen.level, **described
+        )
+        for (result, described), p in zip(results, adjusted, strict=True)
+    )  # fmt: skip
+    return Drift(shifts, chosen.level, sizes, counts, events, chosen.permutations, chosen.seed, tuple(notes))
+
+
+def _described(profile: Profile, result: Comparison) -> dict[str, Any]:
+    """Return the entries of a `Shift` about a column: the largest change, and the shares of bins."""
+    assert result.old is not None
+    assert result.new is not None
+    shares = {label: (float(a), float(b)) for label, a, b in zip(profile.labels, result.old, result.new, strict=True)}
+    entries = {name: shares.get(name) for name in ("missing", "unknown")}
+    where, old, new = "", None, None
+    if result.most is not None:
+        where = profile.labels[result.most]
+        old, new = shares[where]
+    return {"name": profile.name, "kind": profile.kind, "where": where, "old": old, "new": new, **entries} | {
+        "bins": _bins(profile, result.old.numpy(), result.new.numpy())
+    }
+
+
+def _bins(profile: Profile, old: Array, new: Array) -> tuple[tuple[str, float, float], ...]:
+    """Return up to 32 bins with their shares, those of numbers no longer cumulated."""
+    labels = list(profile.labels)
+    if profile.ordered:
+        missing = labels[-1:] == ["missing"]
+        edges = len(labels) - missing
+        old, new = (
+            np.concatenate([np.diff(each[:edges], prepend=0, append=1), each[edges:]]) for each in (old, new)
+        )  # fmt: skip
+        labels = [*labels[:edges], f"> {labels[edges - 1][2:]}" if edges else "all", *labels[edges:]]
+    rows = list(zip(labels, old.tolist(), new.tolist(), strict=True))
+    if len(rows) > BINS + 2:
+        largest = sorted(range(len(rows)), key=lambda i: -max(rows[i][1:]))[:BINS]
+        rows = [rows[i] for i in sorted(largest)]
+    return tuple(rows)
+
+
+def _scored(name: str, vectors: Tensor, sample: Sample) -> dict[str, Any]:
+    """Return the entries of a `Shift` about vectors: how well a linear model tells the periods apart."""
+    n_old = len(sample.old)
+    entries: dict[str, Any] = {"name": name, "kind": "embedding"}
+    if min(n_old, len(sample.new)) < FEW:
+        return entries
+    scores, auroc = linear_scores(vectors, torch.arange(len(vectors)) >= n_old, sample.entity)
+    edges = np.unique(np.quantile(scores, np.arange(1, BINS) / BINS))
+    places = np.searchsorted(edges, scores, side="left")
+    old, new = (np.bincount(part, minlength=len(edges) + 1) / len(part) for part in (places[:n_old], places[n_old:]))
+    labels = [*(f"≤ {edge:.3g}" for edge in edges), "above"]
+    return {**entries, "auroc": auroc, "bins": tuple(zip(labels, old.tolist(), new.tolist(), strict=True))}

@@ -1,0 +1,167 @@
+"""The tables of two periods, read by one schema, and warnings about what makes periods differ by themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eventvec.checkpoint import Run, check_run
+from eventvec.dataset import Dataset, check_entities
+from eventvec.errors import ConfigError, DataError
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences
+from eventvec.tables import Embeddings, read, read_embeddings
+from eventvec.tables.embeddings import holds_embeddings, never_seen
+from eventvec.tables.event_tables import TABLE
+from eventvec.tables.read_options import TableFormat
+from eventvec.tables.sources import Tabular
+
+UNEQUAL = 1.25
+"""The ratio of the lengths of two periods from which a note warns of it."""
+Period = Dataset | Embeddings | Tabular
+
+
+def loaded(period: Period) -> Period:
+    """Return a period, or the embeddings in its file if it has any.
+
+    Example:
+        >>> loaded("march.parquet")
+        'march.parquet'
+    """
+    is_path = isinstance(period, str | os.PathLike)
+    return read_embeddings(Path(period)) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
+
+
+def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
+    """Return two tables of events as data sets of one schema.
+
+    Args:
+        old: A table or a data set.
+        new: The same of the later period.
+        run: The run whose schema reads the tables; without one, a schema is fitted to both together.
+        options: The options of `read`.
+
+    Raises:
+        ConfigError: If an option does not apply, or one period is a data set and the other a table.
+        DataError: If a table cannot be used, or the data sets were read by different schemas.
+
+    Example:
+        >>> import polars as pl
+        >>> table = pl.DataFrame({"card": [1, 1, 2], "day": [1, 2, 1], "shop": ["a", "b", "a"]})
+        >>> options = {"key": "card", "time": "day", "categorical": ["shop"]}
+        >>> before, after = coded(table, table.head(1), None, options)
+        >>> before.schema == after.schema, len(before), len(after)
+        (True, 2, 1)
+    """
+    if run is not None:
+        check_run(run)
+        for name in options:
+            if name not in names_of(TableFormat):
+                raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
+        before, after = run.read(old, **options), run.read(new, **options)
+    elif isinstance(old, Dataset) and isinstance(new, Dataset):
+        if options:
+            raise ConfigError(f"{next(iter(options))} applies to tables, but the periods are data sets already")
+        before, after = old, new
+    elif isinstance(old, Dataset) or isinstance(new, Dataset):
+        raise ConfigError("one period is a data set and the other a table; read both by one schema: read(..., schema=)")
+    else:
+        schema, notes = _common_schema(old, new, options)
+        kept = {name: value for name, value in options.items() if name in {"meds", *names_of(TableFormat)}}
+        before, after = read(old, schema=schema, **kept), read(new, schema=schema, **kept)
+        before = replace(before, notes=notes)
+    for data in (before, after):
+        check_entities(data)
+    if different := after.schema.difference(before.schema):
+        raise DataError(
+            f"the periods were read by different schemas, which differ in {different}; read the new one by that of the "
+            "old: read(..., schema=old.schema)"
+        )
+    return before, after
+
+
+def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> tuple[Schema, tuple[str, ...]]:
+    """Return a schema that is fitted to the tables of both periods together, and notes about their columns."""
+    if isinstance(old, Mapping) or isinstance(new, Mapping):
+        raise ConfigError("several tables of a period need a run= (--run), whose schema joins them")
+    both = read({"old": old, "new": new}, **options)
+    columns = tuple(field for field in both.schema.categorical if field.name != TABLE)
+    return replace(both.schema, categorical=columns), both.notes
+
+
+def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Dataset]:
+    """Return the entities of two periods that a run held out of its training.
+
+    Raises:
+        ConfigError: If there is no run, or it held no entities out.
+    """
+    if run is None:
+        raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
+    first, second = (data[never_seen(data.keys, run.lineage.holdouts)] for data in (old, new))
+    return first, second
+
+
+def own_gaps(x: Sequences) -> Sequences:
+    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone.
+
+    Example:
+        >>> x = Sequences({"gap": torch.tensor([1.0, 2.0, 3.0])}, torch.tensor([1]), torch.tensor([2]))
+        >>> own_gaps(x).values("gap").tolist()
+        [nan, 3.0]
+    """
+    x = x.to("cpu").take(x.flat(), x.lengths)
+    if "gap" not in x.columns:
+        return x
+    gaps = x.values("gap").clone()
+    gaps[x.starts[x.lengths > 0]] = torch.nan
+    return replace(x, columns={**x.columns, "gap": gaps})
+
+
+def training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
+    """Return a warning if a period is what the run was trained on."""
+    trained = [
+        name for name, data in (("old", old), ("new", new)) if run and data.fingerprint == run.info["fingerprint"]
+    ]
+    return [
+        f"the {name} period is what the run was trained on: values that it left out as rare are unknown more often in "
+        "the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
+        "with held_out=True (--held-out), or two later periods"
+        for name in trained
+    ]
+
+
+def span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
+    """Return a warning if one period is much longer than the other.
+
+    Example:
+        >>> day, week = (
+        ...     Sequences({"time": torch.tensor([0, last])}, torch.tensor([0]), torch.tensor([2])) for last in (1, 7)
+        ... )
+        >>> span_notes(day, week, Schema("card", "day", "integer"))
+        ['the old period spans 1 and the new one 7: that alone changes the number of events per entity, ...']
+    """
+    if "time" not in old.columns or not old.total or not new.total:
+        return []
+    spans = [float(x.values("time").max() - x.values("time").min()) for x in (old, new)]
+    if max(spans) <= UNEQUAL * min(spans):
+        return []
+    days = [f"{span / 86_400e6:.3g} days" if schema.clock else f"{span:.4g}" for span in spans]
+    return [
+        f"the old period spans {days[0]} and the new one {days[1]}: that alone changes the number of events per "
+        "entity, and embeddings with it; give periods of equal length"
+    ]
+
+
+def names_of(kind: type[Any]) -> set[str]:
+    """Return the names of the fields of a dataclass of options.
+
+    Example:
+        >>> "order" in names_of(TableFormat)
+        True
+    """
+    return {each.name for each in fields(kind)}

@@ -1,0 +1,168 @@
+"""P-values of differences between two periods, by permutations of the periods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eventvec.shift.profiles import Profile
+
+AT_ONCE = 256
+"""The number of permutations whose differences are computed at once."""
+ROUNDING = 1e-6
+"""Statistics that differ by less, relative to their size, count as equal."""
+FOLDS = 5
+"""The number of folds of the linear model."""
+NOISE = 0.95
+"""The quantile of the permuted distances that is reported beside the distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The difference of two periods in one column, or in the embeddings.
+
+    Args:
+        p: The share of the arrangements, the actual one included, whose statistic is at least as large.
+        distance: How far apart the periods are, from 0 to 1.
+        noise: The distance that 95 % of the permuted periods stay below.
+        old: `(bins,)` the shares of the old period; None for embeddings.
+        new: `(bins,)` the shares of the new period; None for embeddings.
+        most: The bin with the largest difference in standard errors; None for embeddings.
+    """
+
+    p: float
+    distance: float
+    noise: float
+    old: Tensor | None = None
+    new: Tensor | None = None
+    most: int | None = None
+
+
+def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
+    """Return the difference of two periods in one column.
+
+    The statistic is the largest difference of a bin's share, in units of its standard deviation over the permutations.
+    The distance is half the sum of the absolute differences for categories (total variation). For numbers, it is the
+    largest difference of the distribution functions (Kolmogorov-Smirnov), or of the shares of missing numbers.
+
+    Args:
+        profile: The shares of each row.
+        weights: `(arrangements, rows)` the weights of the rows, the actual ones first; see `Sample.weights`.
+
+    Example:
+        >>> shares = torch.tensor([[0.0]] * 8 + [[1.0]] * 8, dtype=torch.float64)
+        >>> present, group = torch.ones(16, 2, dtype=torch.float64), torch.zeros(1).long()
+        >>> profile = Profile("paid", "numeric", shares, group, present, ("≤ 1",), True)
+        >>> weights = torch.tensor([[-0.125] * 8 + [0.125] * 8, [-0.125, 0.125] * 8], dtype=torch.float64)
+        >>> compare_shares(profile, weights).distance, compare_shares(profile, weights).p
+        (1.0, 0.5)
+    """
+    old, new = zip(*(_means(profile, part) for part in weights.split(AT_ONCE)), strict=True)
+    differences = (torch.cat(new) - torch.cat(old)).nan_to_num(0.0)  # no row of a permuted period has values
+    spread = differences.square().mean(0).sqrt()
+    standardised = torch.where(spread > 1e-12, differences.abs() / spread.clamp(min=1e-12), 0.0)
+    statistics = standardised.max(1)[0] if standardised.shape[1] else differences.new_zeros(len(weights))
+    distances = _distances(differences, profile)
+    most = int(standardised[0].argmax()) if standardised.shape[1] else None
+    noise = float(distances.quantile(NOISE))
+    return Comparison(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
+
+
+def _means(profile: Profile, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return `(arrangements, bins)` the mean shares of the old and of the new period."""
+    means = []
+    for part in ((-weights).clamp(min=0), weights.clamp(min=0)):
+        means.append(part @ profile.shares / (part @ profile.present)[:, profile.group])
+    return means[0], means[1]
+
+
+def _distances(differences: Tensor, profile: Profile) -> Tensor:
+    """Return `(arrangements,)` the distance of two distributions, from the differences of their shares."""
+    if not profile.ordered:
+        return differences.abs().sum(1) / 2
+    return differences.abs().max(1)[0] if differences.shape[1] else differences.new_zeros(len(differences))
+
+
+def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
+    """Return the difference of two periods in vectors, by their energy distance.
+
+    The statistic is twice the mean distance of vectors of different periods, minus the mean distances within each
+    (Székely and Rizzo 2013), after each dimension was divided by its standard deviation. The distance that is reported
+    is the statistic divided by its first term, which is 0 for equal distributions and at most 1.
+
+    Args:
+        vectors: `(rows, dim)`, the vectors of both periods.
+        weights: As for `compare_shares`.
+
+    Example:
+        >>> weights = torch.tensor([[-0.5, -0.5, 0.5, 0.5], [-0.5, 0.5, -0.5, 0.5]], dtype=torch.float64)
+        >>> result = compare_vectors(torch.tensor([[0.0], [0.0], [1.0], [1.0]]), weights)
+        >>> result.distance, result.p
+        (1.0, 0.5)
+    """
+    spread = vectors.std(0)
+    scaled = (vectors - vectors.mean(0))[:, spread > 0] / spread[spread > 0]
+    apart = torch.cdist(scaled, scaled)
+    between, total = [], []
+    for part in weights.float().split(AT_ONCE):
+        to_new, to_old = part.clamp(min=0) @ apart, (-part).clamp(min=0)
+        between.append((to_new * to_old).sum(1))
+        total.append(-((part @ apart) * part).sum(1))
+    statistics, firsts = torch.cat(total).double(), 2 * torch.cat(between).double()
+    coefficients = torch.where(firsts > 0, statistics / firsts.clamp(min=1e-30), 0.0).clamp(min=0)
+    return Comparison(_share_above(statistics), float(coefficients[0]), float(coefficients.quantile(NOISE)))
+
+
+def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.ndarray, float]:
+    """Return `(rows,)` how much each row looks like the new period to a linear model, and the AUROC of these scores.
+
+    The model is a linear discriminant with shrinkage (Ledoit and Wolf 2004), cross-validated over entities.
+
+    Args:
+        vectors: `(rows, dim)`.
+        is_new: `(rows,)` whether a row is of the new period.
+        entity: `(rows,)` the number of each row's entity, whose rows are in one fold.
+
+    Example:
+        >>> vectors = torch.arange(40.0).unsqueeze(1)
+        >>> linear_scores(vectors, torch.arange(40) >= 20, torch.arange(40) % 20)[1] > 0.99
+        True
+    """
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import GroupKFold, cross_val_predict
+
+    spread = vectors.std(0)
+    x, y = vectors[:, spread > 0].double().numpy(), is_new.numpy()
+    if not x.shape[1]:
+        return np.zeros(len(x)), 0.5
+    model = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+    folds = GroupKFold(FOLDS).split(x, y, entity.numpy())
+    scores = cross_val_predict(model, x, y, cv=list(folds), method="decision_function")
+    return scores, float(roc_auc_score(y, scores))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values that are corrected for their number (Holm 1979).
+
+    If those below a level are taken for differences, at least one of them is wrong with at most this probability,
+    however the columns depend on one another.
+
+    Example:
+        >>> holm([0.01, 0.5, 0.03])
+        [0.03, 0.5, 0.06]
+    """
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
+        largest = max(largest, min((len(p_values) - rank) * p_values[place], 1.0))
+        adjusted[place] = largest
+    return adjusted
+
+
+def _share_above(statistics: Tensor) -> float:
+    """Return the share of statistics that are at least as large as the first one."""
+    return float((statistics >= statistics[0] - ROUNDING * statistics[0].abs()).double().mean())

@@ -1,0 +1,173 @@
+"""Each column of the events as one row of shares per entity, in which every entity counts as much as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
+from eventvec.sequences import Sequences
+
+BINS = 32
+"""The number of bins of a column of numbers, which hold about as many events each."""
+VALUES = 256
+"""The number of values of a column of categories that are compared one by one; the rest counts as one value."""
+HOUR = 3_600_000_000
+"""An hour in microseconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A column as shares of each entity's events.
+
+    Args:
+        name: The name of the column.
+        kind: `count`, `interval`, `numeric`, `categorical`, `list` or `text`.
+        shares: `(rows, bins)` float64, the share of a row's values in each bin; for numbers, in this bin or a lower
+            one. 0 for a row without values.
+        group: `(bins,)` the column of `present` on which each bin depends.
+        present: `(rows, 2)` float64, 1 where a row has values, and where it has events.
+        labels: What is in each bin, in words.
+        ordered: Whether the first bins are those of numbers.
+
+    Example:
+        >>> x = Sequences({"time": torch.tensor([1, 2, 3])}, torch.tensor([0, 1]), torch.tensor([1, 2]))
+        >>> counts = next(profiles(x, Schema("card", "day", "integer")))
+        >>> counts.name, counts.labels, counts.shares.tolist()
+        ('events per entity', ('≤ 1',), [[1.0], [0.0]])
+    """
+
+    name: str
+    kind: str
+    shares: Tensor
+    group: Tensor
+    present: Tensor
+    labels: tuple[str, ...]
+    ordered: bool
+
+
+def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
+    """Yield the profile of the number of events, of the times, and of each column.
+
+    The bins depend on all rows together, whatever their period, so that permutations of the periods are fair.
+
+    Args:
+        x: The rows of both periods, one below the other, on the CPU.
+        schema: What the columns mean.
+    """
+    n, row = len(x), x.rows()
+    events = x.lengths.double()
+    yield _numbers("events per entity", "count", torch.arange(n), events.float(), n, None)
+    if "time" in x.columns:
+        later = x.steps() > 0
+        yield _numbers("gap", "interval", row[later], x.values("gap")[later], n, None, _seconds(schema))
+    if schema.time_kind == "timestamp":
+        hours = (x.values("time") // HOUR) % 24
+        yield _categories("hour of the day", "categorical", row, hours, 24, n, lambda code: f"{code:02}:00")
+    for field in schema.numeric:
+        yield _numbers(field.name, "numeric", row, x.values(field.name), n, events)
+    for column in schema.categorical:
+        codes = x.values(column.name).long()
+        yield _categories(column.name, "categorical", row, codes, column.size, n, _label(column))
+    for bag in schema.bags:
+        lists = x.columns[bag.name][x.flat()]
+        assert isinstance(lists, Sequences)
+        elements = lists.values("code").long()
+        yield _categories(bag.name, "list", row[lists.rows()], elements, bag.size, n, _label(bag))
+    for text in schema.texts:
+        texts = x.columns[text.name][x.flat()]
+        assert isinstance(texts, Sequences)
+        sizes = torch.where(texts.lengths > 0, texts.lengths.float(), torch.nan)
+        yield _numbers(text.name, "text", row, sizes, n, events, " bytes")
+
+
+def _seconds(schema: Schema) -> str:
+    return " s" if schema.clock else ""
+
+
+def _label(column: Categorical) -> Callable[[int], str]:
+    """Return a function from codes to what they stand for."""
+    names = {MISSING: "missing", UNKNOWN: "unknown"}
+
+    def label(code: int) -> str:
+        if code < FIRST:
+            return names[code]
+        return f"bucket {code - FIRST}" if column.buckets else repr(column.values[code - FIRST])
+
+    return label
+
+
+def _numbers(
+    name: str, kind: str, row: Tensor, values: Tensor, n: int, events: Tensor | None, unit: str = ""
+) -> Profile:
+    """Return the profile of numbers, by the share of a row's numbers up to each of several edges.
+
+    Args:
+        name: The name of the column.
+        kind: Its kind.
+        row: `(values,)` the row of each number.
+        values: `(values,)` the numbers, NaN where missing.
+        n: The number of rows.
+        events: `(n,)` the number of events of each row, if the share of missing numbers is a bin too.
+        unit: What follows a number in a label.
+    """
+    there = ~values.isnan()
+    row, numbers = row[there], values[there].contiguous()
+    edges = _edges(numbers)
+    bins = len(edges) + 1
+    places = torch.bucketize(numbers, edges)  # the number of edges below each value
+    counts = torch.bincount(row * bins + places, minlength=n * bins).view(n, bins).double()
+    totals = counts.sum(1, keepdim=True)
+    shares = counts.cumsum(1)[:, :-1] / totals.clamp(min=1)
+    labels = [f"≤ {edge:.4g}{unit}" for edge in edges.tolist()]
+    present, group = [totals[:, 0] > 0, totals[:, 0] > 0], [0] * len(edges)
+    if events is not None:
+        missing = (events - totals[:, 0]) / events.clamp(min=1)
+        shares = torch.cat([shares, missing.unsqueeze(1)], dim=1)
+        labels, group, present[1] = [*labels, "missing"], [*group, 1], events > 0
+    return Profile(
+        name, kind, shares, torch.tensor(group).long(), torch.stack(present, 1).double(), tuple(labels), True
+    )
+
+
+def _edges(numbers: Tensor) -> Tensor:
+    """Return the ascending numbers that separate bins of about as many numbers each; the largest is no edge."""
+    if not len(numbers):
+        return numbers
+    quantiles = np.quantile(numbers.numpy(), np.arange(1, BINS) / BINS, method="lower")
+    edges = torch.from_numpy(np.unique(quantiles).astype(numbers.numpy().dtype))
+    return edges[edges < numbers.max()]
+
+
+def _categories(
+    name: str, kind: str, row: Tensor, codes: Tensor, size: int, n: int, label: Callable[[int], str]
+) -> Profile:
+    """Return the profile of codes, by the share of each code among those of a row.
+
+    Args:
+        name: The name of the column.
+        kind: Its kind.
+        row: `(values,)` the row of each code.
+        codes: `(values,)` the codes, below `size`.
+        size: The number of codes.
+        n: The number of rows.
+        label: What a code stands for.
+    """
+    occurs = torch.bincount(codes, minlength=size)
+    frequent = occurs.argsort(descending=True, stable=True)[: min(VALUES, int((occurs > 0).sum()))].sort()[0]
+    bins = len(frequent) + 1
+    places = torch.full((size,), bins - 1)
+    places[frequent] = torch.arange(bins - 1)
+    counts = torch.bincount(row * bins + places[codes], minlength=n * bins).view(n, bins).double()
+    totals = counts.sum(1, keepdim=True)
+    shares, labels = counts / totals.clamp(min=1), [label(code) for code in frequent.tolist()]
+    if int((occurs > 0).sum()) > VALUES:
+        labels.append("another value")
+    else:
+        shares = shares[:, :-1]
+    present = (totals > 0).double().expand(n, 2)
+    return Profile(name, kind, shares, torch.zeros(len(labels)).long(), present, tuple(labels), False)

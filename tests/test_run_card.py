@@ -1,0 +1,161 @@
+"""The model card says what the run has, with the scores of its evaluations and of no others."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventvec as ev
+from commands import customer_labels, invoke, purchases
+from eventvec.model_card import code, plain, render_card
+
+CUSTOMERS = [f"secret{i:02}" for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def events() -> pl.DataFrame:
+    table = purchases(CUSTOMERS, 12)
+    return table.with_columns(pl.when(pl.col("amount") > 2).then("amount"))
+
+
+@pytest.fixture(scope="module")
+def run(events: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> ev.Run:
+    out = tmp_path_factory.mktemp("card") / "run"
+    data = ev.read(events, key="customer", time="when", holdout=0.25, until="2024-01-15")
+    return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 8}}, data, epochs=2, out=out)
+
+
+def evaluation(run: ev.Run, events: pl.DataFrame, **options: Any) -> ev.Evaluation:
+    z = run.embed(events, until="2024-01-15")
+    return ev.evaluate(z, None, customer_labels(CUSTOMERS), "likes", models=["logistic_regression"], **options)
+
+
+def test_the_card_of_a_run_has_its_data_settings_and_limits(run: ev.Run, events: pl.DataFrame) -> None:
+    assert run.path is not None
+    text = (run.path / "README.md").read_text()
+    assert text == ev.card(run) == ev.card(ev.load(run.path))
+    data = ev.read(events, key="customer", time="when", holdout=0.25, until="2024-01-15")
+    used = events.filter(pl.col("when") < pl.lit("2024-01-15").str.to_datetime())
+    used = used.filter(pl.col("customer").is_in(data.keys.to_pylist()))
+    first, last = (f"{day:%Y-%m-%d}" for day in (used["when"].min(), used["when"].max()))  # type: ignore[str-format]
+    missing = 100 * used["amount"].null_count() / len(used)
+    for line in (
+        f"| entities, events | {len(data)}, {len(used)} |",
+        f"| period | {first} to {last} |",
+        "| events used | before 2024-01-15 |",
+        "| entities held out of training | 25 %, seed 0 |",
+        "| events of an entity | 10 to 10 (median 10) |",
+        f"- Values that are missing in the training data: `amount` {missing:.3g} %.",
+        "- Not tested: no evaluation is part of this card.",
+        "eventvec update RUN today.parquet --state state.db -o fresh.parquet",
+        "margin = 0.5",
+    ):
+        assert line in text.splitlines(), line
+    assert "secret" not in text
+
+
+def test_scores_come_from_evaluations_of_the_run(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    held_out = evaluation(run, events, holdout=True)
+    (tmp_path / "likes.json").write_text(json.dumps(held_out.to_dict()))
+    text = ev.card(run, [held_out])
+    assert text == ev.card(run, [tmp_path / "likes.json"])
+    result = held_out.get("embedding", "logistic_regression").main
+    assert f"| `embedding` | `logistic_regression` | {result.mean:.3f} ± {result.interval:.3f} |" in text
+    assert "- Tested on likes alone" in text
+    assert "(`--holdout`)" not in text  # it was
+    assert "(`--split-at`)" in text
+    assert "(`--holdout`)" in ev.card(run, [evaluation(run, events)])
+
+
+def test_evaluations_of_another_run_are_refused(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    e = evaluation(run, events)
+    with pytest.raises(ev.DataError, match=f"the evaluation is of run 'other', and the card is of run {run.id}"):
+        ev.card(run, [replace(e, run="other")])
+    with pytest.raises(ev.DataError, match="the evaluation names no run"):
+        ev.card(run, [replace(e, run=None)])
+    for name, text, message in (
+        ("a.json", "{}", "is not what `eventvec evaluate --json` printed: label: Field required"),
+        ("b.json", json.dumps({**e.to_dict(), "results": []}), "has no results"),
+        ("c.json", "[1", "is not what `eventvec evaluate --json` printed"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ev.DataError, match=message):
+            ev.card(run, [tmp_path / name])
+    with pytest.raises(ev.DataError, match=r"absent\.json cannot be read: No such file"):
+        ev.card(run, [tmp_path / "absent.json"])
+
+
+def test_a_card_is_saved_only_if_asked(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    assert run.path is not None
+    folder = tmp_path / "run"
+    shutil.copytree(run.path, folder)
+    loaded, e = ev.load(folder), evaluation(run, events)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    text = ev.card(loaded, [e])
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert ev.card(loaded, [e], save=True) == text
+    after = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert {name for name in after if after[name] != before[name]} == {"README.md"}
+    assert (folder / "README.md").read_text() == text
+    assert ev.load(folder).id == run.id
+    with pytest.raises(ev.ConfigError, match="has no folder; save it first"):
+        ev.card(replace(loaded, path=None), save=True)
+    other = ev.fit("ocp", ev.read(events, key="customer", time="when"), epochs=1, out=tmp_path / "other")
+    with pytest.raises(ev.CheckpointError, match="holds another run by now"):
+        ev.card(replace(loaded, path=other.path), save=True)
+
+
+def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
+    assert run.path is not None
+    e = evaluation(run, events)
+    (tmp_path / "likes.json").write_text(json.dumps(e.to_dict()))
+    expected = ev.card(run, [e])
+    printed = invoke("card", run.path, tmp_path / "likes.json")
+    assert (printed.exit_code, printed.stdout) == (0, expected)
+    assert invoke("card", run.path, tmp_path / "likes.json", "-o", tmp_path / "card.md").exit_code == 0
+    assert (tmp_path / "card.md").read_text() == expected
+    assert stat.S_IMODE((tmp_path / "card.md").stat().st_mode) == 0o600
+    assert invoke("card", run.path, "-o", tmp_path / "likes.json").exit_code == 2  # eventvec wrote no such file
+    assert invoke("card", run.path, "-o", run.path / "card.md").exit_code == 2
+    assert invoke("card", run.path, "-o", tmp_path / "new.md", "--save").exit_code == 2
+    assert invoke("card", run.path, tmp_path / "card.md").exit_code == 1
+    shutil.copytree(run.path, tmp_path / "run")
+    saved = invoke("card", tmp_path / "run", tmp_path / "likes.json", "--save")
+    assert (saved.exit_code, saved.stdout) == (0, "")
+    assert (tmp_path / "run" / "README.md").read_text() == expected
+
+
+def test_the_card_of_a_run_of_an_earlier_version_leaves_out_what_it_does_not_know() -> None:
+    text = ev.card(ev.load(Path(__file__).parent / "stored" / "coles"))
+    assert "| entities, events | 20, 259 |" in text
+    assert "| period |" not in text
+    assert "None" not in text.replace("None are recorded here", "")
+
+
+def test_damaged_facts_of_a_run_are_refused(run: ev.Run, tmp_path: Path) -> None:
+    assert run.path is not None
+    shutil.copytree(run.path, tmp_path / "run")
+    for damage in ({"period": [1]}, {"lengths": {"shortest": 1}}, {"columns": {"shop": {"missing": "<b>"}}}):
+        (tmp_path / "run" / "run.json").write_text(json.dumps({**run.info, "data": damage}))
+        with pytest.raises(ev.CheckpointError, match=r"run\.json is damaged: data\."):
+            ev.load(tmp_path / "run")
+
+
+def test_names_in_a_card_are_no_markup(run: ev.Run) -> None:
+    hostile = "a`|<script>alert(1)</script>\n# heading"
+    assert code(hostile) == "`a'\\|<script>alert(1)</script> # heading`"  # code is shown as it is
+    assert plain("_a_ [x](javascript:y) <b> my_label") == "\\_a\\_ \\[x\\](javascript:y) &lt;b&gt; my_label"
+    schema = replace(run.schema, numeric=(replace(run.schema.numeric[0], name=hostile),))
+    score = {"label": hostile, "metric": "auroc", "n": 3, "folds": 5, "protocol": hostile, "verdict": hostile}
+    row = {"features": hostile, "model": "knn", "fraction": 1.0, "mean": 0.5, "interval": 0.1}
+    text = render_card(run.config, schema, run.info, "", [{**score, "results": [row]}])
+    assert "\n# heading" not in text
+    outside_code = "".join(part for i, part in enumerate(text.replace("\\`", "").split("`")) if i % 2 == 0)
+    assert "<script>" not in outside_code
