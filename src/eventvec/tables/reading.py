@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,8 @@ from eventvec.sequences import Sequences, Values
 from eventvec.tables.arrangement import arrange, open_table
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import snapshots
+from eventvec.tables.fields import unknown_note
+from eventvec.tables.out_of_core import read_into_store
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular
@@ -57,6 +61,9 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         ([1, 2], [3, 4, 5], [3, 0, 2])
     """
     chosen = ReadOptions.of(options)
+    if chosen.storage.store is not None:
+        data = read_into_store(source, Path(chosen.storage.store), schema, chosen)
+        return with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
     table = open_table(source, schema, chosen)
     arranged = arrange(table, schema, chosen)
     rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(chosen.cuts.until)]
@@ -67,6 +74,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         fitted = reader.fit(arranged.frame, table.requested, chosen.columns.fitting)
     else:
         fitted = reader.apply(schema, arranged.frame, table.events.table.typed)
+        notes.extend(note for name, counts in reader.unknown.items() for note in unknown_note(name, *counts))
     pa.default_memory_pool().release_unused()
     values = reader.values
     if arranged.frame.ties == "canonical":
