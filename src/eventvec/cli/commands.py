@@ -37,7 +37,7 @@ from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar, of_training
-from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
+from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
 from eventvec.training.setup import parent_run, settings
@@ -73,6 +73,7 @@ def demo(
     Cuts,
     StaticColumns,
     (HoldOut, ("holdout",)),
+    Storage,
     (FitOptions, ("epochs", "time_budget", "seed", "beside")),
 )
 def fit(
@@ -142,7 +143,7 @@ def fit(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def embed(
     run: RunFolder,
     events: Events,
@@ -206,7 +207,7 @@ def update(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def predict(
     run: RunFolder,
     events: Events,
@@ -243,7 +244,7 @@ def predict(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def surprise(
     run: RunFolder,
     events: Events,
@@ -309,6 +310,7 @@ def evaluate(
     (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts")),
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
+    Storage,
 )
 def diagnose(
     events: Events,

@@ -123,7 +123,7 @@ def building(folder: Path) -> Iterator[Path]:
 
 
 def write_index(
-    work: Path, keys: pa.Array, arrays: Mapping[str, Any], schema: Schema, notes: Sequence[str], made: Any
+    work: Path, keys: pa.Array, arrays: Mapping[str, Any], schema: Schema, notes: Sequence[str], made: Mapping[str, Any]
 ) -> None:
     """Write the keys and `store.json`, the last files of a store.
 
@@ -144,12 +144,13 @@ def write_index(
     (work / INDEX).write_text(json.dumps(index, default=str))
 
 
-def opened(folder: Path, made: Any) -> Dataset | None:
+def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Dataset | None:
     """Return the data set of a store; None if there is no store in the folder.
 
     Args:
         folder: The folder of the store.
-        made: What it must have been made from: plain values, which are compared.
+        made: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
+        schema: The schema that the events must be coded by, in place of `columns`.
 
     Raises:
         ConfigError: If the store was made from something else.
@@ -165,20 +166,29 @@ def opened(folder: Path, made: Any) -> Dataset | None:
                 f"the store {folder} has format {index['format']}, and this version of eventvec reads {FORMAT}; delete "
                 "the folder, and read the events again"
             )
-        if index["made"] != json.loads(json.dumps(made, default=str)):
+        stored = Schema.from_json(json.dumps(index["schema"]), str(path))
+        expected = json.loads(json.dumps(made, default=str))
+        same_columns = (
+            index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
+        )
+        if not same_columns or any(index["made"][part] != expected[part] for part in ("files", "options")):
             raise ConfigError(
                 f"store {str(folder)!r} was made from other events, columns or options, or the files of its events "
                 "have changed; name a new folder, or delete this one"
             )
         with pa.memory_map(str(folder / KEYS)) as file:
             keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
-        schema = Schema.from_json(json.dumps(index["schema"]), str(path))
         lengths = torch.from_numpy(np.array(mapped_array(folder, index["arrays"]["lengths"])))
         columns = {name: _values(folder, entry) for name, entry in index["arrays"]["columns"].items()}
     except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
         raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Dataset(keys, x, schema, tuple(index["notes"]))
+    return Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
+
+
+def _codes_alike(stored: Schema, schema: Schema) -> bool:
+    """Return whether the events of a store are coded as a schema does."""
+    return (stored.key, stored.time) == (schema.key, schema.time) and stored.difference(schema) is None
 
 
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:

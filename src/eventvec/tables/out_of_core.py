@@ -4,14 +4,14 @@ The result equals that of reading in memory. Entities are divided into parts in 
 is arranged as a table of its own. Where the rows are not in order of keys already, they are first written to one file
 for each part. A schema is fitted to all events: categories are written as places among the values seen so far, which
 become codes at the end, and scales are those of the columns on disk. Kinds of columns that nobody lists are inferred
-from a sample of entities.
+from a sample of entities, where there are more than `key_parts.EVENTS` events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +21,21 @@ import pyarrow.compute as pc
 import torch
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences
-from eventvec.tables import fields, keys, mapped, request
+from eventvec.tables import fields, key_parts, keys, kinds, mapped, request
 from eventvec.tables.arrangement import Arranged, Counts, Table, arrange, open_table
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.fields import Array, Coded, Fitting
+from eventvec.tables.key_parts import Parts
 from eventvec.tables.mapped import Column
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.scales import scaled
 from eventvec.tables.sorting import order_ties
-from eventvec.tables.sources import Source, Tabular
+from eventvec.tables.sources import Tabular
 
-EVENTS = 1 << 22
-"""The number of events of a part, of which a single entity may have more."""
-ROWS = 1 << 20
-"""The number of rows that are read at once."""
-SAMPLED = 64
-"""One of so many keys is remembered, to divide entities into parts of about equal size."""
 SEED = 20_260_711
 """The seed of the sample of entities from which kinds are inferred; no user's hold-out set has it by chance."""
 
@@ -68,17 +63,19 @@ def read_into_store(
     options = replace(options, static=StaticColumns(), storage=Storage())
     table = open_table(source, schema, options)
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
-    made = {"files": files, "options": options.describe(source), "schema": schema and schema.to_json()}
+    resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
+    others = replace(options, columns=Columns(), table=resolved).describe(source)
+    made = {"files": files, "options": others, "columns": None if schema else options.describe(source)}
     if not files and (folder / mapped.INDEX).exists():
         raise ConfigError(
             f"store {str(folder)!r} exists, and whether it holds the events of a table in memory cannot be told; "
             "name a new folder, or delete this one"
         )
-    if (data := mapped.opened(folder, made)) is not None:
+    if (data := mapped.opened(folder, made, schema)) is not None:
         return data
     with mapped.building(folder) as work:
         _build(source, work, schema, options, made)
-    data = mapped.opened(folder, made)
+    data = mapped.opened(folder, made, schema)
     assert data is not None
     return data
 
@@ -89,7 +86,7 @@ def _build(
     """Write the files of a store into a folder."""
     table = open_table(source, schema, options)
     notes, names, guessed = list(table.notes), table.names, frozenset[str]()
-    parts = _Parts.of(table, work / "parts")
+    parts = Parts.of(table, work / "parts")
     if table.requested.inferred:
         options, names, guessed, guesses = _with_kinds(parts, table, options)
         notes += guesses
@@ -112,148 +109,15 @@ def _build(
     mapped.write_index(work, writer.keys(kind), writer.describe(), fitted, notes, made)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The rows of a table in parts of whole entities, in ascending order of keys; each iteration reads them again.
-
-    Args:
-        source: The table.
-        columns: The columns to read, first the key.
-        rows: The number of rows.
-        files: The files with the rows of each part; empty if the table is in order of keys.
-    """
-
-    source: Source
-    columns: list[str]
-    rows: int
-    files: tuple[Path, ...]
-
-    @staticmethod
-    def of(table: Table, folder: Path) -> _Parts:
-        """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
-        source, lists = table.events.table, table.events.lists
-        key = table.requested.key
-        if key in lists:
-            raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
-        names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
-        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names)]))
-        rows, bounds = _survey(source, key)
-        files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return _Parts(source, columns, rows, files)
-
-    @property
-    def typed(self) -> bool:
-        """Whether the columns have types of their own, see `Source`."""
-        return self.source.typed
-
-    def __iter__(self) -> Iterator[pa.Table]:
-        for path in self.files:
-            with pa.memory_map(str(path)) as file:
-                yield pa.ipc.open_stream(file).read_all()
-        if not self.files:
-            yield from self._runs()
-
-    def _runs(self) -> Iterator[pa.Table]:
-        """Yield parts of a table that is in order of keys."""
-        waiting: list[pa.Table] = []
-        for batch in self.source.parts(self.columns, ROWS):
-            waiting.append(batch)
-            if sum(map(len, waiting)) < EVENTS:
-                continue
-            table = pa.concat_tables(waiting)
-            ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
-            complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
-            if complete:
-                yield table.slice(0, complete)
-            waiting = [table.slice(complete)]
-        yield pa.concat_tables(waiting)
-
-
-def _survey(source: Source, key: str) -> tuple[int, pa.Array | None]:
-    """Return the number of rows, and the smallest keys of all parts but the first; None if rows are in order of keys.
-
-    Raises:
-        DataError: If a key is missing, or there are no rows.
-    """
-    rows, missing, first_missing, in_order = 0, 0, 0, True
-    last: Any = None
-    sample: list[pa.Array] = []
-    for batch in source.parts([key], ROWS):
-        column = batch.column(0)
-        if column.null_count:
-            first_missing = first_missing if missing else rows + int(fields.nulls(column).argmax())
-            missing += column.null_count
-            column = column.drop_null()
-        if len(column):
-            ranks, distinct = keys.rank_keys(key, column)
-            values = pa.array(ranks) if distinct is None else distinct
-            first, end = (values[int(rank) if distinct is not None else place].as_py() for rank, place in
-                          ((ranks[0], 0), (ranks[-1], len(ranks) - 1)))  # fmt: skip
-            in_order &= bool((ranks[1:] >= ranks[:-1]).all()) and (last is None or last <= first)
-            last = end
-            sample.append(values.take(pa.array(ranks[::SAMPLED])) if distinct is not None else values[::SAMPLED])
-        rows += len(batch)
-    if missing:
-        what = f"{missing:,} missing value{'' if missing == 1 else 's'} (first at row {first_missing:,})"
-        raise DataError(f"column {shown(key)} has {what}; every event needs a key")
-    if not rows:
-        raise DataError("the table has no rows; at least one event is needed")
-    if in_order or rows <= EVENTS:
-        return rows, None if in_order else pa.array([], sample[0].type)
-    ascending = pa.chunked_array(sample).combine_chunks()
-    ascending = ascending.take(pc.sort_indices(ascending))
-    n_parts = -(-rows // EVENTS)
-    return rows, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
-
-
-def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:
-    """Return the files to which the rows of each part are written, in the order of the table.
-
-    Args:
-        source: The table.
-        columns: The columns, first the key.
-        bounds: The smallest key of each part but the first, ascending.
-        folder: A new folder for the files.
-    """
-    folder.mkdir(mode=0o700)
-    paths = tuple(folder / f"{part}.arrow" for part in range(len(bounds) + 1))
-    with ExitStack() as stack:
-        writers: dict[int, Any] = {}
-        for batch in source.parts(columns, ROWS):
-            batch = pa.table({name: fields.decoded(batch.column(name)) for name in columns})
-            part = _part_of(columns[0], batch.column(0), bounds)
-            batch = batch.take(pa.array(part.argsort(kind="stable")))
-            ends = np.bincount(part, minlength=len(paths)).cumsum()
-            for place in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
-                if place not in writers:
-                    file = stack.enter_context(pa.OSFile(str(paths[place]), "wb"))
-                    writers[place] = stack.enter_context(pa.ipc.new_stream(file, batch.schema))
-                start = int(ends[place - 1]) if place else 0
-                writers[place].write_table(batch.slice(start, int(ends[place]) - start))
-    return tuple(path for place, path in enumerate(paths) if place in writers)
-
-
-def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
-    """Return `(rows,)` int16, the part of each key."""
-    ranks, distinct = keys.rank_keys(key, column)
-    if distinct is None:
-        return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)
-    both = pa.chunked_array([bounds.cast(distinct.type), distinct]).combine_chunks()
-    order = pc.sort_indices(both).to_numpy()  # stable: a bound stands before the key that equals it
-    below = np.empty(len(both), np.int64)
-    below[order] = np.cumsum(order < len(bounds))
-    return below[len(bounds) :].astype(np.int16)[ranks]
-
-
 def _with_kinds(
-    parts: _Parts, table: Table, options: ReadOptions
+    parts: Parts, table: Table, options: ReadOptions
 ) -> tuple[ReadOptions, list[str], frozenset[str], list[str]]:
-    """Return options that list the columns, their names, those hashed because of their values, and notes.
+    """Return options that list the columns, their names, those that were found to be categories, and notes.
 
-    Kinds are inferred from a sample of entities with about `EVENTS` events, which is drawn by a hash of their keys, or
-    from all entities if they have no more.
+    Kinds are inferred from a sample of entities with about `key_parts.EVENTS` events, drawn by a hash of their keys, or from
+    all entities if they have no more.
     """
-    share, sampled, key = EVENTS / parts.rows, [], table.requested.key
+    share, sampled, key = key_parts.EVENTS / parts.rows, [], table.requested.key
     for part in parts:
         if share < 1:
             ranks, distinct = keys.rank_keys(key, part.column(0))
@@ -267,18 +131,13 @@ def _with_kinds(
     arranged.counts.notes(options.cuts.until)  # raises an error if nothing is left
     reader = _reader(sample, arranged)
     schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
-    guessed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
-    notes = [note for note in reader.notes if note not in map(fields.hashed_note, guessed)]
-    hashed = (*table.requested.hashed, *(field.name for field in guessed))
-    columns = replace(
-        options.columns,
-        categorical=[field.name for field in schema.categorical if not field.buckets],
-        numeric=[field.name for field in schema.numeric],
-        hashed=list(hashed),
-    )
+    hashed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
+    notes = [note for note in reader.notes if note not in map(fields.hashed_note, hashed)]
+    guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
+    numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
-    names = [name for name in sample.names if name in used]
-    return replace(options, columns=columns), names, frozenset(field.name for field in guessed), notes
+    chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
+    return chosen, [name for name in sample.names if name in used], frozenset(guessed), notes
 
 
 def _reader(table: Table, arranged: Arranged) -> ColumnReader:
@@ -309,6 +168,11 @@ class _Seen:
         self.counts = np.append(self.counts, np.zeros(len(new), np.int64))
         self.counts[place] += column.counts()
         return np.append(place, -1).astype(np.int32)[column.codes]
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the column is text that is hashed where nobody lists it."""
+        return self.text and kinds.are_many(int((self.counts > 0).sum()), int(self.counts.sum()))
 
     def fitted(self, name: str, fitting: Fitting, hashed: bool) -> Categorical:
         """Return the field of the column."""
@@ -449,7 +313,7 @@ class _Writer:
         """Return the schema fitted to all events, and replace places by codes; the files must be closed.
 
         Args:
-            guessed: The columns that are hashed because of their values.
+            guessed: The columns that nobody listed, which are hashed if they are text of many values.
             notes: Sentences, to which more are added.
         """
         fitting, asked = self.options.columns.fitting, self.requested
@@ -460,8 +324,9 @@ class _Writer:
             if name in asked.numeric:
                 numeric.append(scaled(name, self._mapped("plain", name), fitting))
                 continue
-            field = self._seen[name].fitted(name, fitting, name in asked.hashed)
-            notes += [fields.hashed_note(field)] if name in guessed else fields.rare_note(field, fitting)
+            many = name in guessed and self._seen[name].are_many
+            field = self._seen[name].fitted(name, fitting, many or name in asked.hashed)
+            notes += [fields.hashed_note(field)] if many else fields.rare_note(field, fitting)
             if name in asked.summed:
                 bags.append(field)
                 continue
