@@ -114,8 +114,8 @@ def _with_kinds(
 ) -> tuple[ReadOptions, list[str], frozenset[str], list[str]]:
     """Return options that list the columns, their names, those that were found to be categories, and notes.
 
-    Kinds are inferred from a sample of entities with about `key_parts.EVENTS` events, drawn by a hash of their keys, or from
-    all entities if they have no more.
+    Kinds are inferred from a sample of entities, drawn by a hash of their keys, with about `key_parts.EVENTS` events,
+    or from all entities if they have no more.
     """
     share, sampled, key = key_parts.EVENTS / parts.rows, [], table.requested.key
     for part in parts:
