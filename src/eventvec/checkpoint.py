@@ -49,7 +49,7 @@ from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, attach_known, facts, read
-from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular, events_table
 from eventvec.texts import text_column
 
@@ -154,7 +154,7 @@ class Run:
         """The number of entities that could be used, those held out for validation included."""
         return int(self.info["usable"])
 
-    @accepts(Cuts, TableFormat)
+    @accepts(Cuts, TableFormat, Storage)
     def read(
         self,
         events: Dataset | Tabular | Sequence[Mapping[str, Any]],
@@ -176,7 +176,7 @@ class Run:
             ConfigError: If there is no such option, or the options contradict one another.
             DataError: If the events cannot be used, or were read by another schema.
         """
-        gather(options, Cuts, TableFormat)  # `read` accepts further options, which the schema decides here
+        gather(options, Cuts, TableFormat, Storage)  # `read` accepts further options, which the schema decides here
         options = {name: value for name, value in options.items() if value is not None}
         if isinstance(events, Dataset):
             if options:
@@ -220,7 +220,7 @@ class Run:
                     "the column by the run's: run.read(..., static=...)"
                 )
 
-    @accepts(Cuts, TableFormat)
+    @accepts(Cuts, TableFormat, Storage)
     def embed(
         self,
         events: Dataset | Tabular | Sequence[Mapping[str, Any]],

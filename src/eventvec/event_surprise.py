@@ -18,12 +18,12 @@ from eventvec.options import accepts
 from eventvec.precision import matmul_precision
 from eventvec.prediction import keyed_table
 from eventvec.sequences import Sequences
-from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import to_arrow
 
 
-@accepts(Cuts, TableFormat)
+@accepts(Cuts, TableFormat, Storage)
 def surprise(run: Run, events: Dataset | Tabular, *, progress: Progress | None = None, **options: Any) -> pa.Table:
     """Return one row per event: its key, its time, `surprise`, and the part of each field, `surprise_` before its name.
 

@@ -23,11 +23,11 @@ from eventvec.tables.embeddings import row_columns
 from eventvec.tables.fields import Array
 from eventvec.tables.outputs import MARK
 from eventvec.tables.places import read_places
-from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 
 
-@accepts(Cuts, TableFormat)
+@accepts(Cuts, TableFormat, Storage)
 def predict(
     run: Run,
     events: Dataset | Tabular,

@@ -28,7 +28,7 @@ from eventvec.progress_bars import bar, of_training
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
-from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
 
@@ -348,7 +348,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         if isinstance(self._events, Dataset):
             return self._events
         with bar("reading", self.progress):
-            return self.run_.read(self._events, **self._of_reading(TableFormat, Cuts))
+            return self.run_.read(self._events, **self._of_reading(TableFormat, Cuts, Storage))
 
 
 def _interactive() -> bool:

@@ -39,7 +39,7 @@ from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
-from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, TableFormat
+from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
 from eventvec.training.setup import parent_run, settings
@@ -75,6 +75,7 @@ def demo(
     Cuts,
     StaticColumns,
     (HoldOut, ("holdout",)),
+    Storage,
     (FitOptions, ("epochs", "time_budget", "seed", "beside")),
 )
 def fit(
@@ -149,7 +150,7 @@ def fit(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def embed(
     run: RunFolder,
     events: Events,
@@ -223,7 +224,7 @@ def update(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def predict(
     run: RunFolder,
     events: Events,
@@ -260,7 +261,7 @@ def predict(
 
 
 @command
-@takes(Cuts, TableFormat)
+@takes(Cuts, TableFormat, Storage)
 def surprise(
     run: RunFolder,
     events: Events,
@@ -326,6 +327,7 @@ def evaluate(
     (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts")),
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
+    Storage,
 )
 def diagnose(
     events: Events,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.errors import shown
-from eventvec.schema import Categorical, Schema, Text
+from eventvec.schema import UNKNOWN, Categorical, Schema, Text
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, kinds, request
 from eventvec.tables.fields import Array, Coded, Fitting, pick
@@ -33,6 +33,8 @@ class ColumnReader:
         notes: Sentences about what was counted or left out; more are added.
         values: The arrays, by the names of the columns; for a nested one, places in its distinct values.
         nested: The distinct bags of each summed column, and the distinct texts of each column of texts.
+        unknown: The number of values outside the vocabulary of a given schema, by the names of the columns: with the
+            number of all values, and what they are called.
     """
 
     names: list[str]
@@ -45,6 +47,7 @@ class ColumnReader:
     notes: list[str]
     values: dict[str, Array] = field(default_factory=dict)
     nested: dict[str, Sequences] = field(default_factory=dict)
+    unknown: dict[str, tuple[int, int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values.update(time=self.times, gap=self.gaps)
@@ -63,7 +66,7 @@ class ColumnReader:
                 bags.append(self._summed(name, column, fitting))
                 continue
             if name in requested.texts:
-                self._text(name, column)
+                self.text(name, column)
                 continue
             guess = self._guess(name, column, requested)
             if requested.inferred:
@@ -73,7 +76,7 @@ class ColumnReader:
                 if guess.kind == "hashed" and name not in requested.hashed:
                     self.notes.append(fields.hashed_note(categorical[-1]))
             elif guess.kind == "numeric":
-                numeric.append(scaled(name, self._numbers(name, column), fitting))
+                numeric.append(scaled(name, self.numbers(name, column), fitting))
             else:
                 remedy = "; to use it all the same, name it in hashed= (--hashed), or texts= (--texts)"
                 near_unique = "near-unique" in guess.reason
@@ -100,7 +103,7 @@ class ColumnReader:
             return kinds.infer(name, column, *self._inferred_from(name))
 
     def _summed(self, name: str, column: pa.ChunkedArray, fitting: Fitting) -> Categorical:
-        coded, lengths = self._elements(name, column)
+        coded, lengths = self.elements(name, column)
         vocabulary = fields.vocabulary(name, coded, fitting)
         fitted = replace(vocabulary, text=fields.holds_text(column.type.value_type))
         self.notes.extend(fields.rare_note(fitted, fitting))
@@ -117,51 +120,55 @@ class ColumnReader:
         bags, texts = {bag.name: bag for bag in schema.bags}, {text.name for text in schema.texts}
         for name, column in zip(self.names, self.arrow, strict=True):
             if name in bags:
-                coded, lengths = self._elements(name, column)
+                coded, lengths = self.elements(name, column)
                 codes = fields.encode(coded, bags[name])
                 self._bag(name, codes, lengths)
-                self.notes.extend(fields.unknown_note(name, codes, "elements"))
+                self.unknown[name] = (int((codes == UNKNOWN).sum()), len(codes), "elements")
                 continue
             if name in texts:
-                self._text(name, column)
+                self.text(name, column)
                 continue
             if name not in known:
-                self._numbers(name, column)
+                self.numbers(name, column)
                 continue
-            coded = self._coded(name, column)
+            coded = self.coded(name, column)
             if not typed and fields.is_text(column.type) and not fields.was_text(known[name]):
                 coded = fields.as_numbers(coded)
             codes = self.values[name] = fields.encode(coded, known[name])
-            self.notes.extend(fields.unknown_note(name, codes, "events"))
+            self.unknown[name] = (int((codes == UNKNOWN).sum()), len(codes), "events")
         if schema.time_kind == "date" and frame.time_kind == "timestamp":
             schema = replace(schema, time_kind="timestamp", time_zone=frame.time_zone)
         return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
 
     def _categorical(self, name: str, column: pa.ChunkedArray, fitting: Fitting, hashed: bool) -> Categorical:
-        codes = self._coded(name, column)
+        codes = self.coded(name, column)
         field = fields.hashed(name, codes, fitting) if hashed else fields.vocabulary(name, codes, fitting)
         fitted = replace(field, text=fields.holds_text(column.type))
         self.values[name] = fields.encode(codes, fitted)
         self.notes.extend(fields.rare_note(fitted, fitting))
         return fitted
 
-    def _coded(self, name: str, column: pa.ChunkedArray) -> Coded:
+    def coded(self, name: str, column: pa.ChunkedArray) -> Coded:
+        """Return a column by its distinct texts, in the order of the rows."""
         with self.events.counting(name):
             codes, values = fields.coded(name, column)
         order = self._order(name)
         return Coded(codes if order is None else codes[order], values)
 
-    def _elements(self, name: str, column: pa.ChunkedArray) -> tuple[Coded, Array]:
+    def elements(self, name: str, column: pa.ChunkedArray) -> tuple[Coded, Array]:
+        """Return the elements of a list column, in the order of the rows, and `(events,)` the number of each list."""
         with self.events.counting(name, elements=True):
             return elements(name, column, self._order(name))
 
     def _bag(self, name: str, codes: Array, lengths: Array) -> None:
         self.nested[name], self.values[name] = distinct_bags(codes, lengths)
 
-    def _text(self, name: str, column: pa.ChunkedArray) -> None:
-        self.nested[name], self.values[name] = distinct_texts(self._coded(name, column))
+    def text(self, name: str, column: pa.ChunkedArray) -> None:
+        """Fill in a column of texts: the distinct ones, and the place of each event's."""
+        self.nested[name], self.values[name] = distinct_texts(self.coded(name, column))
 
-    def _numbers(self, name: str, column: pa.ChunkedArray) -> Array:
+    def numbers(self, name: str, column: pa.ChunkedArray) -> Array:
+        """Fill in a column of numbers, and return `(events,)` float32, in the order of the rows."""
         with self.events.counting(name):
             values = fields.numbers(name, column)
         self.values[name] = pick(values, self._order(name))

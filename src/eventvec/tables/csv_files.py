@@ -68,6 +68,16 @@ def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequen
     return _collected(pl.scan_csv(list(files), schema=types, glob=False).select(names), files)
 
 
+def sink_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str], path: Path) -> None:
+    """Write the named columns of such files to a Parquet file, a few lines at a time.
+
+    Raises:
+        DataError: If a file is not CSV.
+    """
+    with _reading(files[0]):
+        pl.scan_csv(list(files), schema=types, glob=False).select(names).sink_parquet(path)
+
+
 def _is_empty(file: Path, types: dict[str, pl.DataType], name: str) -> bool:
     """Return whether a column of a file has no value."""
     lazy = pl.scan_csv(file, schema=types, glob=False).select(pl.col(name).is_null().all())

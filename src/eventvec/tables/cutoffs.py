@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.errors import DataError, printable, shown
@@ -44,7 +43,7 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
     check_dataset(data)
     cutoff, earlier = times.instant(data.schema, time), data.origin.until
     x = as_of(data.sequences, torch.tensor(cutoff, device=data.sequences.device))
-    note = cut_note(f"before {time}", x.total, data.sequences.total, x.lengths)
+    note = cut_note(f"before {time}", x.total, data.sequences.total, int((x.lengths == 0).sum()), len(x))
     origin = data.origin
     if earlier is None or cutoff < times.instant(data.schema, earlier):
         origin = origin.including(until=writable(times.without_numpy(time)))
@@ -121,8 +120,7 @@ def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, 
     )
 
 
-def cut_note(when: str, remaining: int, events: int, lengths: Tensor) -> str:
+def cut_note(when: str, remaining: int, events: int, empty: int, entities: int) -> str:
     """Return a sentence about the events that remain after a cut, and the entities without any."""
-    empty = int((lengths == 0).sum())
     note = f"{remaining:,} of {events:,} events lie {when}"
-    return printable(note) + (f"; {empty:,} of {len(lengths):,} entities have none and are empty rows" if empty else "")
+    return printable(note) + (f"; {empty:,} of {entities:,} entities have none and are empty rows" if empty else "")

@@ -248,10 +248,14 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
 
 def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
     """Return the categorical field of a column: values of at least `min_count` rows, most frequent first."""
-    counts = column.counts()
-    order = np.lexsort((pc.rank(column.values).to_numpy(), -counts))
+    return frequent(name, column.values, column.counts(), fitting)
+
+
+def frequent(name: str, values: pa.Array, counts: Array, fitting: Fitting) -> Categorical:
+    """Return the categorical field of distinct values and their counts, as `vocabulary` does of a column."""
+    order = np.lexsort((pc.rank(values).to_numpy(), -counts))
     order = order[counts[order] >= fitting.min_count][: fitting.max_values]
-    return Categorical(name, tuple(column.values.take(pa.array(order)).to_pylist()))
+    return Categorical(name, tuple(values.take(pa.array(order)).to_pylist()))
 
 
 def hashed(name: str, column: Coded, fitting: Fitting) -> Categorical:
@@ -269,16 +273,15 @@ def encode(column: Coded, field: Categorical) -> Array:
     return np.append(known, MISSING).astype(np.int32)[column.codes]  # -1, missing, is the last
 
 
-def unknown_note(name: str, codes: Array, what: str) -> tuple[str, ...]:
+def unknown_note(name: str, unknown: int, rows: int, what: str) -> tuple[str, ...]:
     """Return a note about values outside the vocabulary of a column, if there are any.
 
     Example:
-        >>> unknown_note("shop", np.array([1, 2, 2, 0]), "events")
+        >>> unknown_note("shop", 1, 4, "events")
         ("column 'shop': 1 of 4 events (25.0 %) hold values outside the schema's vocabulary",)
     """
-    unknown = int((codes == UNKNOWN).sum())
-    share = f"{100 * unknown / max(len(codes), 1):.1f} %"
-    counted = f"{unknown:,} of {len(codes):,} {what} ({share})"
+    share = f"{100 * unknown / max(rows, 1):.1f} %"
+    counted = f"{unknown:,} of {rows:,} {what} ({share})"
     return (f"column {shown(name)}: {counted} hold values outside the schema's vocabulary",) if unknown else ()
 
 

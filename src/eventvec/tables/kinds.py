@@ -112,7 +112,17 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
     if reason:
         return Guess(None, reason)
     distinct, present = int((counts > 0).sum()), int(counts.sum())
-    return Guess("hashed" if distinct > max(FEW, 0.5 * present) else "categorical", kind)
+    return Guess("hashed" if are_many(distinct, present) else "categorical", kind)
+
+
+def are_many(distinct: int, present: int) -> bool:
+    """Return whether a column of text has so many distinct values that they are hashed.
+
+    Example:
+        >>> are_many(60, 100), are_many(60, 1000)
+        (True, False)
+    """
+    return distinct > max(FEW, 0.5 * present)
 
 
 def vote(name: str) -> Literal["categorical", "numeric"] | None:

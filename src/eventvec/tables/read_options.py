@@ -177,7 +177,23 @@ class StaticColumns:
             raise ConfigError("static_columns is given without static, the table that has these columns (--static)")
 
 
-GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns)
+@dataclass(frozen=True)
+class Storage:
+    """Where the columns are kept, for events that do not fit into memory.
+
+    Args:
+        store: A folder for the columns, from which they are read on demand; it is made if it does not exist, and used
+            again if it was made from the same events and options. Without it, columns are held in memory.
+
+    Example:
+        >>> Storage("events.store").store
+        'events.store'
+    """
+
+    store: str | os.PathLike[str] | None = None
+
+
+GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns, Storage)
 """The dataclasses that hold all options of `read`."""
 
 EARLIER = {"labels": "cutoffs", "label_time": "cutoff_column"}
@@ -193,6 +209,7 @@ class ReadOptions:
     cuts: Cuts
     holdout: HoldOut
     static: StaticColumns
+    storage: Storage
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> ReadOptions:
@@ -211,6 +228,7 @@ class ReadOptions:
             gather(options, Cuts, *GROUPS),
             gather(options, HoldOut, *GROUPS),
             gather(options, StaticColumns, *GROUPS),
+            gather(options, Storage, *GROUPS),
         )
 
     def describe(self, source: Tabular | Mapping[str, Tabular]) -> dict[str, Any]:
@@ -228,6 +246,8 @@ class ReadOptions:
                     value = name_of(value)
                 if defaults.get(name) != value:
                     table[name] = dict(value) if isinstance(value, Mapping) else value
+        if "store" in table:
+            table["store"] = os.fspath(table["store"])
         table.pop("holdout_seed", None)  # the seed is recorded with every share, and never alone
         if "holdout" in table:
             table["holdout_seed"] = self.holdout.holdout_seed

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, Origin
-from eventvec.errors import DataError
 from eventvec.options import accepts
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables import fields, keys, request, times
+from eventvec.tables.arrangement import arrange, open_table
 from eventvec.tables.column_reader import ColumnReader
-from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
-from eventvec.tables.event_tables import open_events
-from eventvec.tables.fields import Array, Fitting, count_and_first, pick
-from eventvec.tables.lists import Events, exploded
+from eventvec.tables.cutoffs import snapshots
+from eventvec.tables.fields import unknown_note
+from eventvec.tables.out_of_core import read_into_store
 from eventvec.tables.read_options import GROUPS, ReadOptions
-from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
+from eventvec.tables.sorting import order_ties
 from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known
-
-KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
-"""The options that name columns by their kinds."""
 
 
 @accepts(*GROUPS)
@@ -66,200 +61,40 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         ([1, 2], [3, 4, 5], [3, 0, 2])
     """
     chosen = ReadOptions.of(options)
-    columns, table, cuts = chosen.columns, chosen.table, chosen.cuts
-    time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
-    text = [time_column] if time_column and table.time_format else []
-    if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
-        text += [column.name for column in schema.categorical if fields.was_text(column)]
-        text += [column.name for column in schema.texts]
-    elif isinstance(columns.texts, list | tuple):
-        text += [name for name in columns.texts if isinstance(name, str)]
-    key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    explode = table.explode if table.explode is not None or schema is None else schema.explode
-    events = exploded(open_events(source, text, key), explode or ())
-    opened = events.table
-    named = {name: getattr(columns, name) for name in KINDS}
-    roles = {"key": columns.key, "time": columns.time, **named}
-    request.check_static(schema, chosen.static.static is not None, chosen.static.static_columns)
-    if schema is not None:
-        fitting = None if columns.fitting == Fitting() else columns.fitting
-        requested = request.by_schema(schema, {**roles, "fitting": fitting})
-    elif columns.meds:
-        requested = request.by_meds(opened, roles)
-    else:
-        requested = request.by_name(opened, columns.key, columns.time, named)
-    key_as = table.key_as or (schema.key_as if schema else None)
-    order = table.order if table.order is not None or schema is None else schema.order
-    ties = table.ties or (schema.ties if schema else "file")
-    request.check(opened, requested, key_as or requested.key, order)
-    names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    notes[:0] = events.notes()
-    tie_ranks = None if order is None else _tie_ranks(events, order)
-    stream = events.stream([requested.key, requested.time, *names])  # loads one column after the other
-    frame, rows, distinct = _rows(events, stream, tie_ranks, requested, schema, chosen, notes)
-    frame = replace(frame, key_as=key_as, order=order, ties=ties, explode=tuple(explode or ()))
-    entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
-    if chosen.holdout.holdout is not None:
-        mask = keys.holdout_mask(entities, chosen.holdout.holdout, chosen.holdout.holdout_seed)
-        rows, entities = _without_held_out(rows, entities, mask, notes)
-    if cuts.cutoff_column is not None:
-        positions, moments = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
-        with_cutoff, row_of = np.unique(positions, return_inverse=True)
-        notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
-        rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
-        last = np.flatnonzero(np.diff(positions, append=-1))
-        rows = _cut(rows, moments[last], f"before the time in {cuts.cutoff_column!r}", notes)
-        if len(moments) > len(entities):
-            notes.append(
-                f"{len(moments):,} rows: {len(entities):,} entities, each at its times in {cuts.cutoff_column!r}"
-            )
-    if cuts.until is not None:
-        rows = _cut(rows, np.full(len(entities), times.instant(frame, cuts.until)), f"before {cuts.until}", notes)
-    reader = ColumnReader(names, stream, events, rows.order, rows.heads, rows.times, rows.gaps, notes)
-    fitted = (
-        reader.fit(frame, requested, columns.fitting) if schema is None else reader.apply(schema, frame, opened.typed)
+    if chosen.storage.store is not None:
+        data = read_into_store(source, Path(chosen.storage.store), schema, chosen)
+        return with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
+    table = open_table(source, schema, chosen)
+    arranged = arrange(table, schema, chosen)
+    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(chosen.cuts.until)]
+    reader = ColumnReader(
+        table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, notes
     )
+    if schema is None:
+        fitted = reader.fit(arranged.frame, table.requested, chosen.columns.fitting)
+    else:
+        fitted = reader.apply(schema, arranged.frame, table.events.table.typed)
+        notes.extend(note for name, counts in reader.unknown.items() for note in unknown_note(name, *counts))
     pa.default_memory_pool().release_unused()
-    lengths = torch.from_numpy(rows.lengths)
     values = reader.values
-    if ties == "canonical":
+    if arranged.frame.ties == "canonical":
         at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
-        values = order_ties(values, at, rows.heads, [name for name in names if name in values])
+        values = order_ties(values, at, rows.heads, [name for name in table.names if name in values])
     tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
     tensors |= {name: rows_[torch.from_numpy(values[name])] for name, rows_ in reader.nested.items()}
+    lengths = torch.from_numpy(rows.lengths)
     x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
-    data = Dataset(entities, x, fitted, tuple(notes), origin)
-    static = chosen.static
-    if static.static is not None and schema is not None:
-        data = attach_known(data, static.static)
-    elif static.static is not None:
-        data = attach(data, static.static, static.static_columns, fitting=columns.fitting)
-    return data if cuts.cutoff_column is None else snapshots(data, row_of, moments)
+    data = with_static(Dataset(arranged.keys, x, fitted, tuple(notes), origin), schema, chosen)
+    if arranged.row_of is None or arranged.moments is None:
+        return data
+    return snapshots(data, arranged.row_of, arranged.moments)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The table's rows in order of key and time.
-
-    Args:
-        order: `(events,)` the place of each event in the exploded table; None if that is already in this order.
-        times: `(events,)` the time of each event.
-        gaps: `(events,)` float32, the time since the previous event of the entity.
-        ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
-        lengths: `(n,)` int64, the number of events of each entity.
-        tie_ranks: `(events,)` the rank of each event among those at its time; None if no column orders them.
-    """
-
-    order: Array | None
-    times: Array
-    gaps: Array
-    ranks: Array
-    lengths: Array
-    tie_ranks: Array | None
-
-    def keep(self, entities: Array) -> _Rows:
-        """Return the rows of the entities at ascending positions."""
-        chosen = np.zeros(len(self.lengths), bool)
-        chosen[entities] = True
-        return self.only(np.repeat(chosen, self.lengths), self.ranks[entities], self.lengths[entities])
-
-    @property
-    def heads(self) -> Array:
-        """The position of the first event of each entity that has events."""
-        filled = self.lengths[self.lengths > 0]
-        return filled.cumsum() - filled
-
-    def only(self, events: Array, ranks: Array, lengths: Array) -> _Rows:
-        """Return the events of a mask, in rows of the given lengths."""
-        order = np.flatnonzero(events) if self.order is None else self.order[events]
-        tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
-        return _Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
-
-
-def _tie_ranks(events: Events, order: str) -> Array:
-    """Return `(events,)` the rank of each event by the column that orders those at one time."""
-    with events.counting(order):
-        return events.of(order, ranks_of(order, next(events.stream([order]))))
-
-
-def _rows(
-    events: Events,
-    columns: Iterator[pa.ChunkedArray],
-    tie_ranks: Array | None,
-    requested: request.Request,
-    schema: Schema | None,
-    options: ReadOptions,
-    notes: list[str],
-) -> tuple[Schema, _Rows, pa.Array | None]:
-    """Return a schema without columns, the order of the rows, and the distinct keys.
-
-    Args:
-        events: The table, of which each row is one or several events.
-        columns: Yields the column of the key, then that of the time.
-        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
-        requested: The names of the columns.
-        schema: A fitted schema, whose kind of time the times must have.
-        options: The options of `read`.
-        notes: Sentences about what was counted or left out; more are added.
-    """
-    key = next(columns)
-    if not len(key):
-        raise DataError("the table has no rows; at least one event is needed")
-    with events.counting(requested.key):
-        ranks, distinct = keys.rank_keys(requested.key, key)
-    del key
-    ranks = events.of(requested.key, ranks)
-    with events.counting(requested.time):
-        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
-        if parsed.missing.any() and not options.columns.meds:
-            missing = count_and_first(parsed.missing, "missing value")
-            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
-    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
-    parsed = parsed._replace(values=values, missing=no_time)
+def with_static(data: Dataset, schema: Schema | None, options: ReadOptions) -> Dataset:
+    """Return a data set with the static columns of the table that the options of `read` name, if they name one."""
+    static = options.static
+    if static.static is None:
+        return data
     if schema is not None:
-        parsed = times.same_kind(requested.time, parsed, schema)
-    else:
-        notes.extend(times.epoch_note(requested.time, parsed))
-    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
-    rows = _arrange(ranks, parsed, tie_ranks, frame.clock, notes)
-    return frame, rows, distinct
-
-
-def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool, notes: list[str]) -> _Rows:
-    """Return the rows in order of rank, time and rank in ties, without rows that have no time, which are counted."""
-    order, values = None, parsed.values
-    ties = [] if tie_ranks is None else [tie_ranks]
-    if parsed.missing.any():
-        order = np.flatnonzero(~parsed.missing)
-        notes.append(f"{int(parsed.missing.sum()):,} of {len(values):,} rows have no time and are left out")
-        if not len(order):
-            raise DataError("no row of the table has a time; at least one event is needed")
-        ranks, values, ties = ranks[order], values[order], [each[order] for each in ties]
-    if not in_order([ranks, values, *ties]):
-        by_time = order_of([ranks, values, *ties])
-        order = by_time if order is None else order[by_time]
-        ranks, values, ties = ranks[by_time], values[by_time], [each[by_time] for each in ties]
-    heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1]))
-    gaps = times.intervals(values, heads, clock)
-    lengths = np.diff(np.append(heads, len(values)))
-    return _Rows(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)
-
-
-def _cut(rows: _Rows, ends: Array, when: str, notes: list[str]) -> _Rows:
-    """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
-    earlier = rows.times < np.repeat(ends, rows.lengths)
-    if not earlier.any():
-        raise DataError(f"no event lies {when}; give a later time")
-    counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(rows.lengths)
-    lengths = counts[stops] - counts[stops - rows.lengths]
-    notes.append(cut_note(when, int(counts[-1]), len(earlier), torch.from_numpy(lengths)))
-    return rows.only(earlier, rows.ranks, lengths)
-
-
-def _without_held_out(rows: _Rows, entities: pa.Array, held_out: Array, notes: list[str]) -> tuple[_Rows, pa.Array]:
-    """Return the rows and keys of the entities that are not held out."""
-    rest = np.flatnonzero(~held_out)
-    if not len(rest):
-        raise DataError(f"all {len(held_out):,} entities are held out; give a smaller fraction or more entities")
-    notes.append(f"{int(held_out.sum()):,} of {len(held_out):,} entities are held out")
-    return rows.keep(rest), entities.take(pa.array(rest))
+        return attach_known(data, static.static)
+    return attach(data, static.static, static.static_columns, fitting=options.columns.fitting)

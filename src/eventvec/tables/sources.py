@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
-from eventvec.tables.csv_files import csv_types, load_csv
+from eventvec.tables.csv_files import csv_types, load_csv, sink_csv
 from eventvec.tables.fields import is_text
 from eventvec.tables.layouts import plain, plain_type, polars_series
 from eventvec.tables.paths import CSV, files_of, refuse_changed, stamp_of
@@ -46,6 +47,9 @@ class Source:
             together costs no more than reading one of them.
         header: Where the names of the columns are, for messages.
         typed: Whether the columns have types of their own, which those of CSV files do not.
+        scan: A function that yields the named columns in parts of about as many rows, for sources that need not be
+            loaded as a whole.
+        files: The files that the table is read from.
     """
 
     types: Mapping[str, pa.DataType]
@@ -53,6 +57,16 @@ class Source:
     sizes: Mapping[str, int] | None = None
     header: str = "the header"
     typed: bool = True
+    scan: Callable[[Sequence[str], int], Iterator[pa.Table]] | None = None
+    files: Sequence[Path] = ()
+
+    def parts(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        """Yield the named columns in parts of about as many rows; a table in memory is loaded as a whole first."""
+        if self.scan:
+            yield from self.scan(names, rows)
+            return
+        table = self.load(names)
+        yield from (table.slice(start, rows) for start in range(0, len(table), rows))
 
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns, which are read when they are needed.
@@ -222,8 +236,18 @@ def _parquet(files: Sequence[Path]) -> Source:
         with ThreadPoolExecutor(min(len(files), THREADS)) as pool:
             return pa.concat_tables(pool.map(read, files))
 
+    def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        for file, schema in schemas.items():
+            _same_types(names, files[0], first, file, schema)
+            with _refusing_damage(file):
+                refuse_changed(file, stamps[file])
+                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
+                    for batch in opened.iter_batches(rows, columns=list(names)):
+                        yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
+
     types = {field.name: plain_type(field.type) for field in first}
-    return Source(types, load, _sizes(metadata, first.names), f"the header of {files[0].name}")
+    header = f"the header of {files[0].name}"
+    return Source(types, load, _sizes(metadata, first.names), header, scan=scan, files=files)
 
 
 def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dict[str, int]:
@@ -301,10 +325,17 @@ def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
             refuse_changed(file, stamp)
         return load_csv(files, types, names).to_arrow()
 
+    def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        with tempfile.TemporaryDirectory() as folder:  # polars streams CSV files into a file, but not to us
+            copy = Path(folder) / "table.parquet"
+            sink_csv(files, types, names, copy)
+            with pq.ParquetFile(copy) as opened:
+                for batch in opened.iter_batches(rows):
+                    yield pa.Table.from_batches([batch])
+
     schema = pl.DataFrame(schema=types).to_arrow().schema
-    return Source(
-        {field.name: field.type for field in schema}, load, header=f"the first line of {files[0].name}", typed=False
-    )
+    header = f"the first line of {files[0].name}"
+    return Source({f.name: f.type for f in schema}, load, header=header, typed=False, scan=scan, files=files)
 
 
 def read_table(source: Tabular, columns: list[str] | None = None, table: str | None = None) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import torch
 from eventvec.dataset import Dataset, Origin, check_entities, repeated
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
-from eventvec.schema import MISSING, Categorical, Numeric, Static, Text, Vector
+from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
 from eventvec.tables import fields, kinds
 from eventvec.tables.fields import Array, Coded, Fitting, count_and_first
@@ -207,7 +207,7 @@ class _Matched:
         if isinstance(field, Categorical):
             codes = self._per_entity(fields.encode(fields.coded(field.name, column), field), MISSING)
             values, missing = torch.from_numpy(codes), codes == MISSING
-            unknown = fields.unknown_note(field.name, codes, "entities")
+            unknown = fields.unknown_note(field.name, int((codes == UNKNOWN).sum()), len(codes), "entities")
             return values, (*self._missing(field.name, missing), *unknown)
         if isinstance(field, Numeric):
             numbers = self._per_entity(fields.numbers(field.name, column), np.nan)

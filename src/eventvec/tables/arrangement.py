@@ -1,0 +1,316 @@
+"""The rows of a table of events in order of key and time, before its columns are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from eventvec.errors import DataError
+from eventvec.schema import Schema, Ties
+from eventvec.tables import fields, keys, request, times
+from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
+from eventvec.tables.event_tables import open_events
+from eventvec.tables.fields import Array, Fitting, count_and_first, pick
+from eventvec.tables.lists import Events, exploded
+from eventvec.tables.read_options import ReadOptions
+from eventvec.tables.sorting import in_order, order_of, ranks_of
+from eventvec.tables.sources import Tabular
+
+KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
+"""The options that name columns by their kinds."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose columns have roles, and whose values are not read yet.
+
+    Args:
+        events: The table, of which each row is one or several events.
+        requested: The roles of its columns.
+        names: The columns to read beside the key and the time.
+        order: The column that orders the events of an entity at one time, if there is one.
+        ties: The order of events at one time, where no column decides.
+        key_as: The name of the key in files, if it has another there.
+        explode: The list columns whose elements are events.
+        notes: Sentences about what was counted or left out.
+    """
+
+    events: Events
+    requested: request.Request
+    names: list[str]
+    order: str | None
+    ties: Ties
+    key_as: str | None
+    explode: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> Table:
+    """Return a table of events with the roles of its columns, by a schema or by the options of `read`.
+
+    Raises:
+        ConfigError: If options contradict each other, or name a column that cannot have the role.
+        DataError: If the table lacks a column.
+    """
+    columns, table = options.columns, options.table
+    time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
+    text = [time_column] if time_column and table.time_format else []
+    if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
+        text += [column.name for column in schema.categorical if fields.was_text(column)]
+        text += [column.name for column in schema.texts]
+    elif isinstance(columns.texts, list | tuple):
+        text += [name for name in columns.texts if isinstance(name, str)]
+    key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
+    explode = table.explode if table.explode is not None or schema is None else schema.explode
+    events = exploded(open_events(source, text, key), explode or ())
+    opened = events.table
+    named = {name: getattr(columns, name) for name in KINDS}
+    roles = {"key": columns.key, "time": columns.time, **named}
+    request.check_static(schema, options.static.static is not None, options.static.static_columns)
+    if schema is not None:
+        fitting = None if columns.fitting == Fitting() else columns.fitting
+        requested = request.by_schema(schema, {**roles, "fitting": fitting})
+    elif columns.meds:
+        requested = request.by_meds(opened, roles)
+    else:
+        requested = request.by_name(opened, columns.key, columns.time, named)
+    key_as = table.key_as or (schema.key_as if schema else None)
+    order = table.order if table.order is not None or schema is None else schema.order
+    ties = table.ties or (schema.ties if schema else "file")
+    request.check(opened, requested, key_as or requested.key, order)
+    names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
+    return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), (*events.notes(), *notes))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is counted when the rows of a table are arranged.
+
+    Args:
+        rows: The number of events with and without a time.
+        without_time: The number of those without one.
+        entities: The number of entities.
+        held_out: The number of those that are held out.
+        events: The number of events of the others.
+        earlier: The number of events before `until`.
+        empty: The number of entities without such events.
+
+    Example:
+        >>> (Counts(rows=3, entities=1) + Counts(rows=2, entities=2)).entities
+        3
+    """
+
+    rows: int = 0
+    without_time: int = 0
+    entities: int = 0
+    held_out: int = 0
+    events: int = 0
+    earlier: int = 0
+    empty: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
+
+    def notes(self, until: times.Instant | None) -> list[str]:
+        """Return sentences about what was left out.
+
+        Args:
+            until: The time at which histories were cut, if there is one.
+
+        Raises:
+            DataError: If nothing is left.
+        """
+        notes = []
+        if self.without_time:
+            notes.append(f"{self.without_time:,} of {self.rows:,} rows have no time and are left out")
+        if self.without_time == self.rows:
+            raise DataError("no row of the table has a time; at least one event is needed")
+        if self.held_out == self.entities:
+            raise DataError(f"all {self.entities:,} entities are held out; give a smaller fraction or more entities")
+        if self.held_out:
+            notes.append(f"{self.held_out:,} of {self.entities:,} entities are held out")
+        if until is not None:
+            if not self.earlier:
+                raise DataError(f"no event lies before {until}; give a later time")
+            rest = self.entities - self.held_out
+            notes.append(cut_note(f"before {until}", self.earlier, self.events, self.empty, rest))
+        return notes
+
+
+@dataclass(frozen=True)
+class Arranged:
+    """The rows of a table in order of key and time, after cuts and without held-out entities.
+
+    Args:
+        frame: The schema without columns.
+        rows: The order of the rows.
+        keys: The key of each entity.
+        stream: Yields the columns of the table's `names`.
+        counts: What was counted.
+        notes: Sentences about what was counted or left out.
+        row_of: `(n,)` the entity of each row, if histories are cut at a time each.
+        moments: `(n,)` the time of each of these rows.
+    """
+
+    frame: Schema
+    rows: Rows
+    keys: pa.Array
+    stream: Iterator[pa.ChunkedArray]
+    counts: Counts
+    notes: list[str]
+    row_of: Array | None = None
+    moments: Array | None = None
+
+
+def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arranged:
+    """Return the rows of a table in order of key and time, of which only the key and the time have been read.
+
+    Raises:
+        DataError: If a key or a time is missing or cannot be used, or the table has no rows.
+    """
+    events, requested, cuts, notes = table.events, table.requested, options.cuts, list(table.notes)
+    tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
+    stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
+    frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)
+    frame = replace(frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
+    entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, events.table.types[requested.key]))
+    counts = replace(counts, entities=len(entities))
+    if options.holdout.holdout is not None:
+        held_out = keys.holdout_mask(entities, options.holdout.holdout, options.holdout.holdout_seed)
+        rest = np.flatnonzero(~held_out)
+        rows, entities = rows.keep(rest), entities.take(pa.array(rest))
+        counts = replace(counts, held_out=int(held_out.sum()))
+    row_of = moments = None
+    if cuts.cutoff_column is not None and len(entities):
+        positions, moments = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
+        with_cutoff, row_of = np.unique(positions, return_inverse=True)
+        notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
+        rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
+        last = np.flatnonzero(np.diff(positions, append=-1))
+        before, rows, when = len(rows.times), rows.before(moments[last]), f"before the time in {cuts.cutoff_column!r}"
+        if not len(rows.times):
+            raise DataError(f"no event lies {when}; give a later time")
+        notes.append(cut_note(when, len(rows.times), before, int((rows.lengths == 0).sum()), len(entities)))
+        if len(moments) > len(entities):
+            notes.append(
+                f"{len(moments):,} rows: {len(entities):,} entities, each at its times in {cuts.cutoff_column!r}"
+            )
+    if cuts.until is not None:
+        counts = replace(counts, events=len(rows.times))
+        rows = rows.before(np.full(len(entities), times.instant(frame, cuts.until)))
+        counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
+    return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The table's rows in order of key and time.
+
+    Args:
+        order: `(events,)` the place of each event in the exploded table; None if that is already in this order.
+        times: `(events,)` the time of each event.
+        gaps: `(events,)` float32, the time since the previous event of the entity.
+        ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
+        lengths: `(n,)` int64, the number of events of each entity.
+        tie_ranks: `(events,)` the rank of each event among those at its time; None if no column orders them.
+    """
+
+    order: Array | None
+    times: Array
+    gaps: Array
+    ranks: Array
+    lengths: Array
+    tie_ranks: Array | None
+
+    def keep(self, entities: Array) -> Rows:
+        """Return the rows of the entities at ascending positions."""
+        chosen = np.zeros(len(self.lengths), bool)
+        chosen[entities] = True
+        return self.only(np.repeat(chosen, self.lengths), self.ranks[entities], self.lengths[entities])
+
+    @property
+    def heads(self) -> Array:
+        """The position of the first event of each entity that has events."""
+        filled = self.lengths[self.lengths > 0]
+        return filled.cumsum() - filled
+
+    def before(self, ends: Array) -> Rows:
+        """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
+        earlier = self.times < np.repeat(ends, self.lengths)
+        counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(self.lengths)
+        return self.only(earlier, self.ranks, counts[stops] - counts[stops - self.lengths])
+
+    def only(self, events: Array, ranks: Array, lengths: Array) -> Rows:
+        """Return the events of a mask, in rows of the given lengths."""
+        order = np.flatnonzero(events) if self.order is None else self.order[events]
+        tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
+        return Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
+
+
+def _tie_ranks(events: Events, order: str) -> Array:
+    """Return `(events,)` the rank of each event by the column that orders those at one time."""
+    with events.counting(order):
+        return events.of(order, ranks_of(order, next(events.stream([order]))))
+
+
+def _rows(
+    events: Events,
+    columns: Iterator[pa.ChunkedArray],
+    tie_ranks: Array | None,
+    requested: request.Request,
+    schema: Schema | None,
+    options: ReadOptions,
+    notes: list[str],
+) -> tuple[Schema, Rows, pa.Array | None, Counts]:
+    """Return a schema without columns, the order of the rows, the distinct keys, and the number of rows.
+
+    Args:
+        events: The table, of which each row is one or several events.
+        columns: Yields the column of the key, then that of the time.
+        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
+        requested: The names of the columns.
+        schema: A fitted schema, whose kind of time the times must have.
+        options: The options of `read`.
+        notes: Sentences about what was counted or left out; more are added.
+    """
+    key = next(columns)
+    if not len(key):
+        raise DataError("the table has no rows; at least one event is needed")
+    with events.counting(requested.key):
+        ranks, distinct = keys.rank_keys(requested.key, key)
+    del key
+    ranks = events.of(requested.key, ranks)
+    with events.counting(requested.time):
+        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
+        if parsed.missing.any() and not options.columns.meds:
+            missing = count_and_first(parsed.missing, "missing value")
+            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
+    parsed = parsed._replace(values=values, missing=no_time)
+    if schema is not None:
+        parsed = times.same_kind(requested.time, parsed, schema)
+    else:
+        notes.extend(times.epoch_note(requested.time, parsed))
+    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
+    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
+    return frame, _arrange(ranks, parsed, tie_ranks, frame.clock), distinct, counts
+
+
+def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> Rows:
+    """Return the rows in order of rank, time and rank in ties, without rows that have no time."""
+    order, values = None, parsed.values
+    ties = [] if tie_ranks is None else [tie_ranks]
+    if parsed.missing.any():
+        order = np.flatnonzero(~parsed.missing)
+        ranks, values, ties = ranks[order], values[order], [each[order] for each in ties]
+    if not in_order([ranks, values, *ties]):
+        by_time = order_of([ranks, values, *ties])
+        order = by_time if order is None else order[by_time]
+        ranks, values, ties = ranks[by_time], values[by_time], [each[by_time] for each in ties]
+    heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
+    gaps = times.intervals(values, heads, clock)
+    lengths = np.diff(np.append(heads, len(values)))
+    return Rows(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)

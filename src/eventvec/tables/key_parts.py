@@ -1,0 +1,159 @@
+"""A table of events in parts of whole entities, in ascending order of keys, for tables that do not fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eventvec.errors import ConfigError, DataError, shown
+from eventvec.tables import fields, keys
+from eventvec.tables.arrangement import Table
+from eventvec.tables.fields import Array
+from eventvec.tables.sources import Source
+
+EVENTS = 1 << 22
+"""The number of events of a part, of which a single entity may have more."""
+ROWS = 1 << 20
+"""The number of rows that are read at once."""
+SAMPLED = 64
+"""One of so many keys is remembered, to divide entities into parts of about equal size."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows of a table in parts of whole entities, in ascending order of keys; each iteration reads them again.
+
+    Args:
+        source: The table.
+        columns: The columns to read, first the key.
+        rows: The number of rows.
+        files: The files with the rows of each part; empty if the table is in order of keys.
+    """
+
+    source: Source
+    columns: list[str]
+    rows: int
+    files: tuple[Path, ...]
+
+    @staticmethod
+    def of(table: Table, folder: Path) -> Parts:
+        """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
+        source, lists = table.events.table, table.events.lists
+        key = table.requested.key
+        if key in lists:
+            raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
+        names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
+        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names)]))
+        rows, bounds = _survey(source, key)
+        files = () if bounds is None else _spilled(source, columns, bounds, folder)
+        return Parts(source, columns, rows, files)
+
+    @property
+    def typed(self) -> bool:
+        """Whether the columns have types of their own, see `Source`."""
+        return self.source.typed
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for path in self.files:
+            with pa.memory_map(str(path)) as file:
+                yield pa.ipc.open_stream(file).read_all()
+        if not self.files:
+            yield from self._runs()
+
+    def _runs(self) -> Iterator[pa.Table]:
+        """Yield parts of a table that is in order of keys."""
+        waiting: list[pa.Table] = []
+        for batch in self.source.parts(self.columns, ROWS):
+            waiting.append(batch)
+            if sum(map(len, waiting)) < EVENTS:
+                continue
+            table = pa.concat_tables(waiting)
+            ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
+            complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
+            if complete:
+                yield table.slice(0, complete)
+            waiting = [table.slice(complete)]
+        yield pa.concat_tables(waiting)
+
+
+def _survey(source: Source, key: str) -> tuple[int, pa.Array | None]:
+    """Return the number of rows, and the smallest keys of all parts but the first; None if rows are in order of keys.
+
+    Raises:
+        DataError: If a key is missing, or there are no rows.
+    """
+    rows, missing, first_missing, in_order = 0, 0, 0, True
+    last: Any = None
+    sample: list[pa.Array] = []
+    for batch in source.parts([key], ROWS):
+        column = batch.column(0)
+        if column.null_count:
+            first_missing = first_missing if missing else rows + int(fields.nulls(column).argmax())
+            missing += column.null_count
+            column = column.drop_null()
+        if len(column):
+            ranks, distinct = keys.rank_keys(key, column)
+            values = pa.array(ranks) if distinct is None else distinct
+            first, end = (values[int(rank) if distinct is not None else place].as_py() for rank, place in
+                          ((ranks[0], 0), (ranks[-1], len(ranks) - 1)))  # fmt: skip
+            in_order &= bool((ranks[1:] >= ranks[:-1]).all()) and (last is None or last <= first)
+            last = end
+            sample.append(values.take(pa.array(ranks[::SAMPLED])) if distinct is not None else values[::SAMPLED])
+        rows += len(batch)
+    if missing:
+        what = f"{missing:,} missing value{'' if missing == 1 else 's'} (first at row {first_missing:,})"
+        raise DataError(f"column {shown(key)} has {what}; every event needs a key")
+    if not rows:
+        raise DataError("the table has no rows; at least one event is needed")
+    if in_order or rows <= EVENTS:
+        return rows, None if in_order else pa.array([], sample[0].type)
+    ascending = pa.chunked_array(sample).combine_chunks()
+    ascending = ascending.take(pc.sort_indices(ascending))
+    n_parts = -(-rows // EVENTS)
+    return rows, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
+
+
+def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:
+    """Return the files to which the rows of each part are written, in the order of the table.
+
+    Args:
+        source: The table.
+        columns: The columns, first the key.
+        bounds: The smallest key of each part but the first, ascending.
+        folder: A new folder for the files.
+    """
+    folder.mkdir(mode=0o700)
+    paths = tuple(folder / f"{part}.arrow" for part in range(len(bounds) + 1))
+    with ExitStack() as stack:
+        writers: dict[int, Any] = {}
+        for batch in source.parts(columns, ROWS):
+            batch = pa.table({name: fields.decoded(batch.column(name)) for name in columns})
+            part = _part_of(columns[0], batch.column(0), bounds)
+            batch = batch.take(pa.array(part.argsort(kind="stable")))
+            ends = np.bincount(part, minlength=len(paths)).cumsum()
+            for place in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
+                if place not in writers:
+                    file = stack.enter_context(pa.OSFile(str(paths[place]), "wb"))
+                    writers[place] = stack.enter_context(pa.ipc.new_stream(file, batch.schema))
+                start = int(ends[place - 1]) if place else 0
+                writers[place].write_table(batch.slice(start, int(ends[place]) - start))
+    return tuple(path for place, path in enumerate(paths) if place in writers)
+
+
+def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
+    """Return `(rows,)` int16, the part of each key."""
+    ranks, distinct = keys.rank_keys(key, column)
+    if distinct is None:
+        return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)
+    both = pa.chunked_array([bounds.cast(distinct.type), distinct]).combine_chunks()
+    order = pc.sort_indices(both).to_numpy()  # stable: a bound stands before the key that equals it
+    below = np.empty(len(both), np.int64)
+    below[order] = np.cumsum(order < len(bounds))
+    return below[len(bounds) :].astype(np.int16)[ranks]

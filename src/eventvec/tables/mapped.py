@@ -1,0 +1,203 @@
+"""The columnar store on disk: flat columns and windows as files that are mapped into memory, and read on demand.
+
+The folder holds `store.json` (the schema, the notes, and the type and shape of each array), one file of plain numbers
+for each array, and the keys as an Arrow file. It appears whole or not at all. Opening it reads no column.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eventvec.dataset import Dataset
+from eventvec.errors import CheckpointError, ConfigError
+from eventvec.files import locked
+from eventvec.schema import Schema
+from eventvec.sequences import Sequences, Values
+from eventvec.tables.fields import Array
+
+FORMAT = 1
+INDEX = "store.json"
+KEYS = "keys.arrow"
+WORK = "work"
+"""The folder inside that of the store in which it is built; a store that is complete has none."""
+
+
+PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
+"""The names of what an interrupted build leaves."""
+TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
+"""The types of numbers in a store."""
+
+
+class Column:
+    """An array on disk that grows at its end.
+
+    Args:
+        path: Its file, which is created.
+        dtype: The type of its numbers.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with Column(Path(folder) / "0.bin", np.dtype("int64")) as column:
+        ...         column.append(np.array([1, 2]))
+        ...         column.append(np.array([3]))
+        ...     mapped_array(Path(folder), column.describe()).tolist()
+        [1, 2, 3]
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self.path, self.dtype, self.size = path, dtype, 0
+        self._file = path.open("xb")
+
+    def append(self, values: Array) -> None:
+        """Write further numbers."""
+        np.ascontiguousarray(values, self.dtype).tofile(self._file)
+        self.size += len(values)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the file, the type and the number of values, for `store.json`."""
+        return {"file": self.path.name, "dtype": self.dtype.str, "size": self.size}
+
+    def __enter__(self) -> Column:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+
+def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
+    """Return an array of a store, mapped into memory; changes of it stay in memory.
+
+    Raises:
+        CheckpointError: If its file is missing or has another size.
+        ValueError: If the entry names another file or type than a store has.
+    """
+    if entry["dtype"] not in TYPES or not PARTS.fullmatch(entry["file"]):
+        raise ValueError
+    path, dtype, size = folder / entry["file"], np.dtype(entry["dtype"]), int(entry["size"])
+    if not path.is_file() or path.stat().st_size != size * dtype.itemsize:
+        raise CheckpointError(f"{path} is missing or damaged; delete the folder {folder}, and read the events again")
+    if not size:
+        return np.zeros(0, dtype)
+    return np.memmap(path, dtype, mode="c", shape=(size,))
+
+
+@contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder to build a store in, whose files become the store at the end; on an error they are deleted.
+
+    What an interrupted build left is deleted first.
+
+    Raises:
+        ConfigError: If the folder holds other files, or another process builds a store there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
+    if folder.exists() and (others := [each.name for each in folder.iterdir() if not PARTS.fullmatch(each.name)]):
+        raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
+    with locked(folder) as free:
+        if not free:
+            raise ConfigError(f"another process builds the store {str(folder)!r}; wait until it ends, or name another")
+        work = folder / WORK
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(mode=0o700)
+        try:
+            yield work
+            for file in sorted(
+                (each for each in work.iterdir() if each.is_file()), key=lambda each: each.name == INDEX
+            ):  # it makes the folder a store
+                file.rename(folder / file.name)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def write_index(
+    work: Path, keys: pa.Array, arrays: Mapping[str, Any], schema: Schema, notes: Sequence[str], made: Mapping[str, Any]
+) -> None:
+    """Write the keys and `store.json`, the last files of a store.
+
+    Args:
+        work: The folder in which it is built.
+        keys: `n` keys.
+        arrays: The entries of the arrays: `lengths`, and `columns` by name, see `Column.describe`.
+        schema: What the columns mean.
+        notes: Sentences about what was counted or left out.
+        made: What the store was made from, see `opened`.
+    """
+    with pa.OSFile(str(work / KEYS), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("key", keys.type)])) as file:
+        file.write_table(pa.table({"key": keys}))
+    index = {
+        "format": FORMAT, "made": made, "notes": list(notes), "arrays": arrays,
+        "schema": json.loads(schema.to_json()),
+    }  # fmt: skip
+    (work / INDEX).write_text(json.dumps(index, default=str))
+
+
+def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Dataset | None:
+    """Return the data set of a store; None if there is no store in the folder.
+
+    Args:
+        folder: The folder of the store.
+        made: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
+        schema: The schema that the events must be coded by, in place of `columns`.
+
+    Raises:
+        ConfigError: If the store was made from something else.
+        CheckpointError: If the store is damaged, or of a later version.
+    """
+    path = folder / INDEX
+    if not path.is_file():
+        return None
+    try:
+        index = json.loads(path.read_bytes())
+        if index["format"] != FORMAT:
+            raise CheckpointError(
+                f"the store {folder} has format {index['format']}, and this version of eventvec reads {FORMAT}; delete "
+                "the folder, and read the events again"
+            )
+        stored = Schema.from_json(json.dumps(index["schema"]), str(path))
+        expected = json.loads(json.dumps(made, default=str))
+        same_columns = (
+            index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
+        )
+        if not same_columns or any(index["made"][part] != expected[part] for part in ("files", "options")):
+            raise ConfigError(
+                f"store {str(folder)!r} was made from other events, columns or options, or the files of its events "
+                "have changed; name a new folder, or delete this one"
+            )
+        with pa.memory_map(str(folder / KEYS)) as file:
+            keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
+        lengths = torch.from_numpy(np.array(mapped_array(folder, index["arrays"]["lengths"])))
+        columns = {name: _values(folder, entry) for name, entry in index["arrays"]["columns"].items()}
+    except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
+        raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
+    x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
+    return Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
+
+
+def _codes_alike(stored: Schema, schema: Schema) -> bool:
+    """Return whether the events of a store are coded as a schema does."""
+    return (stored.key, stored.time) == (schema.key, schema.time) and stored.difference(schema) is None
+
+
+def _values(folder: Path, entry: Mapping[str, Any]) -> Values:
+    """Return a column of a store: an array, or nested rows."""
+    if "file" in entry:
+        return _tensor(folder, entry)
+    columns = {name: _tensor(folder, each) for name, each in entry["columns"].items()}
+    return Sequences(columns, _tensor(folder, entry["starts"]), _tensor(folder, entry["lengths"]))
+
+
+def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
+    return torch.from_numpy(mapped_array(folder, entry))

@@ -1,0 +1,353 @@
+"""Reading events that do not fit into memory: parts of the entities, one after the other, into a store on disk.
+
+The result equals that of reading in memory. Entities are divided into parts in ascending order of keys, and each part
+is arranged as a table of its own. Where the rows are not in order of keys already, they are first written to one file
+for each part. A schema is fitted to all events: categories are written as places among the values seen so far, which
+become codes at the end, and scales are those of the columns on disk. Kinds of columns that nobody lists are inferred
+from a sample of entities, where there are more than `key_parts.EVENTS` events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError, DataError
+from eventvec.schema import Categorical, Schema, Text
+from eventvec.sequences import Sequences
+from eventvec.tables import fields, key_parts, keys, kinds, mapped, request
+from eventvec.tables.arrangement import Arranged, Counts, Table, arrange, open_table
+from eventvec.tables.column_reader import ColumnReader
+from eventvec.tables.fields import Array, Coded, Fitting
+from eventvec.tables.key_parts import Parts
+from eventvec.tables.mapped import Column
+from eventvec.tables.paths import stamp_of
+from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
+from eventvec.tables.scales import scaled
+from eventvec.tables.sorting import order_ties
+from eventvec.tables.sources import Tabular
+
+SEED = 20_260_711
+"""The seed of the sample of entities from which kinds are inferred; no user's hold-out set has it by chance."""
+
+
+def read_into_store(
+    source: Tabular | Mapping[str, Tabular], folder: Path, schema: Schema | None, options: ReadOptions
+) -> Dataset:
+    """Return a table of events as `read` does, with columns in a store, which is built if the folder has none.
+
+    Args:
+        source: The table.
+        folder: The folder of the store.
+        schema: A fitted schema.
+        options: The options of `read`. Static columns are not part of the store.
+
+    Raises:
+        ConfigError: If histories are to be cut at a time each, or the store was made from something else.
+        DataError: As for `read`.
+    """
+    if options.cuts.cutoffs is not None:
+        raise ConfigError(
+            "store= (--store) keeps whole histories and does not go with cutoffs=; cut the rows after reading: "
+            "ev.as_of(data.sequences, times), or all at one time with until="
+        )
+    options = replace(options, static=StaticColumns(), storage=Storage())
+    table = open_table(source, schema, options)
+    files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
+    resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
+    others = replace(options, columns=Columns(), table=resolved).describe(source)
+    made = {"files": files, "options": others, "columns": None if schema else options.describe(source)}
+    if not files and (folder / mapped.INDEX).exists():
+        raise ConfigError(
+            f"store {str(folder)!r} exists, and whether it holds the events of a table in memory cannot be told; "
+            "name a new folder, or delete this one"
+        )
+    if (data := mapped.opened(folder, made, schema)) is not None:
+        return data
+    with mapped.building(folder) as work:
+        _build(source, work, schema, options, made)
+    data = mapped.opened(folder, made, schema)
+    assert data is not None
+    return data
+
+
+def _build(
+    source: Tabular | Mapping[str, Tabular], work: Path, schema: Schema | None, options: ReadOptions, made: Any
+) -> None:
+    """Write the files of a store into a folder."""
+    table = open_table(source, schema, options)
+    notes, names, guessed = list(table.notes), table.names, frozenset[str]()
+    parts = Parts.of(table, work / "parts")
+    if table.requested.inferred:
+        options, names, guessed, guesses = _with_kinds(parts, table, options)
+        notes += guesses
+    with _Writer(work, names, options, parts.typed) as writer:
+        for part in parts:
+            writer.add(part, schema)
+    notes += [*writer.notes, *writer.counts.notes(options.cuts.until)]
+    if schema is None:
+        fitted = writer.fit(guessed, notes)
+        if fitted.bags or fitted.ties == "canonical":  # whose order depends on the codes
+            writer.delete()
+            options = replace(options, columns=Columns(meds=options.columns.meds))
+            with _Writer(work, names, options, parts.typed) as writer:
+                for part in parts:
+                    writer.add(part, fitted)
+    else:
+        fitted = writer.schema
+        notes += [note for name, counts in writer.unknown.items() for note in fields.unknown_note(name, *counts)]
+    kind = keys.key_type(table.requested.key, parts.source.types[table.requested.key])
+    mapped.write_index(work, writer.keys(kind), writer.describe(), fitted, notes, made)
+
+
+def _with_kinds(
+    parts: Parts, table: Table, options: ReadOptions
+) -> tuple[ReadOptions, list[str], frozenset[str], list[str]]:
+    """Return options that list the columns, their names, those that were found to be categories, and notes.
+
+    Kinds are inferred from a sample of entities, drawn by a hash of their keys, with about `key_parts.EVENTS` events,
+    or from all entities if they have no more.
+    """
+    share, sampled, key = key_parts.EVENTS / parts.rows, [], table.requested.key
+    for part in parts:
+        if share < 1:
+            ranks, distinct = keys.rank_keys(key, part.column(0))
+            present, row_of = np.unique(ranks, return_inverse=True)
+            entities = keys.keys_of(present, distinct, keys.key_type(key, parts.source.types[key]))
+            part = part.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
+        sampled.append(part)
+    chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
+    sample = open_table(pa.concat_tables(sampled), None, chosen)
+    arranged = arrange(sample, None, chosen)
+    arranged.counts.notes(options.cuts.until)  # raises an error if nothing is left
+    reader = _reader(sample, arranged)
+    schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
+    hashed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
+    notes = [note for note in reader.notes if note not in map(fields.hashed_note, hashed)]
+    guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
+    numeric = [field.name for field in schema.numeric]
+    used = {field.name for field in (*schema.fields, *schema.nested)}
+    chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
+    return chosen, [name for name in sample.names if name in used], frozenset(guessed), notes
+
+
+def _reader(table: Table, arranged: Arranged) -> ColumnReader:
+    """Return the reader of the columns of a table whose rows are arranged."""
+    rows = arranged.rows
+    return ColumnReader(table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, [])
+
+
+class _Seen:
+    """The values of a categorical column that were seen so far, and how often.
+
+    Args:
+        text: Whether the column holds text.
+    """
+
+    def __init__(self, text: bool) -> None:
+        self.text = text
+        self.values, self.counts = pa.array([], pa.large_string()), np.zeros(0, np.int64)
+
+    def add(self, column: Coded) -> Array:
+        """Return `(rows,)` int32, the place of each value of a column among those seen, -1 where missing."""
+        places = pc.index_in(column.values, value_set=self.values)
+        new = column.values.filter(places.is_null())
+        known = places.fill_null(0).to_numpy(zero_copy_only=False)
+        is_new = places.is_null().to_numpy(zero_copy_only=False)
+        place = np.where(is_new, len(self.values) + is_new.cumsum() - 1, known)
+        self.values = pa.chunked_array([self.values, new]).combine_chunks()
+        self.counts = np.append(self.counts, np.zeros(len(new), np.int64))
+        self.counts[place] += column.counts()
+        return np.append(place, -1).astype(np.int32)[column.codes]
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the column is text that is hashed where nobody lists it."""
+        return self.text and kinds.are_many(int((self.counts > 0).sum()), int(self.counts.sum()))
+
+    def fitted(self, name: str, fitting: Fitting, hashed: bool) -> Categorical:
+        """Return the field of the column."""
+        if hashed:
+            field = Categorical(name, (), buckets=max(1, min(fitting.buckets, int((self.counts > 0).sum()))))
+        else:
+            field = fields.frequent(name, self.values, self.counts, fitting)
+        return replace(field, text=self.text)
+
+
+class _Writer:
+    """Writes parts of a table to the arrays of a store.
+
+    Args:
+        work: The folder for the files.
+        names: The columns to read.
+        options: The options of `read`.
+        typed: Whether the columns have types of their own, see `Source`.
+    """
+
+    def __init__(self, work: Path, names: list[str], options: ReadOptions, typed: bool) -> None:
+        self.work, self.names, self.options, self.typed = work, names, options, typed
+        self.counts = Counts()
+        self.schema: Schema  # as it describes the table
+        self.requested: request.Request
+        self.unknown: dict[str, tuple[int, int, str]] = {}
+        self._keys: list[pa.Array] = []
+        self._seen: dict[str, _Seen] = {}
+        self._arrays: dict[tuple[str, ...], Column] = {}
+        self._ends: dict[tuple[str, ...], int] = {}  # of nested values
+        self._notes: set[str] | None = None
+        self._files = ExitStack()
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._files.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences that hold for each part."""
+        return sorted(self._notes or ())
+
+    def keys(self, kind: pa.DataType) -> pa.Array:
+        """Return the keys of all entities in a type."""
+        return pa.chunked_array([part.cast(kind) for part in self._keys], kind).combine_chunks()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the entries of the arrays for the store's index."""
+        entries = {path: column.describe() for path, column in self._arrays.items()}
+        columns: dict[str, Any] = {path[1]: entry for path, entry in entries.items() if path[0] == "plain"}
+        for path, entry in entries.items():
+            if path[0] == "nested":
+                nested = columns.setdefault(path[1], {"columns": {}})
+                (nested["columns"] if len(path) == 4 else nested)[path[-1]] = entry
+        return {"lengths": entries["lengths",], "columns": columns}
+
+    def delete(self) -> None:
+        """Delete the files."""
+        for column in self._arrays.values():
+            column.path.unlink()
+
+    def add(self, part: pa.Table, schema: Schema | None) -> None:
+        """Write the events of a part: with codes by a schema, or places among the values seen so far."""
+        try:
+            self._add(part, schema)
+        except DataError as error:
+            if "(first at row" in str(error):
+                raise DataError(f"{error}; rows are counted within a part of the table, in order of keys") from error
+            raise
+
+    def _add(self, part: pa.Table, schema: Schema | None) -> None:
+        table = replace(open_table(part, schema, self.options), names=self.names)
+        arranged = arrange(table, schema, self.options)
+        notes = {note for note in arranged.notes if note not in table.notes}
+        self._notes = notes if self._notes is None else self._notes & notes
+        self.counts += arranged.counts
+        self._keys.append(arranged.keys)
+        self._append(("lengths",), arranged.rows.lengths)
+        reader, self.schema, self.requested = _reader(table, arranged), arranged.frame, table.requested
+        if schema is None:
+            self._places(reader)
+        else:
+            self.schema = reader.apply(schema, arranged.frame, self.typed)
+            for name, (unknown, total, what) in reader.unknown.items():
+                before = self.unknown.get(name, (0, 0, what))
+                self.unknown[name] = (before[0] + unknown, before[1] + total, what)
+        values, rows = reader.values, arranged.rows
+        if schema is not None and arranged.frame.ties == "canonical":
+            at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
+            values = order_ties(values, at, rows.heads, [name for name in self.names if name in values])
+        for name, column in values.items():
+            if name in reader.nested:
+                self._append_nested(name, reader.nested[name], column)
+            else:
+                self._append(("plain", name), column)
+
+    def _places(self, reader: ColumnReader) -> None:
+        """Fill in the values of a reader, with places among the values seen in place of codes."""
+        asked = self.requested
+        for name, column in zip(reader.names, reader.arrow, strict=True):
+            if name in asked.texts:
+                reader.text(name, column)
+            elif name in asked.summed:
+                coded, lengths = reader.elements(name, column)
+                codes = self._see(name, coded, column.type.value_type)
+                ends = torch.from_numpy(lengths.cumsum())
+                starts = ends - torch.from_numpy(lengths)
+                reader.nested[name] = Sequences({"code": torch.from_numpy(codes)}, starts, torch.from_numpy(lengths))
+                reader.values[name] = np.arange(len(lengths))
+            elif name in asked.numeric:
+                reader.numbers(name, column)
+            else:
+                reader.values[name] = self._see(name, reader.coded(name, column), column.type)
+
+    def _see(self, name: str, column: Coded, kind: pa.DataType) -> Array:
+        return self._seen.setdefault(name, _Seen(fields.holds_text(kind))).add(column)
+
+    def _append(self, path: tuple[str, ...], values: Array) -> None:
+        if path not in self._arrays:
+            file = self.work / f"{len(self._arrays)}.bin"
+            self._arrays[path] = self._files.enter_context(Column(file, values.dtype))
+        self._arrays[path].append(values)
+
+    def _append_nested(self, name: str, distinct: Sequences, places: Array) -> None:
+        """Write the nested values of events: those of a part that differ, and the window of each event."""
+        before = self._ends.get(("nested", name), 0)
+        for column, values in distinct.columns.items():
+            assert isinstance(values, torch.Tensor)
+            self._append(("nested", name, "columns", column), values.numpy())
+            self._ends["nested", name] = before + len(values)
+        rows = distinct[torch.from_numpy(places)]
+        self._append(("nested", name, "starts"), rows.starts.numpy() + before)
+        self._append(("nested", name, "lengths"), rows.lengths.numpy())
+
+    def fit(self, guessed: frozenset[str], notes: list[str]) -> Schema:
+        """Return the schema fitted to all events, and replace places by codes; the files must be closed.
+
+        Args:
+            guessed: The columns that nobody listed, which are hashed if they are text of many values.
+            notes: Sentences, to which more are added.
+        """
+        fitting, asked = self.options.columns.fitting, self.requested
+        categorical, bags, numeric = [], [], []
+        for name in self.names:
+            if name in asked.texts:
+                continue
+            if name in asked.numeric:
+                numeric.append(scaled(name, self._mapped("plain", name), fitting))
+                continue
+            many = name in guessed and self._seen[name].are_many
+            field = self._seen[name].fitted(name, fitting, many or name in asked.hashed)
+            notes += [fields.hashed_note(field)] if many else fields.rare_note(field, fitting)
+            if name in asked.summed:
+                bags.append(field)
+                continue
+            categorical.append(field)
+            seen = self._seen[name].values
+            codes = fields.encode(Coded(np.append(np.arange(len(seen)), -1), seen), field)  # the last is missing
+            for block in fields.blocks(self._mapped("plain", name)):
+                block[:] = codes[block]
+        gap = scaled("gap", self._mapped("plain", "gap"), replace(fitting, log=True))
+        return replace(
+            self.schema,
+            categorical=tuple(categorical),
+            numeric=tuple(numeric),
+            gap=gap,
+            bags=tuple(bags),
+            texts=tuple(map(Text, asked.texts)),
+        )
+
+    def _mapped(self, *path: str) -> Array:
+        """Return an array whose changes are written to its file."""
+        column = self._arrays[path]
+        if not column.size:
+            return np.zeros(0, column.dtype)
+        return np.memmap(column.path, column.dtype, mode="r+", shape=(column.size,))
