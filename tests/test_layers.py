@@ -33,6 +33,7 @@ ORDER = (
     ("attribution", "fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
     ("auditing", "diagnosis", "shift"),
+    ("comparing",),
     ("datasets",),
     ("",),  # the package itself: what it shows, only the command line may use
     ("cli",),

@@ -17,6 +17,7 @@ from eventvec import datasets, encoders, losses, methods, views
 from eventvec.attribution import Influence, influence
 from eventvec.auditing import Audit, audit
 from eventvec.checkpoint import Run, load
+from eventvec.comparing import Comparison, compare
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
 from eventvec.diagnosis import Diagnosis, diagnose
@@ -43,6 +44,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "Audit",
     "CheckpointError",
+    "Comparison",
     "ConfigError",
     "DataError",
     "Dataset",
@@ -66,6 +68,7 @@ __all__ = [
     "audit",
     "build_method",
     "card",
+    "compare",
     "datasets",
     "diagnose",
     "drift",

@@ -1,0 +1,132 @@
+"""The result of a comparison: scores, costs and the answer, as plain values and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eventvec.comparing.winner import Choice
+from eventvec.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+HEAD = ("arm", "score", "training, s", "embedding, s per 1,000", "weights", "numbers", "epochs", "remark")
+"""The headings of `Comparison.texts`."""
+FORMS = (
+    ("arm", "{arm}"), ("score", "{score:.3f} ± {interval:.3f}"), ("training", "{training:.0f}"),
+    ("embedding", "{embedding:.2g}"), ("weights", "{weights:,}"), ("dim", "{dim}"), ("epochs", "{epochs}"),
+    ("remark", "{remark}"),
+)  # fmt: skip
+"""The cells of a row: the entry without which the cell is empty, and its text."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an arm costs.
+
+    Args:
+        training: The seconds of training.
+        embedding: The seconds that embedding 1,000 entities takes.
+        weights: The number of weights of the encoder.
+        dim: The number of numbers of a vector.
+        epochs: The number of epochs that the budget allowed.
+
+    Example:
+        >>> Cost(60.0, 0.2, 90_000, 128, 4).dim
+        128
+    """
+
+    training: float
+    embedding: float
+    weights: int
+    dim: int
+    epochs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The result of `compare`.
+
+    Args:
+        evaluation: The scores of all arms and of simple features in the same folds, and all paired differences.
+        model: The model whose scores decide.
+        costs: What each arm costs, by its name.
+        failed: The reason why an arm could not be trained, by its name.
+        choice: Which arm to use.
+        budget: The budget of each arm, in words.
+        notes: Sentences about what was left out or counted.
+
+    Example:
+        >>> import eventvec as ev
+        >>> result = ev.compare(data, labels, "churn", out="compared")  # doctest: +SKIP
+        >>> result.choice.advised  # doctest: +SKIP
+        'coles'
+    """
+
+    evaluation: Evaluation
+    model: str
+    costs: Mapping[str, Cost]
+    failed: Mapping[str, str]
+    choice: Choice
+    budget: str
+    notes: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Which arm to use, and whether it is ahead of simple features of the same events, in words."""
+        best = self.choice.winner or self.choice.level[0]
+        simple = {r.features: r for r in self._cells() if r.features not in self.costs}
+        if not simple:
+            return self.choice.sentence
+        opponent = max(simple, key=lambda name: simple[name].main.mean)
+        lead = next(r for r in self._cells() if r.features == best).main - simple[opponent].main
+        if abs(lead.mean) <= lead.interval:
+            place = "level with"
+        else:
+            place = "ahead of" if lead.mean > 0 else "behind"
+        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.mean:+.3f} ± {lead.interval:.3f})."
+
+    def _cells(self) -> list[Any]:
+        return [r for r in self.evaluation.results if r.model == self.model]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row for each arm and each set of simple features, best first, then the arms that failed."""
+        rows = []
+        for r in sorted(self._cells(), key=lambda r: -r.main.mean):
+            cost = self.costs.get(r.features)
+            rows.append(
+                {
+                    "arm": r.features, "score": r.main.mean, "interval": r.main.interval,
+                    **(vars(cost) if cost else dict.fromkeys(("training", "embedding", "weights", "dim", "epochs"))),
+                    "remark": "level with the best" if r.features in self.choice.level[1:] else
+                              "winner" if r.features == self.choice.winner else "",
+                }
+            )  # fmt: skip
+        return rows + [{**dict.fromkeys(rows[0]), "arm": name, "remark": why} for name, why in self.failed.items()]
+
+    def texts(self) -> list[list[str]]:
+        """Return the rows as texts, under `HEAD`."""
+        return [[form.format(**row) if row[name] is not None else "" for name, form in FORMS] for row in self.rows()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, which `eventvec compare --json` prints."""
+        return {
+            "verdict": self.verdict, "winner": self.choice.winner, "level": list(self.choice.level),
+            "advised": self.choice.advised, "metric": self.evaluation.metric, "model": self.model,
+            "budget": self.budget, "arms": self.rows(), "failed": dict(self.failed), "notes": list(self.notes),
+            "evaluation": self.evaluation.to_dict(),
+        }  # fmt: skip
+
+    def render(self) -> Group:
+        """Return the verdict, the table of arms and the notes for a `rich` console to print."""
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*HEAD)
+        for row in self.texts():
+            table.add_row(*map(Text, row))
+        about = f"{self.evaluation.metric} ({self.model}) on {self.evaluation.rows_text}; {self.budget} for each arm"
+        return Group(Text(self.verdict, "bold"), Text(about), table, *(Text(note) for note in self.notes))

@@ -1,0 +1,201 @@
+"""`compare`: trains the arms, scores them in the same folds, and resumes what was killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from eventvec import checkpoint, tables
+from eventvec.comparing.arms import plan
+from eventvec.comparing.compared import Comparison, Cost
+from eventvec.comparing.winner import choose
+from eventvec.config import Table
+from eventvec.dataset import Dataset, check_entities
+from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.evaluation import Evaluation, evaluate
+from eventvec.evaluation.conclusion import MODELS
+from eventvec.evaluation.part_sets import is_part
+from eventvec.evaluation.result import TOGETHER
+from eventvec.options import check_seed
+from eventvec.run_files import read_info
+from eventvec.run_writing import write_text
+from eventvec.tables.sources import Tabular
+from eventvec.training import fit
+
+Progress = Callable[[int, int, str], None]
+PLAN, STEPS = "plan.json", 1000
+BUDGET = 60.0
+
+
+def compare(
+    data: Dataset,
+    labels: Tabular,
+    label: str,
+    *,
+    out: Path | str,
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
+    encoders: Sequence[str] = ("gru",),
+    time_budget: float | None = None,
+    epochs: int | None = None,
+    folds: int = 5,
+    models: Sequence[str] | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Return which of several methods and encoders to use: scores under one budget in the same folds, and costs.
+
+    Each arm is trained without labels on the same entities, with the sizes that `fit` derives from the data and without
+    parts beside the learned vector. Then all vectors are scored by the same models in the same folds, beside
+    aggregates, hand-crafted features, the number of events and an encoder without training. One arm wins only if it is
+    ahead of all others after allowing for the choice, see `winner.choose`; otherwise the result says why not, and names
+    the cheapest of the arms that are level.
+
+    A budget of time compares what a user gets for the same waiting on this machine; one of epochs compares equal passes
+    over the data, repeats exactly, and favours expensive methods. Encoders see the entities of all folds, but no
+    labels.
+
+    The folder has the plan and a run for each arm. What was killed goes on with `resume`; arms that are finished are
+    not trained again. With a budget of epochs, the result is the same as without the interruption. An arm that cannot
+    be trained on the data is reported with the reason, and the others go on.
+
+    Relations: `fit` and `evaluate` do one arm; `diagnose` says which assumptions hold.
+
+    Args:
+        data: The entities.
+        labels: A table with the key and the label.
+        label: The column to predict.
+        out: The folder for the plan and the runs.
+        methods: Names of methods, or tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm; by
+            default one for each idea, see `arms.TRIED`.
+        encoders: Names of encoders; each method is trained with each of them.
+        time_budget: The seconds of training of each arm; 60 if `epochs` is not given either.
+        epochs: The epochs of each arm.
+        folds: The number of folds.
+        models: The models that are scored, as for `evaluate`; the first of `conclusion.MODELS` among them decides.
+        seed: The seed of training and of the folds.
+        resume: Whether a plan that was begun in the folder goes on.
+        progress: Called with the steps that are done, all steps, and what is being done.
+
+    Raises:
+        ConfigError: If a name is not known, both budgets are given, or there are fewer than two arms.
+        CheckpointError: If the folder has files already, or a plan of other arms, events or budgets.
+        DataError: If no two arms can be trained, or the labels cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> from eventvec import datasets
+        >>> data, labels = datasets.flights()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result = compare(data[:400], labels, "built_2002", methods=["coles", "ocp"], epochs=1,
+        ...                      models=["logistic_regression"], out=folder)
+        >>> sorted(result.costs), result.evaluation.folds
+        (['coles', 'ocp'], 5)
+    """
+    check_entities(data)
+    check_seed("seed", seed, 31)
+    if time_budget is not None and epochs is not None:
+        raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
+    bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
+    arms, notes = plan(data, methods, encoders, seed)
+    folder = Path(out)
+    _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
+    total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
+    vectors, costs = dict[str, tables.Embeddings](), dict[str, Cost]()
+    for place, (name, arm) in enumerate(arms.items()):
+        tick = _ticker(progress, place * STEPS, total, name)
+        try:
+            run = _trained(folder / f"arm-{place:02}", arm, data, bound, seed, tick)
+            start = time.perf_counter()
+            vectors[name] = run.embed(data)
+            seconds = time.perf_counter() - start
+            weights = sum(weight.numel() for weight in run.encoder.parameters())
+            last = int(run.history[-1]["epoch"] or 0) if run.history else 0
+            costs[name] = Cost(run.seconds, 1e3 * seconds / len(data), weights, vectors[name].shape[1], last)
+        except (DataError, ConfigError) as error:
+            failed[name] = str(error)
+        done = (place + 1) * STEPS
+        if progress:
+            progress(done, total, name)
+    if len(vectors) < 2:
+        reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
+        raise DataError(f"fewer than two of {len(arms)} arms could be trained: {reasons}")
+    result = _scored(vectors, data, labels, label, progress=_ticker(progress, done, total, "scoring"), folds=folds,
+                     models=models, seed=seed)  # fmt: skip
+    present = {r.model for r in result.results}
+    model = next(name for name in MODELS if name in present)
+    scores = {r.features: r.main for r in result.results if r.model == model and r.features in costs}
+    pairs = [d for d in result.differences if d.model == model and d.a in costs and d.b in costs]
+    choice = choose(scores, pairs, {name: cost.training for name, cost in costs.items()}, result.n, result.metric)
+    budget = f"{epochs} epochs" if epochs else f"{bound['time_budget']:g} s of training"
+    comparison = Comparison(result, model, costs, failed, choice, budget, (*data.notes, *notes, *result.notes))
+    write_text(folder / "result.json", json.dumps(comparison.to_dict(), indent=1, default=str))
+    return comparison
+
+
+def _begin(folder: Path, described: Mapping[str, Any], resume: bool) -> None:
+    """Write the plan into a new folder, or check that a folder has the same one."""
+    path, text = folder / PLAN, json.dumps(described, indent=1, default=str)
+    if path.is_file():
+        if not resume:
+            raise CheckpointError(
+                f"{folder} holds a comparison already; go on with resume=True (--resume), or name another folder"
+            )
+        before, now = json.loads(path.read_text()), json.loads(text)
+        if different := [name for name in now if before.get(name) != now[name]]:
+            raise CheckpointError(
+                f"the comparison in {folder} was begun with another {different[0]}; name a new folder, or give the same"
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise CheckpointError(f"{folder} is not empty and holds no comparison; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_text(path, text)
+
+
+def _trained(
+    path: Path, arm: Table, data: Dataset, bound: Mapping[str, Any], seed: int, tick: Callable[[float], None]
+) -> checkpoint.Run:
+    """Return the run of an arm: the finished one in its folder, or one that is trained now or trained further."""
+    begun = (path / "run.json").is_file()
+    if begun and read_info(path)["finished"]:
+        return checkpoint.load(path)
+    table = {**arm, "fit": {"beside": [], **arm.get("fit", {}), **bound, "seed": seed}}
+    return fit(table, data, out=path, resume=begun, progress=lambda record: tick(float(record["share"] or 0.0)))
+
+
+def _ticker(progress: Progress | None, before: int, total: int, name: str) -> Callable[..., None]:
+    """Return a function of a share, or of what is done and all, that moves the progress of the whole plan."""
+
+    def tick(done: float, of: int = 1) -> None:
+        if progress:
+            progress(before + int(STEPS * min(done / max(of, 1), 1.0)), total, name)
+
+    return tick
+
+
+def _scored(
+    vectors: Mapping[str, tables.Embeddings], data: Dataset, labels: Tabular, label: str, **options: Any
+) -> Evaluation:
+    """Return the scores of all arms in the same folds, each under its own name."""
+    (first, z), *others = vectors.items()
+    key = z.schema.key_out
+    features = {name: each.frame(wide=True).drop("events", "last_time").rename({key: key}) for name, each in others}
+    result = evaluate(z, data, labels, label, features=features, **options)
+    renamed = {"embedding": first}
+    unwanted = set(TOGETHER)
+    results = tuple(
+        replace(r, features=renamed.get(r.features, r.features))
+        for r in result.results
+        if r.features not in unwanted and not is_part(r.features)
+    )
+    differences = tuple(
+        replace(d, a=renamed.get(d.a, d.a), b=renamed.get(d.b, d.b))
+        for d in result.differences
+        if not {d.a, d.b} & unwanted and not is_part(d.a) and not is_part(d.b)
+    )
+    return replace(result, results=results, differences=differences, verdict="")
