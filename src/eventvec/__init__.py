@@ -23,6 +23,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
+from eventvec.reporting import Report, report
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join, searchsorted, stack
 from eventvec.series_statistics import series_features
@@ -47,6 +48,7 @@ __all__ = [
     "FitOptions",
     "Fitting",
     "Origin",
+    "Report",
     "Run",
     "Schema",
     "Sequences",
@@ -71,6 +73,7 @@ __all__ = [
     "read",
     "read_embeddings",
     "read_series",
+    "report",
     "score_features",
     "searchsorted",
     "series_features",

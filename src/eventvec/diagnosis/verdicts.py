@@ -122,12 +122,16 @@ class Diagnosis:
 
         It rests on answers only that foresaw in every case whether the method helps.
         """
-        advice = [v.advice for v in self.verdicts if v.tried[1] and v.tried[0] == v.tried[1]]
-        others = [v.method for v in self.verdicts if v.method != REJECTION_SLICES]
-        kept = f", and {'; '.join(advice)}" if advice else ""
+        always_right = [v for v in self.verdicts if v.tried[1] and v.tried[0] == v.tried[1]]
+        methods = [v.advice for v in always_right if v.method != REJECTION_SLICES]
+        samplers = [v.advice for v in always_right if v.method == REJECTION_SLICES]
+        if methods:
+            return f"What was right in every case that was tried: {'; '.join([*methods, *samplers])}."
+        others = ", ".join(v.method for v in self.verdicts if v.method != REJECTION_SLICES)
+        kept = f", and {'; '.join(samplers)}" if samplers else ""
         return (
-            f"Nothing here tells which of {', '.join(others)} will help, because no answer about them was right in every "
-            f"case that was tried: start with coles, the default of fit{kept}; then let evaluate decide on your labels."
+            f"Nothing here tells which of {others} will help, because no answer about them was right in every case "
+            f"that was tried: start with coles, the default of fit{kept}; then let evaluate decide on your labels."
         )
 
     def to_dict(self) -> dict[str, Any]:

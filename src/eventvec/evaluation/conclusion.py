@@ -82,7 +82,9 @@ def deciding_difference(evaluation: Evaluation) -> Difference | None:
     if "embedding" not in names or not opponents:
         return None
     opponent = max(opponents, key=lambda name: names[name])
-    return next((d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == ("embedding", opponent, *cell)), None)
+    return next(
+        (d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == ("embedding", opponent, *cell)), None
+    )
 
 
 def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:

@@ -12,14 +12,14 @@
     neighbours      nearest neighbours of entities
     timelines       the last events of histories
 
-The page takes plain data. It contains everything it shows, plotly.js included, and its content security policy forbids
-it to load anything. All text from data is escaped, in charts too. What its scripts draw is also in sentences and tables.
+The page contains everything it shows, plotly.js included, and its content security policy forbids it to load anything.
+All text from data is escaped, in charts too. What its scripts draw is in sentences and tables as well.
 """
 
 from __future__ import annotations
 
 from eventvec.reporting.document import Nearby, Table, page
 from eventvec.reporting.maps import Map, map2d
-from eventvec.reporting.run_report import Report, report
+from eventvec.reporting.run_report import JOINED, Report, need_packages, report
 
-__all__ = ["Map", "Nearby", "Report", "Table", "map2d", "page", "report"]
+__all__ = ["JOINED", "Map", "Nearby", "Report", "Table", "map2d", "need_packages", "page", "report"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,8 @@ def entity_columns(
     own["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
     if z.moments is not None:
         own["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
-    try:
+    with suppress(ConfigError):  # unless the run held entities out
         own["held out"] = pl.Series(z.held_out)
-    except ConfigError:
-        pass  # the run held no entities out, or was not trained here
     if data is not None:
         fields = [field for field in data.schema.categorical if field.values][:MODES]
         own |= {f"{field.name}, most frequent": most_frequent(data.sequences, field) for field in fields}
@@ -136,10 +135,8 @@ def most_frequent(x: Sequences, field: Categorical) -> pl.Series:
 
 def value_names(field: Categorical, codes: np.ndarray[Any, Any]) -> pl.Series:
     """Return the text of each code of a categorical column, null for missing and unknown values."""
-    names = pl.Series(field.name, field.values, pl.String)
-    known = codes >= FIRST
-    texts = names.gather(np.where(known, codes - FIRST, 0)) if len(names) else pl.Series([None] * len(codes), pl.String)
-    return pl.select(pl.when(pl.Series(known)).then(texts)).to_series().alias(field.name)
+    names = pl.Series(field.name, [None, *field.values], pl.String)
+    return names.gather(np.where(codes >= FIRST, codes - FIRST + 1, 0))
 
 
 def _static(data: Dataset) -> dict[str, pl.Series]:

@@ -18,21 +18,22 @@ def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, A
 
     Example:
         >>> headline([], [{"loss": 30.0, "epoch": 1}, {"loss": 20.0, "epoch": 2}])
-        'Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, --labels ...'
+        'Nothing here says ... give labels (labels=, --labels and --label). The loss went from 30 in epoch 1 to 20 ...'
     """
     if len(evaluations) == 1:
         return f"{evaluations[0].label}: {evaluations[0].verdict}".removesuffix(": ")
     if evaluations:
         return _of_several(evaluations)
-    if history:
-        return (
-            "Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, "
-            f"--labels and --label). The loss went from {history[0]['loss']:.4g} in epoch {history[0]['epoch']} to "
-            f"{history[-1]['loss']:.4g} in epoch {history[-1]['epoch']}."
-        )
-    return (
+    sentence = (
         "Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, --labels "
         "and --label)."
+    )
+    if not history:
+        return sentence
+    first, last = history[0], history[-1]
+    return (
+        f"{sentence} The loss went from {first['loss']:.4g} in epoch {first['epoch']} to {last['loss']:.4g} in epoch "
+        f"{last['epoch']}."
     )
 
 

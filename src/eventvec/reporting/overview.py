@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,10 +96,7 @@ def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
     """
     edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
     counts = np.histogram(lengths, edges)[0]
-    names = [
-        f"{low:,}" if high - low == 1 else f"{low:,}–{high - 1:,}"
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    names = [f"{low:,}" if high - low == 1 else f"{low:,}–{high - 1:,}" for low, high in itertools.pairwise(edges)]
     if not counts[0]:
         names, counts = names[1:], counts[1:]
     least, few, _, median, _, many, most = np.quantile(lengths, QUANTILES, method="inverted_cdf")
@@ -135,11 +133,10 @@ def rates_section(times: pl.Series, entities: int) -> Section:
 
 def _calendar_rates(times: pl.Series, entities: int) -> Section:
     plain = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times.dt.replace_time_zone(None)
-    for name, every in PERIODS[1:] if times.dtype == pl.Date else PERIODS:
-        low, high = (pl.Series([end]).dt.truncate(every)[0] for end in (plain.min(), plain.max()))
-        grid = pl.datetime_range(low, high, every, eager=True).alias("period")
-        if len(grid) <= BARS:
-            break
+    periods = PERIODS[1:] if times.dtype == pl.Date else PERIODS
+    grids = ((name, every, _grid(plain, every)) for name, every in periods)
+    short = next((each for each in grids if len(each[2]) <= BARS), None)
+    name, every, grid = short or (*PERIODS[-1], _grid(plain, PERIODS[-1][1]))
     counted = plain.dt.truncate(every).alias("period").value_counts(name="events")
     rows = grid.to_frame().join(counted, on="period", how="left", maintain_order="left")
     events = rows["events"].fill_null(0)
@@ -153,6 +150,12 @@ def _calendar_rates(times: pl.Series, entities: int) -> Section:
     figure = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
     figure["layout"]["xaxis"]["type"] = "date"
     return Section(f"How many events per {name}?", sentence, figure)
+
+
+def _grid(times: pl.Series, every: str) -> pl.Series:
+    """Return the beginning of each period from the first time to the last."""
+    low, high = (pl.Series([end]).dt.truncate(every)[0] for end in (times.min(), times.max()))
+    return pl.datetime_range(low, high, every, eager=True).alias("period")
 
 
 def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:

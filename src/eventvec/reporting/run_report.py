@@ -9,7 +9,7 @@ from typing import Any
 
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, shown
+from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
 from eventvec.options import accepts, check_seed, gather
@@ -20,9 +20,11 @@ from eventvec.reporting.maps import FITTED, Map, map2d
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
 from eventvec.reporting.overview import overview_of
 from eventvec.run_writing import write_text
-from eventvec.tables import Embeddings, check_output, read
+from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.sources import Tabular
 
+JOINED = ("key", "label_time")
+"""The options that say how a table of labels is joined to the embeddings, for the colours of the map too."""
 FEWEST = 4
 """The smallest number of embeddings of which a map is drawn."""
 
@@ -80,7 +82,9 @@ def report(
     label: str | Sequence[str] = (),
     evaluations: Evaluation | Sequence[Evaluation] = (),
     drivers: Sequence[tuple[str, float, float]] = (),
+    tables: Sequence[Table] = (),
     title: str | None = None,
+    lead: str = "",
     map_seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
@@ -100,7 +104,9 @@ def report(
         evaluations: Evaluations that were made before, from `evaluate`.
         drivers: What drives the score: the name of a field or a period that is left out, the change of the score, and
             the half-width of its interval.
+        tables: Further tables of the page, see `eventvec.reporting.Table`.
         title: The title of the page.
+        lead: A sentence or two about the run, below the verdict.
         map_seed: Seed of the map and of the entities that are drawn as examples.
         progress: Called with the number of steps done, of all steps, and the name of the next one.
         options: The fields of `LabelOptions` and `EvaluationOptions`, for the evaluation of `label`.
@@ -146,10 +152,11 @@ def report(
     history = run.history if run else ()
     text = page(
         title or _title(run, evaluations),
-        "",
+        lead,
         facts=_facts(run, embeddings),
         evaluations=evaluations,
         drivers=drivers,
+        tables=tables,
         points=points,
         nearby=nearby,
         history=history,
@@ -188,14 +195,17 @@ def _check(
         raise ConfigError("labels need the embeddings that they belong to: give events (--events) or embeddings")
     if names and labels is None:
         raise ConfigError("a label needs the table that has it; give labels= (--labels)")
-    if options and not names:
-        raise ConfigError(f"{next(iter(options))} is for the evaluation of a label; name one: label= (--label)")
+    if unused := [name for name in options if not names and name not in JOINED]:
+        raise ConfigError(f"{unused[0]} is for the evaluation of a label; name one: label= (--label)")
+    need_packages()
 
 
 def _map(
     z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions, seed: int, first: list[str]
 ) -> tuple[Map, Nearby, tuple[str, ...]]:
     """Return the map, the section of neighbours, and notes."""
+    if data is not None and (time := z.metadata.get("until")) is not None and data.origin.until != time:
+        data = until(data, time)
     events = None if data is None else same_events(data, z, z.moments)
     columns, notes = entity_columns(z, events, labels, options)
     names = entity_names(z.keys).alias(z.schema.key_out)
@@ -204,6 +214,16 @@ def _map(
     near = neighbours_of(z, events, seed, first)
     head, rows = neighbour_rows(near, names, z, events)
     return points, Nearby(near, Table("Typical entities and their nearest neighbours", head, rows)), notes
+
+
+def need_packages() -> None:
+    """Refuse to begin without the packages that a page needs.
+
+    Raises:
+        ConfigError: If plotly, jinja2 or openTSNE is not installed.
+    """
+    for module in ("plotly.offline", "jinja2", "openTSNE"):
+        need(module, "viz")
 
 
 def map_caption(z: Embeddings) -> str:

@@ -47,7 +47,7 @@ class Histories:
     columns: tuple[dict[str, Any], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the script of the page draws timelines from; times are in milliseconds if they are clock times."""
+        """Return what the script of the page draws timelines from; clock times are in milliseconds."""
         scale = 1e-3 if self.is_clock else 1.0
         low = float(self.times.min()) if len(self.times) else 0.0
         step = max(float(np.ptp(self.times)) if len(self.times) else 0.0, 1e-9) / STEPS
@@ -90,7 +90,8 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
     shown, totals = shown[: len(rows)], lengths[: len(rows)]
     last = torch.from_numpy(shown)
     part = x.slice(torch.from_numpy(rows), torch.from_numpy(totals - shown), last)
-    fields = [*[field for field in data.schema.categorical if field.values], *data.schema.numeric]
+    fields: list[Categorical | Numeric] = [field for field in data.schema.categorical if field.values]
+    fields += data.schema.numeric
     fields.sort(key=lambda field: first.index(field.name) if field.name in first else len(first))  # stable
     columns, categorical, numeric = [], 0, 0
     for field in fields:
