@@ -34,8 +34,10 @@ function dated(milliseconds) {
   return isNaN(time) ? "" : time.toISOString().replace("T", " ").replace(/(:00)?\.\d+Z$/, "").replace(/ 00:00$/, "");
 }
 
+// Returns a number as text; years and other numbers of four digits have no comma.
 function number(value) {
-  return Number.isInteger(value) ? value.toLocaleString("en") : Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
+  const rounded = Number.isInteger(value) ? value : Number(value.toPrecision(4));
+  return rounded.toLocaleString("en", { maximumFractionDigits: 6, useGrouping: Math.abs(rounded) >= 10000 });
 }
 
 function themed(layout) {
@@ -56,6 +58,7 @@ function drawChart(id, figure) {
   const entries = layout.showlegend === false ? 0 : figure.data.filter(trace => trace.name && trace.showlegend !== false).length;
   const letters = figure.data.reduce((sum, trace) => sum + (trace.name ? trace.name.length * 6.5 + 52 : 0), 0);
   const lines = entries > 1 ? Math.ceil(letters / Math.max(box.clientWidth - 90, 120)) : 0;
+  if (narrow.matches && layout.yaxis.ticktext) layout.yaxis.ticktext = layout.yaxis.ticktext.map(text => text.replace(/ (?=[^<]*<\/b>)/, "<br>"));
   if (lines > 1) layout.margin = { ...layout.margin, t: layout.margin.t + 20 * (lines - 1) };
   box.style.height = `${Number(box.dataset.height) + (lines > 1 ? 20 * (lines - 1) : 0)}px`;
   return Plotly.react(id, figure.data, layout, { responsive: true, displayModeBar: false });

@@ -219,6 +219,8 @@ def evaluation_sentence(e: Evaluation) -> str:
     for fraction in dict.fromkeys(r.fraction for r in e.results):
         best: dict[str, Any] = {}
         for r in e.results:
+            if is_part(r.features):
+                continue
             if r.fraction == fraction and (r.features not in best or r.main.mean > best[r.features].main.mean):
                 best[r.features] = r
         scores = ", ".join(f"{name} {_number(r.main.mean)} ({_model_name(r.model)})" for name, r in best.items())

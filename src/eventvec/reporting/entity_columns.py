@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset
@@ -149,14 +148,3 @@ def _static(data: Dataset) -> dict[str, pl.Series]:
         elif isinstance(values, torch.Tensor) and isinstance(field, Categorical) and field.values:
             columns[field.name] = value_names(field, values.cpu().numpy().astype(np.int64))
     return columns
-
-
-def entity_names(keys: pa.Array) -> pl.Series:
-    """Return the text of each key, as it is shown and exported.
-
-    Example:
-        >>> entity_names(pa.array([7, 42])).to_list()
-        ['7', '42']
-    """
-    series = key_series(keys)
-    return series.bin.encode("hex") if series.dtype == pl.Binary else series.cast(pl.String)

@@ -85,7 +85,7 @@ const map = data.map && (() => {
     const pixels = new Uint32Array(image.data.buffer), [r, g, b] = rgb(css("--card"));
     pixels.fill(255 << 24 | b << 16 | g << 8 | r);
     const zoom = Math.min(2, Math.max(1, Math.sqrt(view.scale / fitted())));
-    const radius = (n > 50000 ? 1.1 : n > 8000 ? 1.7 : n > 1500 ? 2.4 : 3.4) * zoom * ratio, opacity = n > 50000 ? 0.6 : 0.75;
+    const radius = (n > 50000 ? 1.1 : n > 8000 ? 1.7 : n > 1500 ? 2.4 : 3.4) * zoom * ratio * Math.max(0.7, Math.min(1, canvas.clientWidth / 700)), opacity = n > 50000 ? 0.6 : 0.75;
     const scale = view.scale * ratio, left = w / 2 - view.x * scale, top = h / 2 + view.y * scale;
     const layers = count ? [[disc(radius, w, opacity * 0.16), i => !selected[i]], [disc(radius * 1.15, w, 1), i => selected[i]]]
       : [[disc(radius * 0.8, w, opacity * 0.5), i => tint[i] === 0], [disc(radius, w, opacity), i => tint[i] !== 0]];

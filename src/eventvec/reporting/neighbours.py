@@ -54,7 +54,8 @@ class Neighbours:
     @property
     def rule(self) -> str:
         """How the examples and the other entities were chosen, in words."""
-        rest = "" if len(self.queries) == self.entities else f" Of the others, {len(self.queries):,} were drawn by lot."
+        drawn = len(self.queries) - self.examples
+        rest = "" if len(self.queries) == self.entities else f" Of the other entities, {drawn:,} were drawn by lot."
         return (
             f"The {self.examples} examples are typical: the entities were divided into {self.examples} clusters by "
             f"k-means, and each example is nearest to the centre of one, the largest cluster first.{rest}"

@@ -14,13 +14,14 @@ from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, eva
 from eventvec.evaluation.leaks import same_events
 from eventvec.options import accepts, check_seed, gather
 from eventvec.reporting.document import Nearby, Table, page
-from eventvec.reporting.entity_columns import entity_columns, entity_names
+from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.headline import headline
 from eventvec.reporting.maps import FITTED, Map, map2d
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
 from eventvec.reporting.overview import overview_of
 from eventvec.run_writing import write_text
 from eventvec.tables import Embeddings, check_output, read, until
+from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular
 
 JOINED = ("key", "label_time")
@@ -208,7 +209,7 @@ def _map(
         data = until(data, time)
     events = None if data is None else same_events(data, z, z.moments)
     columns, notes = entity_columns(z, events, labels, options)
-    names = entity_names(z.keys).alias(z.schema.key_out)
+    names = texts(z.keys).alias(z.schema.key_out)
     learned = z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
     points = Map(map2d(learned, seed), columns, names, map_caption(z))
     near = neighbours_of(z, events, seed, first)

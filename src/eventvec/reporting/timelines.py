@@ -13,6 +13,7 @@ from eventvec.dataset import Dataset
 from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.maps import Array, packed
 from eventvec.schema import FIRST, Categorical, Numeric
+from eventvec.sequences import Sequences
 
 EVENTS = 150_000
 """The largest number of events that a page contains."""
@@ -71,7 +72,8 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
         data: The data.
         order: The rows, those first that matter most.
         events: The largest number of events of all histories together.
-        first: Columns that come before others, by name.
+        first: Columns that come before others, by name. Categorical columns that have one value in most histories come
+            after the others.
 
     Example:
         >>> import polars as pl
@@ -92,7 +94,9 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
     part = x.slice(torch.from_numpy(rows), torch.from_numpy(totals - shown), last)
     fields: list[Categorical | Numeric] = [field for field in data.schema.categorical if field.values]
     fields += data.schema.numeric
-    fields.sort(key=lambda field: first.index(field.name) if field.name in first else len(first))  # stable
+    fields.sort(
+        key=lambda field: (first.index(field.name) if field.name in first else len(first), _constant(part, field))
+    )
     columns, categorical, numeric = [], 0, 0
     for field in fields:
         values = part.values(field.name).numpy()
@@ -104,6 +108,15 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
             numeric += 1
     times = part.values("time").numpy().astype(np.float64)
     return Histories(rows, shown, totals, longest, times, data.schema.clock, tuple(columns))
+
+
+def _constant(x: Sequences, field: Categorical | Numeric) -> bool:
+    """Return whether most histories have one value of a categorical column only, which colours would not tell apart."""
+    if isinstance(field, Numeric):
+        return False
+    values, rows = x.values(field.name), x.rows()
+    changes = (values[1:] != values[:-1]) & (rows[1:] == rows[:-1])
+    return 2 * len(rows[1:][changes].unique()) < len(x)
 
 
 def _categories(field: Categorical, codes: Array) -> dict[str, Any]:
