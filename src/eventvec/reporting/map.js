@@ -178,9 +178,10 @@ const map = data.map && (() => {
     tip.hidden = i < 0;
     if (i < 0) return;
     tip.replaceChildren(element("strong", {}, keys[i]), ...columns.slice(0, 12).map(column => element("span", {}, `${column.name}: ${cell(column, i)}`)));
-    const right = x > canvas.clientWidth / 2, below = y > canvas.clientHeight / 2;
-    Object.assign(tip.style, { left: right ? "auto" : `${x + 14}px`, right: right ? `${canvas.clientWidth - x + 14}px` : "auto",
-      top: below ? "auto" : `${y + 10}px`, bottom: below ? `${canvas.clientHeight - y + 10}px` : "auto" });
+    const left = x > canvas.clientWidth / 2 ? x - 14 - tip.offsetWidth : x + 14;
+    const top = y > canvas.clientHeight / 2 ? y - 10 - tip.offsetHeight : y + 10;
+    tip.style.left = `${Math.max(0, Math.min(canvas.clientWidth - tip.offsetWidth, left))}px`;
+    tip.style.top = `${Math.max(0, top)}px`;
   }
 
   function choose(i, follow = true) {
