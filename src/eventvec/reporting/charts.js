@@ -47,6 +47,7 @@ function themed(layout) {
     hoverlabel: { bgcolor: css("--card"), bordercolor: css("--line"), font: { color: css("--ink") }, align: "left" } });
   for (const axis of ["xaxis", "yaxis"])
     out[axis] = { automargin: true, gridcolor: css("--line"), zerolinecolor: css("--line"), ...out[axis] };
+  Object.assign(out.xaxis, { ticks: "outside", ticklen: 4, tickcolor: css("--line") });
   for (const shape of out.shapes || []) shape.line.color = css("--soft");
   return out;
 }

@@ -177,7 +177,8 @@ const map = data.map && (() => {
   function showTip(i, x, y) {
     tip.hidden = i < 0;
     if (i < 0) return;
-    tip.replaceChildren(element("strong", {}, keys[i]), ...columns.slice(0, 12).map(column => element("span", {}, `${column.name}: ${cell(column, i)}`)));
+    const by = columns[byId("colour").value], told = [by, ...columns.filter(column => column !== by)].slice(0, 6);
+    tip.replaceChildren(element("strong", {}, keys[i]), ...told.map(column => element("span", {}, `${column.name}: ${cell(column, i)}`)));
     const left = x > canvas.clientWidth / 2 ? x - 14 - tip.offsetWidth : x + 14;
     const top = y > canvas.clientHeight / 2 ? y - 10 - tip.offsetHeight : y + 10;
     tip.style.left = `${Math.max(0, Math.min(canvas.clientWidth - tip.offsetWidth, left))}px`;
