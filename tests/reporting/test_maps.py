@@ -94,6 +94,15 @@ def test_places_between_others_equal_a_slow_loop() -> None:
     assert np.allclose(_between(z, sample, placed, chunk=7), expected)
 
 
+def test_embeddings_of_one_number_and_equal_ones_have_places() -> None:
+    line = np.sort(np.random.default_rng(0).normal(size=(50, 1)), 0)
+    line[25:] += 20
+    xy = map2d(line)
+    assert np.isfinite(xy).all()
+    assert np.linalg.norm(xy[:25].mean(0) - xy[25:].mean(0)) > 5
+    assert map2d(np.ones((50, 3))).tolist() == [[0.0, 0.0]] * 50
+
+
 def test_columns_and_keys_of_pandas_are_drawn() -> None:
     churn = pl.DataFrame({"churn": [True, False, None]})
     ours, pandas = (

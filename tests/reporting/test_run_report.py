@@ -13,7 +13,8 @@ import pytest
 
 import eventvec as ev
 from commands import answer, customer_labels, invoke, purchases
-from pages import Reader, evaluation
+from eventvec.reporting.headline import headline
+from pages import HISTORY, Reader, evaluation
 
 SECTIONS = ("results", "what-drives", "the-map", "nearest", "the-training", "the-data")
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
@@ -61,6 +62,12 @@ def test_the_verdict_comes_first() -> None:
     texts = Reader(page.html).texts
     assert texts.index(page.verdict) < texts.index("What the embedding predicts")
     assert repr(page).startswith("Report(4") or repr(page).startswith("Report(5")
+
+
+def test_one_epoch_has_no_course() -> None:
+    assert headline([], HISTORY[:1]).endswith("The loss was 30 in epoch 1, the only one.")
+    assert headline([], HISTORY).endswith("The loss went from 30 in epoch 1 to 20 in epoch 2.")
+    assert headline([]).endswith("--labels and --label).")
 
 
 def test_a_named_label_is_evaluated(files: Path) -> None:

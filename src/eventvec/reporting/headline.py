@@ -31,6 +31,8 @@ def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, A
     if not history:
         return sentence
     first, last = history[0], history[-1]
+    if first is last:
+        return f"{sentence} The loss was {last['loss']:.4g} in epoch {last['epoch']}, the only one."
     return (
         f"{sentence} The loss went from {first['loss']:.4g} in epoch {first['epoch']} to {last['loss']:.4g} in epoch "
         f"{last['epoch']}."

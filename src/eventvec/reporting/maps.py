@@ -86,6 +86,10 @@ def map2d(z: Array, seed: int = 0, *, fitted: int = FITTED) -> Array:
         >>> bool((xy[:30].mean(0) - xy[30:].mean(0)).any()), xy.shape
         (True, (60, 2))
     """
+    if (z == z[:1]).all():
+        return np.zeros((len(z), 2))  # equal embeddings have one place, which t-SNE would not find
+    if z.shape[1] == 1:
+        z = np.pad(z, ((0, 0), (0, 1)))  # the first two principal components need two columns
     sample = np.sort(np.random.default_rng(seed).permutation(len(z))[:fitted])
     tsne = need("openTSNE", "viz").TSNE(
         perplexity=min(30, (len(sample) - 1) / 3),

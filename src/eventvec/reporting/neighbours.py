@@ -152,7 +152,7 @@ def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:
     return np.asarray(list(dict.fromkeys(nearest.tolist())), np.int64)
 
 
-def _nearest(unit: torch.Tensor, queries: Array, count: int, chunk: int = 512) -> tuple[Array, Array]:
+def _nearest(unit: torch.Tensor, queries: Array, count: int, chunk: int = 128) -> tuple[Array, Array]:
     """Return `(q, count)` the rows that are most similar to each query, itself left out, and their similarities."""
     rows, scores = [], []
     for part in torch.from_numpy(queries).split(chunk):
