@@ -8,12 +8,15 @@ their intervals. Everything is read from the page `report.html`, which holds the
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sys
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 """Colours that can be told apart with colour blindness (Okabe and Ito)."""
@@ -53,26 +56,34 @@ def picture(data: dict[str, Any]) -> str:
 
 def map_elements(points: dict[str, Any]) -> list[str]:
     """Return the points of the map in the colours of the classes of the first label, with a legend."""
-    x, y, label = points["x"], points["y"], points["colours"][0]
-    if "groups" not in label:
-        raise SystemExit(f"the first label of the map, {label['name']!r}, has no classes")
+    label = points["columns"][0]
+    if label["kind"] != "names":
+        raise SystemExit(f"the first column of the map, {label['name']!r}, has no classes")
+    x, y = (decoded(points[axis], 16) for axis in "xy")
+    codes = decoded(label["codes"], label["bits"])
     left, low = min(x), min(y)
     scale = min(MAP_WIDTH / (max(x) - left), (BOTTOM - TOP) / (max(y) - low))
     places = [
         f"{MAP_LEFT + (across - left) * scale:.1f} {BOTTOM - (up - low) * scale:.1f}"
         for across, up in zip(x, y, strict=True)
     ]
-    groups = [("not known", GREY, label["missing"])]
-    groups += [(unescape(g["name"]), colour, g["rows"]) for g, colour in zip(label["groups"], COLOURS, strict=False)]
+    names = ["not known", *label["names"]]
+    named = zip(names, (GREY, *COLOURS), strict=False)
+    groups = [(name, colour, np.flatnonzero(codes == code)) for code, (name, colour) in enumerate(named)]
     parts = [text(MAP_LEFT, 20, f"{len(x):,} aircraft, placed by their flights alone", weight="bold")]
     place = float(MAP_LEFT)  # of the next entry of the legend
     for name, colour, rows in groups[::-1]:
         dots = "".join(f"M{places[row]}h0" for row in rows)
         parts.append(f'<path d="{dots}" stroke="{colour}" stroke-width="3" stroke-linecap="round" opacity="0.75"/>')
-        words = name if place > MAP_LEFT else f"{unescape(label['name'])}: {name}"
+        words = name if place > MAP_LEFT else f"{label['name']}: {name}"
         parts += legend(place, words, colour)
         place += 28 + 6.4 * len(words)
     return parts
+
+
+def decoded(text: str, bits: int) -> np.ndarray:
+    """Return the whole numbers of some bits each that a page has as text in the base of 64."""
+    return np.frombuffer(base64.b64decode(text), f"<u{bits // 8}").astype(int)
 
 
 def scores_elements(figure: dict[str, Any]) -> tuple[list[str], float]:

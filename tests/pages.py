@@ -70,7 +70,8 @@ def evaluation(task: Any = "binary", embedding: float = 0.8, **changes: Any) -> 
 
 
 def points(n: int = 12, **changes: Any) -> reporting.Map:
-    """Return a map of `n` points with a numeric and a text label."""
-    colours = pl.DataFrame({"year": [float(i) for i in range(n - 1)] + [None], "kind": ["a", "b", None] * (n // 3)})
-    fields = {"points": np.arange(2.0 * n).reshape(n, 2), "colours": colours, "hover": pl.Series(map(str, range(n)))}
+    """Return a map of `n` points with a numeric and a text column."""
+    columns = pl.DataFrame({"year": [float(i) for i in range(n - 1)] + [None], "kind": ["a", "b", None] * (n // 3)})
+    keys = pl.Series("card", [str(i) for i in range(n)])
+    fields = {"points": np.arange(2.0 * n).reshape(n, 2), "columns": columns, "keys": keys}
     return reporting.Map(**{**fields, "caption": "A caption.", **changes})

@@ -14,7 +14,7 @@ import pytest
 from eventvec import reporting
 from pages import evaluation, points
 
-COLOURS = pl.DataFrame({"built in 2002 or later": ["yes", "no", None] * 4})
+COLUMNS = pl.DataFrame({"built in 2002 or later": ["yes", "no", None] * 4})
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -31,7 +31,7 @@ def pictures() -> ModuleType:
 
 def page() -> str:
     """Return a page with twelve points, and an evaluation in which the embedding has .81 under boosted trees."""
-    return reporting.page("flights", "A page.", evaluations=[evaluation()], points=points(12, colours=COLOURS))
+    return reporting.page("flights", "A page.", evaluations=[evaluation()], points=points(12, columns=COLUMNS))
 
 
 def test_the_picture_shows_each_point_and_each_score(pictures: ModuleType) -> None:
@@ -47,7 +47,7 @@ def test_the_picture_shows_each_point_and_each_score(pictures: ModuleType) -> No
 
 def test_scores_are_at_their_places_on_the_axis(pictures: ModuleType) -> None:
     page = reporting.page(
-        "flights", "A page.", evaluations=[evaluation(embedding=0.8)], points=points(12, colours=COLOURS)
+        "flights", "A page.", evaluations=[evaluation(embedding=0.8)], points=points(12, columns=COLUMNS)
     )
     data = pictures.page_data(page)
     low, high = pictures.axis_limits(data["figures"]["chart-0"])

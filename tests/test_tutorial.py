@@ -26,7 +26,9 @@ def test_the_commands_of_the_tutorial_run_in_its_order(tmp_path: Path, monkeypat
     assert (tmp_path / "tuned.parquet").is_file()
 
 
-@pytest.mark.parametrize("page", ["who", "next", "progress", "value", "words", "experts", "columns", "privacy"])
+@pytest.mark.parametrize(
+    "page", ["who", "next", "progress", "value", "words", "experts", "columns", "privacy", "report"]
+)
 def test_the_commands_of_a_page_run_in_its_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "words":
         pytest.importorskip("transformers")

@@ -26,6 +26,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.prediction import predict
+from eventvec.reporting import Report, report
 from eventvec.run_card import card
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
@@ -59,6 +60,7 @@ __all__ = [
     "Index",
     "Influence",
     "Origin",
+    "Report",
     "Run",
     "Schema",
     "Sequences",
@@ -89,6 +91,7 @@ __all__ = [
     "read_embeddings",
     "read_index",
     "read_series",
+    "report",
     "score_features",
     "search",
     "searchsorted",

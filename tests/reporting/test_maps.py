@@ -1,7 +1,9 @@
-"""The map groups entities as a slow loop does, and keeps near embeddings near."""
+"""The map has each entity's place, key and columns, and keeps near embeddings near."""
 
 from __future__ import annotations
 
+import base64
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -9,61 +11,102 @@ import polars as pl
 import pytest
 
 from eventvec.errors import DataError
-from eventvec.reporting.maps import Map, colouring, map2d, map_data
+from eventvec.reporting.maps import Map, _between, column_data, map2d, map_data
 from pages import points
 
 
-@pytest.mark.parametrize("cells", [[True, None, False, True], ["b", "a", None, "a"], ["a"] * 3 + ["b"] * 2 + [None]])
-def test_groups_equal_a_slow_loop(cells: list[Any]) -> None:
-    expected: dict[str, list[int]] = {}
-    for i, cell in enumerate(cells):
-        name = {True: "yes", False: "no", None: "?"}.get(cell, cell)
-        expected.setdefault(name, []).append(i)
-    colours = colouring(pl.Series("c", cells))
-    assert colours["missing"] == expected.pop("?", [])
-    assert {group["name"]: group["rows"] for group in colours["groups"]} == expected
-    sizes = [len(group["rows"]) for group in colours["groups"]]
-    assert sizes == sorted(sizes, reverse=True)
+def decoded(text: str, kind: str) -> list[Any]:
+    return np.frombuffer(base64.b64decode(text), kind).tolist()
 
 
-def test_rare_groups_are_drawn_as_one() -> None:
-    cells = [f"g{i:02}" for i in range(20) for _ in range(20 - i)]
-    groups = colouring(pl.Series("c", cells))["groups"]
-    assert [group["name"] for group in groups] == [*(f"g{i:02}" for i in range(7)), "13 others"]
-    assert sorted(row for group in groups for row in group["rows"]) == list(range(len(cells)))
-    assert len({group["colour"] for group in groups}) == 8
+def shown(data: dict[str, Any]) -> list[Any]:
+    """Return the value of each entity that the scripts of the page read from a column of names."""
+    codes = decoded(data["codes"], f"<u{data['bits'] // 8}")
+    return [None if code == 0 else data["names"][code - 1] for code in codes]
 
 
-def test_numeric_labels_keep_their_values_without_the_missing_ones() -> None:
-    colours = colouring(pl.Series("c", [float("nan"), *map(float, range(101)), None]))
-    assert colours["missing"] == [0, 102]
-    assert colours["rows"] == list(range(1, 102))
-    assert colours["values"] == list(map(float, range(101)))
-    assert colours["ends"] == [2.0, 98.0]
+@pytest.mark.parametrize(
+    "cells", [[True, None, False, True], ["b", "a", None, "a"], [f"g{i % 300}" for i in range(900)]]
+)
+def test_names_equal_a_slow_loop(cells: list[Any]) -> None:
+    data = column_data(pl.Series("c", cells))
+    expected = [{True: "yes", False: "no"}.get(cell, cell) for cell in cells]
+    assert shown(data) == expected
+    assert data["missing"] == expected.count(None)
+    assert data["counts"] == [expected.count(name) for name in data["names"]]
+    assert data["counts"] == sorted(data["counts"], reverse=True)
 
 
-def test_a_map_with_different_numbers_of_points_and_texts_is_refused() -> None:
-    with pytest.raises(DataError, match="got 12 points, 12 rows of 2 labels and 3 texts"):
-        points(hover=pl.Series(["a", "b", "c"]))
-    with pytest.raises(DataError, match="rows of 0 labels"):
-        points(colours=pl.DataFrame())
+def test_numbers_keep_their_values_and_missing_ones_are_nan() -> None:
+    data = column_data(pl.Series("c", [float("nan"), *map(float, range(101)), None]))
+    values = decoded(data["values"], "<f4")
+    assert data["missing"] == 2
+    assert values[1:102] == list(map(float, range(101)))
+    assert np.isnan([values[0], values[-1]]).all()
+    assert data["ends"] == [2.0, 98.0]
+
+
+def test_times_are_milliseconds_since_1970() -> None:
+    data = column_data(pl.Series("c", [date(1970, 1, 2), None]))
+    assert (data["kind"], decoded(data["values"], "<f8")[0]) == ("time", 86_400_000)
+
+
+def test_a_column_without_any_value_is_all_missing() -> None:
+    assert column_data(pl.Series("c", [None, None], pl.Float64))["ends"] == [0.0, 0.0]
+    assert shown(column_data(pl.Series("c", [None, None], pl.String))) == [None, None]
+
+
+def test_a_map_with_different_numbers_of_points_and_keys_is_refused() -> None:
+    with pytest.raises(DataError, match="got 12 points, 12 rows of 2 columns and 3 keys"):
+        points(keys=pl.Series(["a", "b", "c"]))
+    with pytest.raises(DataError, match="rows of 0 columns"):
+        points(columns=pl.DataFrame())
+
+
+def test_places_keep_their_proportions() -> None:
+    data = map_data(points(points=np.array([[-1.0, 0.0], [3.0, 2.0]] * 6)))
+    x, y = (decoded(data[axis], "<u2") for axis in "xy")
+    assert (x[:2], y[:2]) == ([0, 65535], [0, 32768])
+    assert data["key"] == "card"
 
 
 def test_the_map_keeps_neighbours_together_and_is_reproducible() -> None:
     rng = np.random.default_rng(0)
     blob = np.repeat(np.arange(3), 40)
     z = rng.normal(size=(120, 16)) + 8 * rng.normal(size=(3, 16))[blob]
-    xy = map2d(z, seed=3)
-    distance = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.diag(np.full(120, np.inf))
-    assert (blob[distance.argmin(1)] == blob).all()
-    assert np.array_equal(xy, map2d(z, seed=3))
+    for fitted in (120, 60):  # all by t-SNE, or half of them between the others
+        xy = map2d(z, seed=3, fitted=fitted)
+        distance = np.linalg.norm(xy[:, None] - xy[None], axis=2) + np.diag(np.full(120, np.inf))
+        assert (blob[distance.argmin(1)] == blob).all()
+        assert np.array_equal(xy, map2d(z, seed=3, fitted=fitted))
     assert map2d(z[:4]).shape == (4, 2)
 
 
-def test_labels_and_texts_of_pandas_are_drawn() -> None:
+def test_places_between_others_equal_a_slow_loop() -> None:
+    rng = np.random.default_rng(0)
+    z, sample, placed = rng.normal(size=(20, 4)), rng.normal(size=(9, 4)), rng.normal(size=(9, 2))
+    expected = []
+    for row in z:
+        distance = [float(np.linalg.norm(row - other)) for other in sample]
+        nearest = sorted(range(9), key=lambda i: distance[i])[:3]
+        weights = [1 / distance[i] for i in nearest]
+        expected.append(sum(w * placed[i] for w, i in zip(weights, nearest, strict=True)) / sum(weights))
+    assert np.allclose(_between(z, sample, placed, chunk=7), expected)
+
+
+def test_embeddings_of_one_number_and_equal_ones_have_places() -> None:
+    line = np.sort(np.random.default_rng(0).normal(size=(50, 1)), 0)
+    line[25:] += 20
+    xy = map2d(line)
+    assert np.isfinite(xy).all()
+    assert np.linalg.norm(xy[:25].mean(0) - xy[25:].mean(0)) > 5
+    assert map2d(np.ones((50, 3))).tolist() == [[0.0, 0.0]] * 50
+
+
+def test_columns_and_keys_of_pandas_are_drawn() -> None:
     churn = pl.DataFrame({"churn": [True, False, None]})
     ours, pandas = (
-        map_data(Map(np.zeros((3, 2)), frame, texts))
-        for frame, texts in ((churn, pl.Series(["a", "b", "c"])), (churn.to_pandas(), ["a", "b", "c"]))
+        map_data(Map(np.zeros((3, 2)), frame, keys))
+        for frame, keys in ((churn, pl.Series("key", ["a", "b", "c"])), (churn.to_pandas(), ["a", "b", "c"]))
     )
     assert pandas == ours

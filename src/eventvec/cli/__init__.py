@@ -4,7 +4,7 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    *_command    a module for each further command: audit, card, compare, drift, influence, search
+    *_command    a module for each further command: audit, card, compare, drift, influence, report, search
     recording    the course of a training for TensorBoard and MLflow
     event_inputs the events that commands read
     parameters   options of commands, from the dataclasses of the Python functions
@@ -20,6 +20,7 @@ from eventvec.cli import (  # noqa: F401 (they add their commands to the applica
     compare_command,
     drift_command,
     influence_command,
+    report_command,
     search_command,
 )
 from eventvec.cli.application import app, main

@@ -19,6 +19,7 @@ from eventvec import (
     evaluation,
     event_surprise,
     prediction,
+    reporting,
     run_files,
     tables,
     training,
@@ -300,6 +301,10 @@ def evaluate(
     features: Annotated[
         list[str] | None, typer.Option(help="Table of further features, named by its file; may be given several times.")
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="HTML page to write: results, a map and neighbours.")
+    ] = None,
+    overwrite: Overwrite = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -311,6 +316,9 @@ def evaluate(
     labels.parquet --cutoff-column month -o z.parquet`, then `eventvec evaluate z.parquet labels.parquet --label churn
     --label-time month --split-at 2025-01-01 --gap 30d`
     """
+    if output is not None:
+        tables.check_output(output, [embeddings, labels, events, *(features or ())], overwrite=overwrite)
+        reporting.need_packages()
     z, data = tables.read_embeddings(embeddings), None
     if events is not None:
         with bar("reading"):
@@ -319,6 +327,13 @@ def evaluate(
         feature_tables = {Path(path).name.partition(".")[0]: path for path in features or ()}
         column = label[0] if len(label) == 1 else label
         result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
+    if output is not None:
+        joined = {name: options[name] for name in reporting.JOINED if name in options}
+        with bar("reporting") as tick:
+            page = reporting.report(
+                None, data, embeddings=z, labels=labels, evaluations=result, progress=tick, **joined
+            )
+        page.write(output, overwrite=overwrite)
     terminal.answer(result.to_dict(), evaluation.render(result), json_)
 
 

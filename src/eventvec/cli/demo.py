@@ -32,7 +32,6 @@ from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.part_sets import PART
 from eventvec.features import with_moment
-from eventvec.run_writing import write_text
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 
@@ -41,7 +40,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 EPOCHS = 20
 FEWEST_FLIGHTS, SMALLEST_CLASS, FRACTIONS = 10, 50, (1.0, 0.05)
 NEIGHBOURS = 10
-STEPS = 6
+STEPS = 5
 LABELS = {"built_2002": "built in 2002 or later", "seats": "number of seats", "engine": "engine type"}
 """The names of the labels, by their columns."""
 
@@ -125,21 +124,20 @@ def _run(
         write(out / "embeddings.parquet", z)
     with step("Evaluate the embedding beside hand-crafted features") as advance:
         evaluations = _evaluate(data, z, registry, models, advance)
-    learned = z.values[:, slice(*z.parts["learned"])]
-    with step("Draw the map"):
-        points = reporting.Map(reporting.map2d(learned, seed), _colours(registry), _hover(registry), MAP_CAPTION)
-    with step("Write the page"):
-        neighbours = _neighbours(torch.from_numpy(learned), registry)
-        text = reporting.page(
-            TITLE,
-            LEAD,
-            facts=_facts(data, trained),
+    with step("Draw the map and write the page"):
+        neighbours = _neighbours(torch.from_numpy(z.values[:, slice(*z.parts["learned"])]), registry)
+        page = reporting.report(
+            trained,
+            data,
+            embeddings=z,
             evaluations=evaluations,
+            labels=_known(registry),
             tables=[neighbours],
-            points=points,
-            history=trained.history,
+            title=TITLE,
+            lead=LEAD,
+            map_seed=seed,
         )
-        write_text(out / "report.html", text)
+        page.write(out / "report.html")
     paths = (out / "run", out / "embeddings.parquet", out / "report.html")
     return Demo(evaluations, neighbours, step.seconds, *paths)
 
@@ -151,11 +149,6 @@ LEAD = (
     "embedding has features of timing and hand-crafted features beside this learned part. This page shows what can be "
     "predicted from that embedding, beside hand-crafted features of the same flights. Data: US Department of "
     "Transportation and Federal Aviation Administration, public domain."
-)
-MAP_CAPTION = (
-    "Each point is an aircraft; close points have similar histories. This is a t-SNE of the learned part of the "
-    "embedding: neighbourhoods are meaningful, the axes and the distances between far groups are not. The scale of "
-    "numbers ends at their 2 % and 98 % quantiles."
 )
 
 
@@ -298,24 +291,14 @@ def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.Table:
     return reporting.Table("The nearest aircraft of one", table.columns, table.rows(), caption)
 
 
-def _colours(registry: pl.DataFrame) -> pl.DataFrame:
-    return registry.select(*(pl.col(name).alias(text) for name, text in LABELS.items()), "airline")
-
-
-def _hover(registry: pl.DataFrame) -> pl.Series:
-    build = pl.format("{}, built {}, {} seats, {}", "model", "year", "seats", "engine").fill_null("not in the registry")
+def _known(registry: pl.DataFrame) -> pl.DataFrame:
+    """Return what is known of each aircraft, under the names that the page shows."""
     return registry.select(
-        pl.format("{} · {}\n{}\n{} flights: {}", "tailnum", "airline", build, "flights", "routes").alias("hover")
-    ).to_series()
-
-
-def _facts(data: Dataset, trained: Run) -> list[tuple[str, str]]:
-    x, tables = data.sequences, trained.config
-    return [
-        ("aircraft", f"{len(data):,}"),
-        ("flights", f"{x.total:,}"),
-        ("flights per aircraft, median", f"{int(x.lengths.median())}"),
-        ("method", f"{tables['method']['name']}, {tables['encoder']['name']} {tables['encoder']['dim']}"),
-        ("training", f"{trained.info['steps']:,} steps, {trained.info['seconds']:.0f} s"),
-        ("run", f"{trained.id}, seed {trained.info['seed']}"),
-    ]
+        "tailnum",
+        *(pl.col(name).alias(text) for name, text in LABELS.items()),
+        "airline",
+        pl.col("year").alias("year of manufacture"),
+        "model",
+        "flights",
+        pl.col("routes").alias("most frequent routes (flights)"),
+    )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from eventvec.diagnosis.slicing import Theorem1
     from eventvec.diagnosis.window_order import Irreversibility
 
+COLOURS = {True: "green", False: "red", None: "yellow"}
+"""The colours of the answers."""
+
 BARS = " ▁▂▃▄▅▆▇█"
 WIDTH = 36
 """Width of the longest bar in characters."""
@@ -26,13 +29,13 @@ BINS = 12
 
 
 def answer(met: bool | None) -> str:
-    """Return "yes", "no" or "not checked".
+    """Return "yes", "no" or "cannot be told", after a sign that tells them apart without colours.
 
     Example:
         >>> answer(None), answer(True)
-        ('not checked', 'yes')
+        ('? cannot be told', '✓ yes')
     """
-    return "not checked" if met is None else "yes" if met else "no"
+    return "? cannot be told" if met is None else "✓ yes" if met else "✗ no"
 
 
 def shared_histogram(values: tuple[Tensor, ...], bins: int) -> tuple[Tensor, list[Tensor]]:
@@ -64,7 +67,7 @@ def verdicts_table(rows: Iterable[tuple[str, str, bool | None, str, str]]) -> Ta
 
     table = Table("method", "assumption", "met", "result", "advice")
     for method, assumption, met, result, advice in rows:
-        table.add_row(method, assumption, answer(met), Text(result), Text(advice))
+        table.add_row(method, assumption, Text(answer(met), COLOURS[met]), Text(result), Text(advice))
     return table
 
 

@@ -19,6 +19,9 @@ from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
 from eventvec.run_writing import write_text
 
+CLASSES = {True: "yes", False: "no", None: "open"}
+"""The classes of answers, by which the page colours them."""
+
 BINS = 40
 """Number of bins of a histogram of divergences."""
 
@@ -43,16 +46,17 @@ def page(diagnosis: Diagnosis, title: str = "What the methods assume of these ev
     charts = _charts(diagnosis)
     return filled_template(
         "page.html",
+        {"figures": {chart["id"]: chart.pop("figure") for chart in charts}},
         Path(__file__).parent,
         title=title,
+        verdict=diagnosis.recommendation,
         lead="Each method assumes something about the events. This page shows which assumptions the data meet. It "
         "gives advice only where that always foresaw whether the method helps.",
         facts=_facts(diagnosis),
-        verdicts=[(v, answer(v.met)) for v in diagnosis.verdicts],
+        verdicts=[(v, answer(v.met), CLASSES[v.met]) for v in diagnosis.verdicts],
         sections=charts,
         tables=_tables(diagnosis),
         notes=diagnosis.notes,
-        charts={"figures": {chart["id"]: chart.pop("figure") for chart in charts}, "map": None},
     )
 
 

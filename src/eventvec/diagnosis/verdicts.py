@@ -97,6 +97,7 @@ class Diagnosis:
         >>> from eventvec.diagnosis import diagnose
         >>> from rich.console import Console
         >>> Console(width=100).print(diagnose(datasets.flights()[0][:400]).render())
+        Nothing here tells which of coles, ocp, ocp_biased, pcl will help...
         400 entities · ... events
         ...
          coles ... events repeat...
@@ -115,12 +116,31 @@ class Diagnosis:
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...]
 
+    @property
+    def recommendation(self) -> str:
+        """Which method to use, in one sentence, or that nothing here tells, and what to do then.
+
+        It rests on answers only that foresaw in every case whether the method helps.
+        """
+        always_right = [v for v in self.verdicts if v.tried[1] and v.tried[0] == v.tried[1]]
+        methods = [v.advice for v in always_right if v.method != REJECTION_SLICES]
+        samplers = [v.advice for v in always_right if v.method == REJECTION_SLICES]
+        if methods:
+            return f"What was right in every case that was tried: {'; '.join([*methods, *samplers])}."
+        others = ", ".join(v.method for v in self.verdicts if v.method != REJECTION_SLICES)
+        kept = f", and {'; '.join(samplers)}" if samplers else ""
+        return (
+            f"Nothing here tells which of {others} will help, because no answer about them was right in every case "
+            f"that was tried: start with coles, the default of fit{kept}; then let evaluate decide on your labels."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold, as ``eventvec diagnose --json`` prints them."""
         names = ("power_law", "theorem1", "slices", "irreversibility")
         parts = {name: getattr(self, name) for name in names}
         return {
             **{name: getattr(self, name) for name in ("entities", "events", "looked_at", "seed")},
+            "recommendation": self.recommendation,
             "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             **{name: part and part.to_dict() for name, part in parts.items()},
             "repeatability": [part.to_dict() for part in self.repeatability],
@@ -133,7 +153,10 @@ class Diagnosis:
         from rich.text import Text
 
         rows = [(v.method, v.assumption, v.met, v.found, v.advice) for v in self.verdicts]
-        parts: list[RenderableType] = [Text(f"{self.entities:,} entities · {self.events:,} events", "bold")]
+        parts: list[RenderableType] = [
+            Text(self.recommendation, "bold"),
+            Text(f"{self.entities:,} entities · {self.events:,} events", "bold"),
+        ]
         parts.append(console.verdicts_table(rows))
         if self.power_law:
             title = "Sequence lengths (bars on a logarithmic scale; · marks the power law)"

@@ -32,9 +32,7 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
         evaluation: The results and the differences of all pairs of sets.
         learned_from: The static columns that the encoder was trained on, if there are any.
     """
-    fraction = max(result.fraction for result in evaluation.results)
-    present = {result.model for result in evaluation.results}
-    model = next((name for name in MODELS if name in present), evaluation.results[0].model)
+    model, fraction = deciding_cell(evaluation)
     cells = [r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)]
     results = {r.features: r for r in cells if not is_part(r.features)}
     if "embedding" not in results:
@@ -42,17 +40,17 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
         return (
             f"{best.features} scores highest, {best.main.mean:.3f} ± {best.main.interval:.3f} {_in(evaluation, model)}."
         )
-    opponents = [result for name, result in results.items() if name not in (*LEARNED, *BASELINES)]
     warning = _beside_baselines(evaluation, results, model)
-    if not opponents:
+    decisive = deciding_difference(evaluation)
+    if decisive is None:
         score = results["embedding"].main
         return (
             f"The embedding scores {score.mean:.3f} ± {score.interval:.3f} {_in(evaluation, model)}; give the events "
             f"(--events) to compare it with hand-crafted features.{warning}"
         )
-    opponent = max(opponents, key=lambda result: result.main.mean).features
+    opponent = decisive.b
     pairs = {(d.a, d.b): d for d in evaluation.differences if (d.model, d.fraction) == (model, fraction)}
-    sentence = _compared(evaluation, pairs["embedding", opponent], model)
+    sentence = _compared(evaluation, decisive, model)
     together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
     if added := pairs.get((together, opponent)):
         clear = abs(added.main.mean) > added.main.interval
@@ -64,6 +62,29 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
         names = ", ".join(map(repr, learned_from))
         warning += f" The encoder was trained on {names}, and only a hold-out test is fair to that."
     return sentence + warning
+
+
+def deciding_cell(evaluation: Evaluation) -> tuple[str, float]:
+    """Return the model that a verdict is about, the first of `MODELS` that was trained, and the largest share."""
+    present = {result.model for result in evaluation.results}
+    model = next((name for name in MODELS if name in present), evaluation.results[0].model)
+    return model, max(result.fraction for result in evaluation.results)
+
+
+def deciding_difference(evaluation: Evaluation) -> Difference | None:
+    """Return the difference of the embedding and its strongest opponent, on which a verdict rests.
+
+    It is None if there is no embedding or no opponent.
+    """
+    cell = deciding_cell(evaluation)
+    names = {r.features: r.main.mean for r in evaluation.results if (r.model, r.fraction) == cell}
+    opponents = [name for name in names if name not in (*LEARNED, *BASELINES) and not is_part(name)]
+    if "embedding" not in names or not opponents:
+        return None
+    opponent = max(opponents, key=lambda name: names[name])
+    return next(
+        (d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == ("embedding", opponent, *cell)), None
+    )
 
 
 def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:

@@ -1,18 +1,25 @@
-"""One self-contained HTML page about a run: what its embedding predicts, how training went, and a map of the entities.
+"""One self-contained HTML page about a run: what its embedding predicts, a map of the entities, and what the data are.
 
 ::
 
-    document  the page and its tables
-    charts    charts of evaluations and of the training loss, and the colours that all charts share
-    maps      a map of the entities: coordinates by t-SNE, coloured by labels
+    run_report      `report`: the page about a run, embeddings, labels and evaluations
+    document        the page as text, from its sections
+    headline        the first sentence of the page
+    charts          charts of evaluations, drivers and the training loss, and the colours that all charts share
+    overview        lengths of histories, events over time, missing and unknown values
+    maps            a map of the entities: coordinates by t-SNE, and columns that colour it
+    entity_columns  what is known of each entity: labels, static columns, counts
+    neighbours      nearest neighbours of entities
+    timelines       the last events of histories
 
-The page takes plain data. It contains everything it shows, plotly.js included, and its content security policy forbids
-it to load anything. All text from data is escaped, in charts too.
+The page contains everything it shows, plotly.js included, and its content security policy forbids it to load anything.
+All text from data is escaped, in charts too. What its scripts draw is in sentences and tables as well.
 """
 
 from __future__ import annotations
 
-from eventvec.reporting.document import Table, page
+from eventvec.reporting.document import Nearby, Table, page
 from eventvec.reporting.maps import Map, map2d
+from eventvec.reporting.run_report import JOINED, Report, need_packages, report
 
-__all__ = ["Map", "Table", "map2d", "page"]
+__all__ = ["JOINED", "Map", "Nearby", "Report", "Table", "map2d", "need_packages", "page", "report"]

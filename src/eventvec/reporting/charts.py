@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from eventvec.evaluation import METRICS, Evaluation
+from eventvec.evaluation.conclusion import deciding_cell
+from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import Scores
 
 PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
@@ -39,6 +41,8 @@ PROTOCOLS = {
     "holdout": "tested on entities the encoder never saw",
     "date": "tested after a date",
 }
+NOT_CLEAR = "#9aa5b4"
+"""The colour of a bar whose interval contains 0."""
 GUESSING = {"auroc": 0.5, "macro_auroc": 0.5, "r2": 0.0}
 LOWEST = {"r2": -0.25}
 """Lower end of a chart's axis; with few labels, scores can be far below it."""
@@ -82,6 +86,8 @@ def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
         "notes": e.notes,
         "height": 130 + max(56, 16 * len(columns)) * len(rows),
         "figure": scores_figure(e, columns),
+        "shares": shares_figure(e),
+        "shares_title": f"{e.label}: {main} by the share of the labels, {_model_name(deciding_cell(e)[0])}",
     }
 
 
@@ -136,12 +142,85 @@ def scores_figure(e: Evaluation, columns: Sequence[str]) -> dict[str, Any]:
     return {"data": traces, "layout": layout}
 
 
+def shares_figure(e: Evaluation) -> dict[str, Any] | None:
+    """Return a figure of the score against the share of the labels, with intervals; None with one share.
+
+    The model is that of the verdict. Parts of the embedding are left out, so that the lines can be told apart.
+
+    Args:
+        e: The evaluation.
+    """
+    model, _ = deciding_cell(e)
+    fractions = sorted({r.fraction for r in e.results})
+    if len(fractions) < 2:
+        return None
+    traces = []
+    for i, features in enumerate(dict.fromkeys(r.features for r in e.results if not is_part(r.features))):
+        dots = [r for r in e.results if (r.features, r.model) == (features, model) and r.main.mean >= _lowest_score(e)]
+        dots.sort(key=lambda r: r.fraction)
+        error = {"type": "data", "array": [r.main.interval for r in dots], "thickness": 1.5, "width": 3}
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": html.escape(features),
+                "x": [100 * r.fraction for r in dots],
+                "y": [r.main.mean for r in dots],
+                "error_y": error,
+                "line": {"color": PALETTE[i % len(PALETTE)], "width": 2},
+                "marker": {"symbol": SYMBOLS[_symbol(i)], "size": 8},
+                "hovertemplate": "%{x:.3g} % of the labels: %{y:.3f} ± %{error_y.array:.3f}",
+            }
+        )
+    ticks = {"tickvals": [100 * f for f in fractions], "ticktext": [_percent(f) for f in fractions]}
+    layout = {
+        "xaxis": {"type": "log", "title": {"text": "share of the training labels"}, **ticks},
+        "yaxis": {"title": {"text": METRIC_NAMES[e.metric]}},
+        "legend": LEGEND,
+        "margin": {"l": 60, "r": 14, "t": 34, "b": 50},
+    }
+    return {"data": traces, "layout": layout}
+
+
+def drivers_figure(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
+    """Return a figure of bars with intervals: how much the score changes without a field or a period.
+
+    Args:
+        rows: What is left out, the change of the score, and the half-width of its 95 % interval.
+
+    Example:
+        >>> figure = drivers_figure([("amount", -0.02, 0.01), ("the last 30 days", -0.05, 0.02)])
+        >>> figure["data"][0]["x"], figure["layout"]["yaxis"]["ticktext"][0]
+        ([-0.05, -0.02], 'the last 30 days')
+    """
+    ordered = sorted(rows, key=lambda row: row[1])
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": [change for _, change, _ in ordered],
+        "y": list(range(len(ordered))),
+        "error_x": {"type": "data", "array": [interval for _, _, interval in ordered], "thickness": 2, "width": 4},
+        "marker": {"color": [PALETTE[0] if abs(c) > i else NOT_CLEAR for _, c, i in ordered]},
+        "hovertemplate": "%{x:+.3f} ± %{error_x.array:.3f}<extra></extra>",
+    }
+    names = {"tickvals": trace["y"], "ticktext": [html.escape(name) for name, _, _ in ordered]}
+    layout = {
+        "xaxis": {"title": {"text": "change of the score when it is left out"}},
+        "yaxis": {**names, "range": [len(ordered) - 0.5, -0.5], "showgrid": False, "zeroline": False},
+        "showlegend": False,
+        "margin": {"l": 10, "r": 14, "t": 14, "b": 50},
+    }
+    return {"data": [trace], "layout": layout}
+
+
 def evaluation_sentence(e: Evaluation) -> str:
     """Return what the chart shows: the best model of each feature set at each share of labels."""
     sentences = [MEANINGS[e.metric]]
     for fraction in dict.fromkeys(r.fraction for r in e.results):
         best: dict[str, Any] = {}
         for r in e.results:
+            if is_part(r.features):
+                continue
             if r.fraction == fraction and (r.features not in best or r.main.mean > best[r.features].main.mean):
                 best[r.features] = r
         scores = ", ".join(f"{name} {_number(r.main.mean)} ({_model_name(r.model)})" for name, r in best.items())
@@ -198,6 +277,19 @@ def training_sentence(history: Sequence[Mapping[str, Any]]) -> str:
         f"{last['epoch']}.{lowest} Training took {last['seconds']:,.0f} s, at "
         f"{last['events_per_second']:,} events per second."
     )
+
+
+def training_rows(history: Sequence[Mapping[str, Any]], most: int = 30) -> list[list[str]]:
+    """Return epoch, loss, validation loss and seconds of at most about `most` epochs, the last one included.
+
+    Args:
+        history: One record per epoch, as in `Run.history`.
+        most: The number of rows above which epochs are passed over, at equal distances.
+    """
+    step = -(-len(history) // most) or 1
+    rows = [history[place] for place in sorted({*range(0, len(history), step), len(history) - 1}) if history]
+    losses = [[f"{r[name]:.4g}" if r[name] is not None else "" for name in ("loss", "validation")] for r in rows]
+    return [[f"{r['epoch']:,}", *pair, f"{r['seconds']:,.0f}"] for r, pair in zip(rows, losses, strict=True)]
 
 
 def _lowest_score(e: Evaluation) -> float:

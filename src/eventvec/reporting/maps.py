@@ -1,73 +1,81 @@
-"""A map of the entities: coordinates from their embeddings, and points coloured by labels."""
+"""A map of the entities: coordinates from their embeddings, and columns by which the points are coloured."""
 
 from __future__ import annotations
 
-import html
+import base64
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
+import torch
 
 from eventvec.errors import DataError, need
-from eventvec.reporting.charts import PALETTE
 from eventvec.tables.sources import read_table
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-OTHERS = "#9a8f80"
-"""The colour of all groups that have none of their own."""
+FITTED = 5_000
+"""The number of entities that t-SNE places; further ones are placed between those that are nearest to them."""
+BETWEEN = 3
+"""The number of entities between which a further one is placed."""
+LONGEST_NAME = 80
+"""The number of characters after which the name of a value is cut."""
+STEPS = 65_535
+"""The number of steps into which each axis of the map is divided."""
 
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Entities as points, which the reader can colour by one of several labels.
+    """Entities as points, which the reader can colour by each of several columns, select and export.
 
     Args:
         points: `(n, 2)` coordinates.
-        colours: A frame of `n` rows with one column per label: numbers, text or booleans. Entities with a missing label
-            are drawn in grey. Frames of other libraries, such as pandas, become frames of polars.
-        hover: `n` texts, a series or a list, each shown when the reader points at the entity. Line feeds separate
-            lines.
+        columns: A frame of `n` rows with what is known of each entity: numbers, text, booleans or times. Frames of
+            other libraries, such as pandas, become frames of polars.
+        keys: `n` texts, the key of each entity, which is shown and exported; the name of the series is that of the key.
         caption: A sentence below the map.
 
     Raises:
-        DataError: If `colours` has no column, or the numbers of points, rows and texts differ.
+        DataError: If there are no columns, or the numbers of points, rows and keys differ.
 
     Example:
-        >>> colours = pl.DataFrame({"churn": [True, False, None], "age": [31, None, 62]})
-        >>> Map(np.zeros((3, 2)), colours, pl.Series(["a", "b", "c"])).colours.columns
+        >>> columns = pl.DataFrame({"churn": [True, False, None], "age": [35, None, 62]})
+        >>> Map(np.zeros((3, 2)), columns, pl.Series(["a", "b", "c"])).columns.columns
         ['churn', 'age']
     """
 
     points: Array
-    colours: pl.DataFrame
-    hover: pl.Series
+    columns: pl.DataFrame
+    keys: pl.Series
     caption: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.colours, pl.DataFrame):
-            object.__setattr__(self, "colours", read_table(self.colours))
-        if not isinstance(self.hover, pl.Series):
-            object.__setattr__(self, "hover", pl.Series("hover", list(self.hover), pl.String))
-        n, width = len(self.points), self.colours.width
-        if not width or {len(self.colours), len(self.hover)} != {n}:
+        if not isinstance(self.columns, pl.DataFrame):
+            object.__setattr__(self, "columns", read_table(self.columns))
+        if not isinstance(self.keys, pl.Series):
+            object.__setattr__(self, "keys", pl.Series("key", list(self.keys), pl.String))
+        n, width = len(self.points), self.columns.width
+        if not width or {len(self.columns), len(self.keys)} != {n}:
             raise DataError(
-                f"a map needs at least one label, and one row of labels and one text per point; got {n:,} points, "
-                f"{len(self.colours):,} rows of {width} labels and {len(self.hover):,} texts"
+                f"a map needs at least one column, and one row and one key per point; got {n:,} points, "
+                f"{len(self.columns):,} rows of {width} columns and {len(self.keys):,} keys"
             )
 
 
-def map2d(z: Array, seed: int = 0) -> Array:
+def map2d(z: Array, seed: int = 0, *, fitted: int = FITTED) -> Array:
     """Return `(n, 2)` coordinates that keep near embeddings near, by t-SNE initialised with principal components.
 
     Columns are not standardised, so distances are those of the embedding itself, as in a search for nearest entities.
-    The result is the same on every run. Time grows with the square of the number of entities; 4,000 take half a minute.
-    The implementation is openTSNE (Poličar, Stražar and Zupan 2024).
+    The result is the same on every run. The time of t-SNE grows faster than the number of entities; 4,000 take half a
+    minute. Of more than `fitted` entities, a random sample of that size is placed by t-SNE, and each further one
+    between the three of the sample that are nearest to it, weighted by the inverse of their distances. The
+    implementation of t-SNE is openTSNE (Poličar, Stražar and Zupan 2024).
 
     Args:
         z: `(n, dim)` embeddings, with `n` at least 4.
-        seed: Seed of the optimisation.
+        seed: Seed of the sample and of the optimisation.
+        fitted: The largest number of entities that t-SNE places, at least 4.
 
     Raises:
         ConfigError: If openTSNE is not installed.
@@ -78,58 +86,103 @@ def map2d(z: Array, seed: int = 0) -> Array:
         >>> bool((xy[:30].mean(0) - xy[30:].mean(0)).any()), xy.shape
         (True, (60, 2))
     """
+    if (z == z[:1]).all():
+        return np.zeros((len(z), 2))  # equal embeddings have one place, which t-SNE would not find
+    if z.shape[1] == 1:
+        z = np.pad(z, ((0, 0), (0, 1)))  # the first two principal components need two columns
+    sample = np.sort(np.random.default_rng(seed).permutation(len(z))[:fitted])
     tsne = need("openTSNE", "viz").TSNE(
-        perplexity=min(30, (len(z) - 1) / 3),
+        perplexity=min(30, (len(sample) - 1) / 3),
         initialization="pca",
         neighbors="exact",
         negative_gradient_method="bh",
         random_state=seed,
     )
-    return np.asarray(tsne.fit(np.asarray(z, np.float64)))
+    placed = np.asarray(tsne.fit(np.asarray(z[sample], np.float64)))
+    if len(sample) == len(z):
+        return placed
+    xy = _between(np.asarray(z, np.float32), np.asarray(z[sample], np.float32), placed)
+    xy[sample] = placed
+    return xy
+
+
+def _between(z: Array, sample: Array, placed: Array, chunk: int = 4096) -> Array:
+    """Return `(n, 2)` places between the nearest embeddings of a sample, which are placed already."""
+    known, places = torch.from_numpy(sample), torch.from_numpy(placed)
+    parts = []
+    for part in torch.from_numpy(z).split(chunk):
+        distance, nearest = torch.cdist(part, known).topk(BETWEEN, largest=False)
+        weight = 1 / distance.double().clamp(min=1e-9)
+        parts.append((places[nearest] * (weight / weight.sum(1, keepdim=True)).unsqueeze(2)).sum(1))
+    return torch.cat(parts).numpy()
 
 
 def map_data(points: Map) -> dict[str, Any]:
-    """Return what the script of the page draws the map from."""
-    xy = np.round(np.asarray(points.points, np.float64), 2)
+    """Return what the script of the page draws the map from: keys, places in steps of the axes, and columns."""
+    xy = np.asarray(points.points, np.float64)
+    low, span = xy.min(0), max(float(np.ptp(xy, axis=0).max()), 1e-12)
+    steps = np.round((xy - low) / span * STEPS).astype(np.uint16)
     return {
-        "x": xy[:, 0].tolist(),
-        "y": xy[:, 1].tolist(),
-        "hover": _escaped(points.hover).to_list(),
-        "colours": [colouring(column) for column in points.colours],
+        "x": packed(steps[:, 0]),
+        "y": packed(steps[:, 1]),
+        "key": points.keys.name,
+        "keys": points.keys.to_list(),
+        "columns": [column_data(column) for column in points.columns],
     }
 
 
-def colouring(column: pl.Series) -> dict[str, Any]:
-    """Return the rows of each group, most frequent first; for numbers, the values and the ends of the colour scale.
-
-    Args:
-        column: One label per entity.
+def packed(values: Array) -> str:
+    """Return numbers as text, in the base of 64 that browsers decode, lowest bytes first.
 
     Example:
-        >>> [(group["name"], group["rows"]) for group in colouring(pl.Series("kind", ["a", "b", None, "b"]))["groups"]]
-        [('b', [1, 3]), ('a', [0])]
+        >>> packed(np.array([1, 256], np.uint16))
+        'AQAAAQ=='
+    """
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode()
+
+
+def column_data(column: pl.Series) -> dict[str, Any]:
+    """Return a column as the page has it.
+
+    A column of numbers has its `values`, NaN where missing, and the `ends` of its colour scale, its 2 % and 98 %
+    quantiles; a column of times has milliseconds since 1970. Any other has the `names` of its values, most frequent
+    first, the `counts` of each, and `codes`: the place of each value among them, from 1, and 0 where it is missing.
+
+    Args:
+        column: One value per entity.
+
+    Example:
+        >>> data = column_data(pl.Series("kind", ["a", "b", None, "b"]))
+        >>> data["names"], data["counts"], data["codes"], data["missing"]
+        (['b', 'a'], [2, 1], 'AgEAAQ==', 1)
     """
     if column.dtype.is_float():
         column = column.fill_nan(None)
-    known = column.is_not_null()
-    common: dict[str, Any] = {"name": html.escape(column.name), "missing": (~known).arg_true().to_list()}
+    common: dict[str, Any] = {"name": column.name, "missing": column.null_count()}
+    if column.dtype.is_temporal() and column.dtype not in (pl.Time, pl.Duration):
+        times = column.cast(pl.Datetime("ms")).cast(pl.Int64).cast(pl.Float64)
+        return {**common, "kind": "time", **_numbers(times, np.dtype(np.float64))}
     if column.dtype.is_numeric():
-        values = column.filter(known).cast(pl.Float64)
-        ends = [values.quantile(q, "nearest") for q in (0.02, 0.98)]
-        return {**common, "rows": known.arg_true().to_list(), "values": values.to_list(), "ends": ends}
+        return {**common, "kind": "number", **_numbers(column.cast(pl.Float64), np.dtype(np.float32))}
     if column.dtype == pl.Boolean:
         column = column.replace_strict({True: "yes", False: "no"}, return_dtype=pl.String)
-    cells = pl.DataFrame({"name": _escaped(column.cast(pl.String)), "rows": np.arange(len(column))}).filter(known)
-    groups = cells.group_by("name").agg("rows").sort(pl.col("rows").list.len(), "name", descending=[True, False])
-    n = len(groups) if len(groups) <= len(PALETTE) else len(PALETTE) - 1  # number of groups with a colour of their own
-    coloured = [{**row, "colour": colour} for row, colour in zip(groups[:n].to_dicts(), PALETTE[:n], strict=True)]
-    if n < len(groups):
-        rest = groups["rows"][n:].explode().to_list()
-        coloured.append({"name": f"{len(groups) - n} others", "rows": rest, "colour": OTHERS})
-    return {**common, "groups": coloured}
+    cells = column.cast(pl.String).str.slice(0, LONGEST_NAME).alias("name").to_frame()
+    names = cells.drop_nulls().group_by("name").len("count").sort("count", "name", descending=[True, False])
+    coded = cells.join(names.with_row_index("code", 1), on="name", how="left", maintain_order="left")
+    codes = coded["code"].fill_null(0).to_numpy()
+    width = next(bits for bits in (8, 16, 32) if len(names) < 2**bits)
+    return {
+        **common,
+        "kind": "names",
+        "names": names["name"].to_list(),
+        "counts": names["count"].to_list(),
+        "codes": packed(codes.astype(f"uint{width}")),
+        "bits": width,
+    }
 
 
-def _escaped(texts: pl.Series) -> pl.Series:
-    """Return texts that plotly shows as they are, though it interprets tags and entities."""
-    special = {character: html.escape(character) for character in "&<>\"'"}
-    return texts.str.replace_many([*special, "\n"], [*special.values(), "<br>"])
+def _numbers(values: pl.Series, kind: np.dtype[Any]) -> dict[str, Any]:
+    ends = [values.quantile(q, "nearest") for q in (0.02, 0.98)]
+    finite = [0.0 if end is None or not np.isfinite(end) else end for end in ends]
+    return {"values": packed(values.fill_null(np.nan).to_numpy().astype(kind)), "ends": finite}

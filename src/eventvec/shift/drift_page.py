@@ -45,11 +45,10 @@ def page(drift: Drift, title: str = "Do the two periods differ?") -> str:
     )
     return filled_template(
         "drift.html",
-        Path(__file__).parent,
+        folder=Path(__file__).parent,
         title=title,
         lead="Two periods are compared column by column, in the shares of the events of each entity.",
         facts=_facts(drift),
-        heading="The verdict",
         verdict=drift.verdict,
         sentence="Each dot is the distance of the old period to the new one; 95 % of equal periods are within the bar. "
         f"The columns of orange dots differ after Holm's correction, at a level of {percent(drift.level)}.",

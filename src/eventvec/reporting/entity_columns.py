@@ -1,0 +1,150 @@
+"""What is known of each entity: columns of a table of labels, static columns, counts, and its most frequent values."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.errors import ConfigError, DataError, listed, no_column
+from eventvec.evaluation import LabelOptions
+from eventvec.evaluation.leaks import label_times
+from eventvec.schema import FIRST, UNKNOWN, Categorical, Numeric
+from eventvec.sequences import Sequences
+from eventvec.tables import Embeddings, read_table
+from eventvec.tables.embeddings import NO_TIME
+from eventvec.tables.keys import align, align_rows, key_series
+from eventvec.tables.sources import Tabular
+from eventvec.tables.times import to_arrow
+
+MODES = 3
+"""The number of categorical columns whose most frequent value in each history is shown."""
+
+
+def entity_columns(
+    z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit.
+
+    Args:
+        z: `n` embeddings.
+        data: The events that were embedded, in the same order, if they are at hand.
+        labels: A table with the key and one row per entity, or per entity and time if the histories were cut at the
+            times of the labels.
+        options: The name of the key in the table of labels, if it differs.
+
+    Raises:
+        DataError: If the table of labels lacks the key, or has no row of an entity.
+
+    Example:
+        >>> from eventvec.tables import Fitting, read
+        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "shop": ["a", "a", "b"]})
+        >>> data = read(table, key="card", time="day", categorical=["shop"], fitting=Fitting(min_count=1))
+        >>> z = Embeddings.of(data, np.eye(2))
+        >>> frame, _ = entity_columns(z, data, pl.DataFrame({"card": [8], "churn": [True]}), LabelOptions())
+        >>> frame.rows(named=True)[1]
+        {'churn': True, 'number of events': 1, 'last event': 5, 'shop, most frequent': 'b'}
+    """
+    frames, notes = [], tuple[str, ...]()
+    if labels is not None:
+        joined, notes = label_columns(z, labels, options)
+        frames.append(joined)
+    missing = np.isnan(z.last_time) if z.last_time.dtype.kind == "f" else z.last_time == NO_TIME
+    own = {} if data is None else _static(data)
+    own["number of events"] = pl.Series(z.events)
+    own["last event"] = pl.Series(to_arrow(z.schema, z.last_time, missing))
+    if z.moments is not None:
+        own["cut at"] = pl.Series(to_arrow(z.schema, z.moments, np.zeros(len(z), bool)))
+    with suppress(ConfigError):  # unless the run held entities out
+        own["held out"] = pl.Series(z.held_out)
+    if data is not None:
+        fields = [field for field in data.schema.categorical if field.values][:MODES]
+        own |= {f"{field.name}, most frequent": most_frequent(data.sequences, field) for field in fields}
+    taken = {name for frame in frames for name in frame.columns}
+    frames.append(pl.DataFrame({name: values for name, values in own.items() if name not in taken}))
+    return pl.concat(frames, how="horizontal"), notes
+
+
+def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Return the columns of a table for each embedding, null where it has no row, and notes about what does not fit.
+
+    Rows that disagree about an entity are left out, as are columns of lists and of other values that are not one number
+    or text each.
+    """
+    key = options.key or z.schema.key_out
+    table = read_table(labels, table="the label table")
+    if key not in table.columns:
+        raise DataError(no_column(key, table.columns, table="the label table"))
+    nested = [name for name, kind in table.schema.items() if name != key and (kind.is_nested() or kind == pl.Binary)]
+    table = table.drop(nested).filter(pl.col(key).is_not_null()).unique(maintain_order=True)
+    time = options.label_time or z.metadata.get("data", {}).get("cutoff_column")
+    timed = z.moments is not None and time in table.columns
+    identity = [key, time] if timed else [key]
+    disagreeing = table.select(identity).is_duplicated()
+    again = table.filter(disagreeing).select(identity).n_unique()
+    table = table.filter(~disagreeing)
+    rows = pl.DataFrame({"key": key_series(z.keys)})
+    keys = table[key].to_arrow()
+    if timed:
+        moments = label_times(z.schema, table[str(time)]).to_numpy()
+        positions = align_rows(keys, moments, rows.with_columns(pl.Series("time", z.moments)), "key", "time")
+    else:
+        positions = align(keys, rows, "key")
+    if not (positions >= 0).any():
+        raise DataError(
+            f"none of {len(table):,} rows of the label table has a key (column {key!r}, {table[key].dtype}) among "
+            f"{len(z):,} embeddings ({z.keys.type}); name the column that holds the embeddings' key: key= (--key)"
+        )
+    notes = []
+    if again:
+        notes.append(f"{again:,} keys of the label table have rows that disagree; the map shows no labels of them.")
+    if nested:
+        notes.append(f"The map shows no columns of lists or bytes: {listed(nested)}.")
+    if absent := int((positions < 0).sum()):
+        notes.append(f"{absent:,} of {len(z):,} embeddings have no row in the label table.")
+    index = pl.Series(positions)
+    return table.drop(identity)[index.clip(0)].select(
+        pl.when(pl.lit(index >= 0)).then(pl.all()).otherwise(None)
+    ), tuple(notes)
+
+
+def most_frequent(x: Sequences, field: Categorical) -> pl.Series:
+    """Return `(n,)` the most frequent value of a categorical column in each history, null where there is none.
+
+    Missing values and those outside the vocabulary do not count. Of equally frequent values, it is the one that is more
+    frequent in all histories of the training data.
+
+    Example:
+        >>> x = Sequences({"shop": torch.tensor([3, 2, 3, 0])}, torch.tensor([0, 3]), torch.tensor([3, 1]))
+        >>> most_frequent(x, Categorical("shop", ("grocer", "baker"))).to_list()
+        ['baker', None]
+    """
+    x = x.to("cpu")
+    events = pl.DataFrame({"row": x.rows().numpy(), "code": x.values(field.name).numpy().astype(np.int64)})
+    counts = events.filter(pl.col("code") > UNKNOWN).group_by("row", "code").len()
+    modes = counts.sort("row", "len", "code", descending=[False, True, False]).unique("row", keep="first")
+    codes = np.zeros(len(x), np.int64)
+    codes[modes["row"].to_numpy()] = modes["code"].to_numpy()
+    return value_names(field, codes)
+
+
+def value_names(field: Categorical, codes: np.ndarray[Any, Any]) -> pl.Series:
+    """Return the text of each code of a categorical column, null for missing and unknown values."""
+    names = pl.Series(field.name, [None, *field.values], pl.String)
+    return names.gather(np.where(codes >= FIRST, codes - FIRST + 1, 0))
+
+
+def _static(data: Dataset) -> dict[str, pl.Series]:
+    """Return the static columns of codes and of numbers that the data have."""
+    columns = {}
+    for field in data.schema.static:
+        values = data.sequences.static.get(field.name)
+        if isinstance(values, torch.Tensor) and isinstance(field, Numeric):
+            columns[field.name] = pl.Series(values.cpu().numpy())
+        elif isinstance(values, torch.Tensor) and isinstance(field, Categorical) and field.values:
+            columns[field.name] = value_names(field, values.cpu().numpy().astype(np.int64))
+    return columns

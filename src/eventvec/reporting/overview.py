@@ -1,0 +1,191 @@
+"""What the data are: how long histories are, when events happen, and which values are missing or unknown."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from eventvec.dataset import Dataset
+from eventvec.reporting.charts import PALETTE
+from eventvec.tables import describe
+from eventvec.tables.times import to_arrow
+
+PERIODS = (("hour", "1h"), ("day", "1d"), ("week", "1w"), ("month", "1mo"), ("quarter", "1q"), ("year", "1y"))
+"""The periods of calendar times in which events are counted, shortest first."""
+BARS = 60
+"""The largest number of bars of a chart."""
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A chart with a heading and a sentence that says the same.
+
+    Args:
+        title: The heading.
+        sentence: What the chart shows, in words, also for readers who cannot see it.
+        figure: The chart, as plotly reads it.
+        height: The height of the chart in pixels.
+    """
+
+    title: str
+    sentence: str
+    figure: dict[str, Any]
+    height: int = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What `overview_of` found out about the data.
+
+    Args:
+        facts: Names and values that are shown first.
+        sections: Charts of lengths and of events over time.
+        columns: The headings of the table of columns.
+        rows: A row for each column of the data.
+        notes: Sentences about what was left out or counted when the data were read.
+    """
+
+    facts: list[tuple[str, str]]
+    sections: list[Section]
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+
+
+def overview_of(data: Dataset) -> Overview:
+    """Return the number of entities and events, the lengths of histories, events over time, and a row per column.
+
+    Args:
+        data: The data, read by the schema of the run, so that values outside its vocabularies are unknown.
+
+    Example:
+        >>> from eventvec.tables import read
+        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "paid": [1.5, None, 2.5]})
+        >>> overview = overview_of(read(table, key="card", time="day", numeric=["paid"]))
+        >>> overview.facts[:2], overview.rows[-1]
+        ([('entities', '2'), ('events', '3')], ['paid', 'numeric', '', '', '33.3 %', '2 ± 0.5'])
+    """
+    x = data.sequences.to("cpu")
+    lengths = x.lengths.numpy()
+    facts = [("entities", f"{len(data):,}"), ("events", f"{x.total:,}")]
+    if not x.total:
+        return Overview(facts, [], notes=data.notes)
+    facts.append(("events per entity, median", f"{np.median(lengths):,.0f}"))
+    times = pl.Series("time", to_arrow(data.schema, x.values("time").numpy(), np.zeros(x.total, bool)))
+    facts += [("first event", _moment(times.min())), ("last event", _moment(times.max()))]
+    columns = ["column", "kind", "values", "unknown", "missing", "mean ± deviation"]
+    sections = [lengths_section(lengths), rates_section(times, len(data))]
+    return Overview(facts, sections, columns, [_row(row) for row in describe(data)[2:]], data.notes)
+
+
+def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
+    """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words.
+
+    Args:
+        lengths: `(n,)` the number of events of each entity.
+
+    Example:
+        >>> section = lengths_section(np.array([1, 2, 2, 50]))
+        >>> sum(section.figure["data"][0]["y"]), section.sentence
+        (4, 'Half of the entities have at least 2 events; the shortest history has 1, 5 % have ...')
+    """
+    edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
+    counts = np.histogram(lengths, edges)[0]
+    names = [f"{low:,}" if high - low == 1 else f"{low:,}–{high - 1:,}" for low, high in itertools.pairwise(edges)]
+    if not counts[0]:
+        names, counts = names[1:], counts[1:]
+    least, few, _, median, _, many, most = np.quantile(lengths, QUANTILES, method="inverted_cdf")
+    sentence = (
+        f"Half of the entities have at least {median:,} events; the shortest history has {least:,}, 5 % have at most "
+        f"{few:,}, 5 % at least {many:,}, and the longest has {most:,}."
+    )
+    return Section("How long are the histories?", sentence, _bars(names, counts, "events of an entity", "entities"))
+
+
+def rates_section(times: pl.Series, entities: int) -> Section:
+    """Return the number of events per period over time; the period is the shortest that gives at most 60 bars.
+
+    Args:
+        times: The time of each event: calendar times, or numbers.
+        entities: The number of entities.
+
+    Example:
+        >>> from datetime import date
+        >>> section = rates_section(pl.Series([date(2024, 1, 1), date(2024, 1, 3)]), 2)
+        >>> section.title, section.figure["data"][0]["y"]
+        ('How many events per day?', [1, 0, 1])
+    """
+    if times.dtype.is_temporal():
+        return _calendar_rates(times, entities)
+    values = times.to_numpy().astype(np.float64)
+    counts, edges = np.histogram(values, BARS if values.max() > values.min() else 1)
+    centres = ((edges[1:] + edges[:-1]) / 2).tolist()
+    width = edges[1] - edges[0]
+    sentence = f"Each bar counts the events in {width:.4g} of the unit of the column of times."
+    figure = _bars(centres, counts, "time, in the unit of its column", "events")
+    return Section("When do events happen?", sentence, figure)
+
+
+def _calendar_rates(times: pl.Series, entities: int) -> Section:
+    plain = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times.dt.replace_time_zone(None)
+    periods = PERIODS[1:] if times.dtype == pl.Date else PERIODS
+    grids = ((name, every, _grid(plain, every)) for name, every in periods)
+    short = next((each for each in grids if len(each[2]) <= BARS), None)
+    name, every, grid = short or (*PERIODS[-1], _grid(plain, PERIODS[-1][1]))
+    counted = plain.dt.truncate(every).alias("period").value_counts(name="events")
+    rows = grid.to_frame().join(counted, on="period", how="left", maintain_order="left")
+    events = rows["events"].fill_null(0)
+    mean, quietest, busiest = len(times) / len(grid), int(events.arg_min() or 0), int(events.arg_max() or 0)
+    sentence = (
+        f"There are {mean:,.0f} events per {name} on average, which is {mean / max(entities, 1):.3g} per entity; the "
+        f"most are {events[busiest]:,}, in the {name} from {_moment(grid[busiest])}, and the fewest "
+        f"{events[quietest]:,}, in the {name} from {_moment(grid[quietest])}. The first and the last {name} may be "
+        "incomplete."
+    )
+    figure = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
+    figure["layout"]["xaxis"]["type"] = "date"
+    return Section(f"How many events per {name}?", sentence, figure)
+
+
+def _grid(times: pl.Series, every: str) -> pl.Series:
+    """Return the beginning of each period from the first time to the last."""
+    low, high = (pl.Series([end]).dt.truncate(every)[0] for end in (times.min(), times.max()))
+    return pl.datetime_range(low, high, every, eager=True).alias("period")
+
+
+def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:
+    trace = {
+        "type": "bar",
+        "x": x,
+        "y": [int(count) for count in counts],
+        "marker": {"color": PALETTE[0]},
+        "hovertemplate": "%{x}: %{y:,} " + up + "<extra></extra>",
+    }
+    axes = {"xaxis": {"title": {"text": across}}, "yaxis": {"title": {"text": up}}}
+    if x and isinstance(x[0], str):
+        axes["xaxis"] |= {"type": "category", "nticks": 12}  # type: ignore[dict-item]
+    return {"data": [trace], "layout": {**axes, "bargap": 0.06, "margin": {"l": 60, "r": 14, "t": 14, "b": 50}}}
+
+
+def _row(row: dict[str, Any]) -> list[str]:
+    """Return the cells of a column of the data; the shares are of events, for static columns of entities."""
+    scale = "" if row["mean"] is None else f"{row['mean']:.4g} ± {row['std']:.4g}"
+    values = "" if row["values"] is None else f"{row['values']:,}"
+    return [row["name"], row["kind"], values, _share(row["unknown"]), _share(row["missing"]), scale]
+
+
+def _share(share: float | None) -> str:
+    if share is None:
+        return ""
+    return f"{100 * share:.3g} %" if share == 0 or share >= 0.0005 else "under 0.05 %"
+
+
+def _moment(value: Any) -> str:
+    """Return a time as text, without the parts that are zero."""
+    text = str(value)
+    return text.removesuffix(" 00:00:00").partition(".")[0] if hasattr(value, "year") else f"{value:,.6g}"

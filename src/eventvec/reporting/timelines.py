@@ -1,0 +1,137 @@
+"""The last events of histories, in the form in which the page draws them as timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from eventvec.dataset import Dataset
+from eventvec.reporting.charts import PALETTE
+from eventvec.reporting.maps import Array, packed
+from eventvec.schema import FIRST, Categorical, Numeric
+from eventvec.sequences import Sequences
+
+EVENTS = 150_000
+"""The largest number of events that a page contains."""
+LONGEST = (200, 100, 50)
+"""The numbers of last events of a history, of which the largest is taken by which all histories fit."""
+CATEGORIES = 3
+"""The number of categorical columns by which the reader may colour timelines."""
+STEPS = 2**32 - 1
+"""The number of steps into which the time from the first to the last event is divided."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """The last events of entities.
+
+    Args:
+        rows: `(m,)` the rows of the entities whose histories are there.
+        lengths: `(m,)` the number of events of each.
+        totals: `(m,)` the number of all events of each.
+        longest: The largest number of events of a history.
+        times: `(total,)` the time of each event, in the unit of the data.
+        is_clock: Whether times are microseconds since 1970.
+        columns: For each column by which events can be coloured, its name and what `to_dict` writes of it.
+    """
+
+    rows: Array
+    lengths: Array
+    totals: Array
+    longest: int
+    times: Array
+    is_clock: bool
+    columns: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the script of the page draws timelines from; clock times are in milliseconds."""
+        scale = 1e-3 if self.is_clock else 1.0
+        low = float(self.times.min()) if len(self.times) else 0.0
+        step = max(float(np.ptp(self.times)) if len(self.times) else 0.0, 1e-9) / STEPS
+        return {
+            "rows": packed(self.rows.astype(np.uint32)),
+            "lengths": packed(self.lengths.astype(np.uint16)),
+            "totals": packed(self.totals.astype(np.uint32)),
+            "longest": self.longest,
+            "times": packed(((self.times - low) / step).round().clip(0, STEPS).astype(np.uint32)),
+            "start": low * scale,
+            "step": step * scale,
+            "clock": self.is_clock,
+            "columns": list(self.columns),
+        }
+
+
+def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence[str] = ()) -> Histories:
+    """Return the last events of as many entities as fit.
+
+    Args:
+        data: The data.
+        order: The rows, those first that matter most.
+        events: The largest number of events of all histories together.
+        first: Columns that come before others, by name. Categorical columns that have one value in most histories come
+            after the others.
+
+    Example:
+        >>> import polars as pl
+        >>> from eventvec.tables import Fitting, read
+        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "shop": ["a", None, "b"]})
+        >>> data = read(table, key="card", time="day", categorical=["shop"], fitting=Fitting(min_count=1))
+        >>> found = histories(data, np.array([1, 0]))
+        >>> found.rows.tolist(), found.times.tolist(), found.columns[0]["names"]
+        ([1, 0], [5.0, 1.0, 2.0], ['a', 'b'])
+    """
+    x = data.sequences.to("cpu")
+    lengths = x.lengths.numpy()[order]
+    longest = next((cap for cap in LONGEST if lengths.clip(max=cap).sum() <= events), LONGEST[1])
+    shown = lengths.clip(max=longest)
+    rows = order[shown.cumsum() <= events]
+    shown, totals = shown[: len(rows)], lengths[: len(rows)]
+    last = torch.from_numpy(shown)
+    part = x.slice(torch.from_numpy(rows), torch.from_numpy(totals - shown), last)
+    fields: list[Categorical | Numeric] = [field for field in data.schema.categorical if field.values]
+    fields += data.schema.numeric
+    fields.sort(
+        key=lambda field: (first.index(field.name) if field.name in first else len(first), _constant(part, field))
+    )
+    columns, categorical, numeric = [], 0, 0
+    for field in fields:
+        values = part.values(field.name).numpy()
+        if isinstance(field, Categorical) and categorical < CATEGORIES:
+            columns.append(_categories(field, values))
+            categorical += 1
+        elif isinstance(field, Numeric) and not numeric:
+            columns.append(_amounts(field, values))
+            numeric += 1
+    times = part.values("time").numpy().astype(np.float64)
+    return Histories(rows, shown, totals, longest, times, data.schema.clock, tuple(columns))
+
+
+def _constant(x: Sequences, field: Categorical | Numeric) -> bool:
+    """Return whether most histories have one value of a categorical column only, which colours would not tell apart."""
+    if isinstance(field, Numeric):
+        return False
+    values, rows = x.values(field.name), x.rows()
+    changes = (values[1:] != values[:-1]) & (rows[1:] == rows[:-1])
+    return 2 * len(rows[1:][changes].unique()) < len(x)
+
+
+def _categories(field: Categorical, codes: Array) -> dict[str, Any]:
+    """Return a categorical column: its most frequent values, the place of each event's among them, 0 for all others."""
+    counts = np.bincount(codes, minlength=field.size)
+    common = np.argsort(-counts[FIRST:], kind="stable")[: len(PALETTE) - 1] + FIRST
+    common = common[counts[common] > 0]
+    places = np.zeros(field.size, np.uint8)
+    places[common] = np.arange(1, len(common) + 1)
+    names = [field.values[code - FIRST][:40] for code in common.tolist()]
+    return {"name": field.name, "kind": "names", "names": names, "codes": packed(places[codes])}
+
+
+def _amounts(field: Numeric, values: Array) -> dict[str, Any]:
+    """Return a column of numbers with the ends of its colour scale."""
+    known = values[np.isfinite(values)]
+    ends = [float(end) for end in np.quantile(known, (0.02, 0.98))] if len(known) else [0.0, 1.0]
+    return {"name": field.name, "kind": "number", "values": packed(values.astype(np.float32)), "ends": ends}

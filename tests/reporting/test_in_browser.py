@@ -1,0 +1,328 @@
+"""Pages in headless Chromium: clicked through, on a phone and a desktop, light and dark, and without JavaScript."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+import eventvec as ev
+from commands import answer, customer_labels, invoke, purchases
+from eventvec import reporting
+from eventvec.cli import demo
+from eventvec.reporting.neighbours import neighbours_of
+from eventvec.tables import Embeddings
+from pages import HOSTILE
+
+pytestmark = pytest.mark.slow
+SIZES = {"phone": (375, 760), "desktop": (1280, 900)}
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Iterator[Open]:
+    """Return a function that opens a page; at the end, no page has said anything on its console or loaded anything."""
+    selenium = pytest.importorskip("selenium.webdriver")
+    found = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    if None in found.values():
+        pytest.skip("there is no Chromium with its driver on this machine; `make debian` installs them")
+    drivers = []
+
+    def browse(page: Path, size: str = "desktop", scheme: str = "light", scripts: bool = True) -> Any:
+        options = selenium.ChromeOptions()
+        options.binary_location = found["chromium"]
+        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        if not scripts:
+            options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        driver = selenium.Chrome(options=options, service=selenium.ChromeService(found["chromedriver"]))
+        drivers.append(driver)
+        width, height = SIZES[size]
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+        driver.get(page.as_uri())
+        return driver
+
+    yield browse
+    for driver in drivers:
+        said, loaded = driver.get_log("browser"), requests(driver)
+        driver.quit()
+        assert said == []
+        assert {address.partition(":")[0] for address in loaded[1:]} <= {"blob", "data"}
+
+
+def requests(driver: Any) -> list[str]:
+    """Return the addresses that a page has asked for, its own first."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    return [params["request"]["url"] for params in sent if not params["request"]["url"].startswith("chrome")]
+
+
+@pytest.fixture(scope="module")
+def demo_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("demo") / "demo-run"
+    return demo._run(out, slice(0, None, 5), ("knn",), 1, 0, Console(file=io.StringIO())).page
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the pages of an evaluation, a run and a diagnosis; one customer has a hostile name."""
+    path = tmp_path_factory.mktemp("files")
+    customers = [HOSTILE, *(f"c{i:02}" for i in range(59))]
+    purchases(customers, 12).write_parquet(path / "events.parquet")
+    customer_labels(customers).write_parquet(path / "people.parquet")
+    data = ev.read(path / "events.parquet", key="customer", time="when")
+    run = ev.fit({"encoder": {"dim": 8}}, data, epochs=2, out=path / "run")
+    ev.write(path / "z.parquet", run.embed(data))
+    labels = (path / "people.parquet", "--label", "likes", "--models", "knn", "--fractions", "1,0.5")
+    answer("evaluate", path / "z.parquet", *labels, "--events", path / "events.parquet", "-o", path / "evaluation.html")
+    drivers = ev.influence(run, data, path / "people.parquet", "likes")
+    ev.report(run, data, labels=path / "people.parquet", drivers=drivers).write(path / "run.html")
+    columns = ("--key", "customer", "--time", "when", "-o", path / "diagnose.html")
+    assert invoke("diagnose", path / "events.parquet", *columns).exit_code == 0
+    return path
+
+
+def one(driver: Any, selector: str) -> Any:
+    return driver.find_element("css selector", selector)
+
+
+def picture(driver: Any) -> str:
+    """Return the pixels of the map, after the next frame."""
+    script = """
+        const done = arguments[0];
+        requestAnimationFrame(() => requestAnimationFrame(() => done(byId("map").toDataURL())));
+    """
+    text: str = driver.execute_async_script(script)
+    return text
+
+
+def choose(driver: Any, selector: str, text: str) -> None:
+    from selenium.webdriver.support.select import Select
+
+    Select(one(driver, selector)).select_by_visible_text(text)
+
+
+def drag(driver: Any, *corners: tuple[float, float]) -> None:
+    """Drag over the map along corners, which are shares of its width and height from its centre."""
+    from selenium.webdriver import ActionChains
+
+    canvas = one(driver, "#map")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    size = canvas.size
+    pixels = [(round(x * size["width"]), round(y * size["height"])) for x, y in corners]
+    chain = ActionChains(driver, duration=50).move_to_element_with_offset(canvas, *pixels[0]).click_and_hold()
+    for corner in pixels[1:]:
+        chain.move_to_element_with_offset(canvas, *corner)
+    chain.release().perform()
+
+
+def click(driver: Any, selector: str) -> None:
+    element = one(driver, selector)
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    element.click()
+
+
+def exported(driver: Any, folder: Path) -> list[str]:
+    """Return the lines of the file that the button for export writes."""
+    click(driver, "#export")
+    file = folder / "selected.csv"
+    for _ in range(50):
+        if file.exists() and file.stat().st_size:
+            break
+        time.sleep(0.1)
+    lines = file.read_text().splitlines()
+    file.unlink()
+    return lines
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["demo", "evaluation", "run", "diagnose"])
+def test_each_page_fits_each_screen(
+    browse: Open, demo_page: Path, files: Path, name: str, size: str, scheme: str
+) -> None:
+    driver = browse(demo_page if name == "demo" else files / f"{name}.html", size, scheme)
+    width = driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+    assert width == [SIZES[size][0]] * 2
+    back = driver.execute_script("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (sum(back) < 200) == (scheme == "dark")
+    charts = driver.execute_script(
+        "return [...document.querySelectorAll('.chart')].map(c => !!c.querySelector('.main-svg'))"
+    )
+    assert all(charts)
+    assert charts
+    assert one(driver, ".verdict").text
+
+
+def test_the_map_is_coloured_searched_selected_and_exported(browse: Open, demo_page: Path, tmp_path: Path) -> None:
+    driver = browse(demo_page)
+    n = driver.execute_script("return map.keys.length")
+    pictures = [picture(driver)]
+    for colour in ("number of seats", "airline", "last event", "built in 2002 or later"):
+        choose(driver, "#colour", colour)
+        pictures.append(picture(driver))
+    assert len(set(pictures)) == 4  # the last equals the first
+    one(driver, "#search").send_keys("N328AA")
+    click(driver, "#found button")
+    assert one(driver, "#chosen").text.startswith("N328AA · built in 2002 or later: no")
+    assert one(driver, "#neighbours-of").text == "Nearest to N328AA"
+    drag(driver, (0, 0), (0.001, 0.001))  # a click, without moving the map
+    assert one(driver, "#tip strong").text == one(driver, "#chosen strong").text
+    click(driver, "[data-mode=box]")
+    drag(driver, (-0.02, -0.02), (0.02, 0.02))
+    lines = exported(driver, tmp_path)
+    assert lines[0] == "tailnum"
+    assert "N328AA" in lines
+    assert one(driver, "#selected").text == f"{len(lines) - 1} of {n} selected."
+    click(driver, "#zoom-all")
+    drag(driver, (-0.49, -0.49), (0.49, 0.49))
+    assert one(driver, "#selected").text == f"{n} of {n} selected."
+    click(driver, "[data-mode=lasso]")
+    drag(driver, (-0.49, -0.49), (0.49, -0.49), (0, 0.3), (-0.49, -0.49))
+    part = int(one(driver, "#selected").text.split()[0])
+    assert 0 < part < n
+    click(driver, "#clear")
+    assert not one(driver, "#export").is_enabled()
+    click(driver, "#legend button")
+    assert f"({len(exported(driver, tmp_path)) - 1:,})" in one(driver, "#legend button").text
+
+
+def test_the_map_moves_by_mouse_wheel_and_keys(browse: Open, demo_page: Path) -> None:
+    from selenium.webdriver import ActionChains, Keys
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    driver = browse(demo_page)
+    canvas, pictures = one(driver, "#map"), [picture(driver)]
+    drag(driver, (0, 0), (0.2, 0.1))
+    pictures.append(picture(driver))
+    driver.execute_script("arguments[0].focus()", canvas)
+    for key in ("+", Keys.ARROW_LEFT, Keys.ARROW_UP, "-"):
+        canvas.send_keys(key)
+        pictures.append(picture(driver))
+    ActionChains(driver).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -300).perform()
+    pictures.append(picture(driver))
+    assert len(set(pictures)) == len(pictures)
+    canvas.send_keys("0")
+    assert picture(driver) == pictures[0]
+
+
+def test_neighbours_and_their_histories_are_shown(browse: Open, demo_page: Path) -> None:
+    driver = browse(demo_page)
+    assert len(driver.find_elements("css selector", "#neighbour-table tbody tr")) == 9
+    assert len(driver.find_elements("css selector", "#timelines .yaxislayer-above .ytick")) == 9
+    first = one(driver, "#neighbours-of").text
+    click(driver, "#neighbour-table tbody tr:nth-child(3) button")
+    second = one(driver, "#neighbours-of").text
+    assert second != first
+    assert second.removeprefix("Nearest to ") == one(driver, "#chosen strong").text
+    names = driver.execute_script("return [...byId('event-colour').options].map(option => option.text)")
+    legends = set()
+    for name in names:
+        choose(driver, "#event-colour", name)
+        legends.add(one(driver, "#timelines").text)
+    assert len(legends) == len(names) > 2
+    driver.execute_script("byId('example').value = '4'; byId('example').dispatchEvent(new Event('change'))")
+    assert one(driver, "#neighbours-of").text not in (first, second)
+
+
+def test_a_hostile_key_is_text(browse: Open, files: Path, tmp_path: Path) -> None:
+    driver = browse(files / "run.html")
+    one(driver, "#search").send_keys("img")
+    click(driver, "#found button")
+    assert one(driver, "#chosen strong").text == HOSTILE
+    assert driver.execute_script("return document.images.length") == 0
+    click(driver, "[data-mode=box]")
+    click(driver, "#zoom-all")
+    drag(driver, (-0.49, -0.49), (0.49, 0.49))
+    table = pl.read_csv(io.StringIO("\n".join(exported(driver, tmp_path))))
+    assert HOSTILE in table["customer"].to_list()
+    assert len(table) == 60
+
+
+@pytest.mark.parametrize("name", ["demo", "evaluation", "run", "diagnose"])
+def test_without_javascript_texts_and_tables_are_there(browse: Open, demo_page: Path, files: Path, name: str) -> None:
+    driver = browse(demo_page if name == "demo" else files / f"{name}.html", "phone", scripts=False)
+    text = one(driver, "body").text
+    assert "The charts need JavaScript" in text
+    assert one(driver, ".verdict").text in text
+    tables = driver.find_elements("css selector", "table")
+    assert [table for table in tables if table.is_displayed() and table.text]
+    assert [e for e in driver.find_elements("css selector", ".chart, .scripted") if e.is_displayed()] == []
+    expected = {
+        "demo": ("N328AA", "Typical entities", "How many events per", "AUROC is"),
+        "evaluation": ("likes", "0.5", "Typical entities", "What do the columns hold?"),
+        "run": ("amount", "-0.080 ± 0.020", "Loss by epoch"),
+        "diagnose": ("cannot be told", "rejection_slices", "Theorem 1"),
+    }[name]
+    assert [part for part in expected if part not in text] == []
+
+
+def test_the_diagnosis_tells_yes_from_no_by_sign_word_and_colour(browse: Open, files: Path) -> None:
+    driver = browse(files / "diagnose.html")
+    answers = driver.find_elements("css selector", ".answer")
+    colours = {each.text: each.value_of_css_property("color") for each in answers}
+    assert set(colours) <= {"✓ yes", "✗ no", "? cannot be told"}
+    assert len(set(colours.values())) == len(colours) > 1
+    assert one(driver, ".verdict").text.startswith("Nothing here tells which of coles")
+
+
+def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path: Path, capsys: Any) -> None:
+    n, rng = 200_000, np.random.default_rng(0)
+    table = pl.DataFrame({"card": np.arange(n), "day": np.arange(n), "paid": rng.random(n)})
+    data = ev.read(table, key="card", time="day", numeric=["paid"])
+    blob = rng.integers(9, size=n)
+    z = Embeddings.of(data, rng.normal(size=(9, 8))[blob] + rng.normal(size=(n, 8)))
+    columns = pl.DataFrame({"segment": pl.Series(blob).cast(pl.String), "paid": rng.random(n)})
+    points = reporting.Map(z.values[:, :2], columns, pl.Series("card", np.arange(n)).cast(pl.String))
+    nearby = reporting.Nearby(neighbours_of(z, data), reporting.Table("Typical entities", [], []))
+    page = tmp_path / "many.html"
+    page.write_text(reporting.page("Many", "", points=points, nearby=nearby))
+    start = time.perf_counter()
+    driver = browse(page)
+    before = picture(driver)
+    shown = time.perf_counter() - start
+    frames = driver.execute_async_script(
+        """
+        const done = arguments[0], canvas = byId("map"), times = [];
+        const clientY = canvas.getBoundingClientRect().top + 200;
+        const send = (type, clientX) => canvas.dispatchEvent(new PointerEvent(type, { clientX, clientY }));
+        canvas.setPointerCapture = () => {};
+        let last = performance.now(), x = 400;
+        send("pointerdown", x);
+        requestAnimationFrame(function step(now) {
+          times.push(now - last);
+          last = now;
+          if (times.length === 60) { send("pointerup", x); done(times.slice(1)); return; }
+          send("pointermove", x += 3);
+          requestAnimationFrame(step);
+        });
+        """
+    )
+    drawing = float(driver.execute_script("return byId('map').dataset.milliseconds"))
+    assert picture(driver) != before
+    choose(driver, "#colour", "paid")
+    click(driver, "[data-mode=lasso]")
+    click(driver, "#zoom-all")
+    drag(driver, (-0.4, -0.4), (0.4, -0.4), (0.4, 0.4), (-0.4, 0.4))
+    assert int(one(driver, "#selected").text.split()[0].replace(",", "")) > n / 2
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n200,000 points, {page.stat().st_size / 1e6:.1f} MB: shown after {shown:.1f} s with the start of the "
+            f"browser; while moving, a frame takes {np.median(frames):.0f} ms (median), {max(frames):.0f} ms "
+            f"(longest), of which drawing {drawing:.0f} ms\n"
+        )

@@ -1,0 +1,131 @@
+"""Neighbours and histories equal those of slow loops, and the page holds no more than it says."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from eventvec.dataset import Dataset
+from eventvec.reporting import neighbours
+from eventvec.reporting.neighbours import Neighbours, neighbour_rows, neighbours_data, neighbours_of
+from eventvec.reporting.timelines import histories
+from eventvec.tables import Embeddings, Fitting, read
+
+
+def events(n: int = 40, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    card = np.repeat(np.arange(n), rng.integers(1, 9, n))
+    m = len(card)
+    shops = [None if i % 10 == 3 else shop for i, shop in enumerate(rng.choice(list("abc"), m).tolist())]
+    return pl.DataFrame(
+        {"card": card, "day": rng.permutation(m), "region": ["x"] * m, "shop": shops, "paid": rng.random(m)}
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    columns = {"categorical": ["region", "shop"], "numeric": ["paid"], "fitting": Fitting(min_count=1)}
+    return read(events(), key="card", time="day", **columns)
+
+
+@pytest.fixture(scope="module")
+def z(data: Dataset) -> Embeddings:
+    return Embeddings.of(data, np.random.default_rng(1).normal(size=(len(data), 5)))
+
+
+def decoded(text: str, kind: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+def check(near: Neighbours, values: np.ndarray[Any, Any]) -> None:
+    """Compare the neighbours with a plain loop over all pairs."""
+    unit = [row / np.linalg.norm(row) for row in values]
+    for query, found, scores in zip(near.queries, near.nearest, near.similarity, strict=True):
+        cosine = {i: float(unit[query] @ unit[i]) for i in range(len(values)) if i != query}
+        assert found.tolist() == sorted(cosine, key=lambda i: -cosine[i])[: len(found)]
+        assert np.allclose(scores, [cosine[i] for i in found], atol=1e-6)
+
+
+def test_neighbours_equal_a_slow_loop(data: Dataset, z: Embeddings) -> None:
+    near = neighbours_of(z, data)
+    check(near, z.values)
+    assert sorted(near.queries.tolist()) == list(range(len(z)))
+    assert near.examples == 12
+    assert "drawn by lot" not in near.rule
+    page = neighbours_data(near)
+    similarity = decoded(page["similarity"], "<u2") / 65535 * 2 - 1
+    assert np.allclose(similarity.reshape(near.similarity.shape), near.similarity, atol=2e-5)
+    assert decoded(page["nearest"], "<u4").reshape(near.nearest.shape).tolist() == near.nearest.tolist()
+
+
+def test_of_many_entities_some_are_drawn(z: Embeddings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "LOOKED_UP", 30)
+    monkeypatch.setattr(neighbours, "OF_MANY", 20)
+    near = neighbours_of(z, None)
+    check(near, z.values)
+    assert len(set(near.queries.tolist())) == 20
+    assert "Of the other entities, 8 were drawn by lot." in near.rule
+    assert near.histories is None
+
+
+def test_the_learned_part_alone_is_compared(data: Dataset, z: Embeddings) -> None:
+    parts = replace(z, metadata={**z.metadata, "parts": {"learned": [0, 2], "timing": [2, 5]}})
+    check(neighbours_of(parts, data), z.values[:, :2])
+
+
+def test_equal_vectors_have_one_example(data: Dataset) -> None:
+    near = neighbours_of(Embeddings.of(data, np.ones((len(data), 3))), data)
+    assert near.examples == 1
+    assert np.allclose(near.similarity, 1)
+
+
+@pytest.mark.parametrize("most", [10_000, 60])
+def test_histories_equal_a_slow_loop(data: Dataset, most: int) -> None:
+    order = np.random.default_rng(2).permutation(len(data))
+    kept = histories(data, order, most)
+    table = events().sort("card", "day")
+    assert kept.rows.tolist() == order[: len(kept.rows)].tolist()
+    assert len(kept.times) <= most
+    assert (len(kept.rows) == len(data)) == (most == 10_000)
+    shop, paid, region = kept.columns  # the region is the same in each history, so that it comes last
+    assert [column["name"] for column in kept.columns] == ["shop", "paid", "region"]
+    codes, amounts, start = decoded(shop["codes"], "u1"), decoded(paid["values"], "<f4"), 0
+    assert region["names"] == ["x"]
+    for row, length, total in zip(kept.rows, kept.lengths, kept.totals, strict=True):
+        history = table.filter(pl.col("card") == row)
+        assert (length, total) == (len(history), len(history))
+        assert kept.times[start : start + length].tolist() == history["day"].to_list()
+        assert [shop["names"][code - 1] if code else None for code in codes[start : start + length]] == history[
+            "shop"
+        ].to_list()
+        assert np.allclose(amounts[start : start + length], history["paid"])
+        start += length
+    page = kept.to_dict()
+    assert np.allclose(decoded(page["times"], "<u4") * page["step"] + page["start"], kept.times)
+
+
+def test_of_long_histories_the_last_events_are_kept() -> None:
+    table = pl.DataFrame({"card": [0] * 300 + [1] * 3, "day": [*range(300), 1, 2, 3]})
+    data = read(table, key="card", time="day", numeric=[])
+    kept = histories(data, np.array([0, 1]), 120)
+    assert (kept.longest, kept.lengths.tolist(), kept.totals.tolist()) == (100, [100, 3], [300, 3])
+    assert kept.times.tolist() == [*range(200, 300), 1, 2, 3]
+    assert histories(data, np.array([0, 1]), 250).longest == 200
+
+
+def test_the_table_has_each_example_and_its_neighbours(data: Dataset, z: Embeddings) -> None:
+    near = neighbours_of(z, data)
+    names = pl.Series([f"k{i}" for i in range(len(z))])
+    head, rows = neighbour_rows(near, names, z, data, count=2)
+    assert head[-2:] == ["most frequent region", "most frequent shop"]
+    assert len(rows) == 12 * 3
+    for place, (query, found) in enumerate(zip(near.queries[:12], near.nearest[:12], strict=True)):
+        block = rows[3 * place : 3 * place + 3]
+        assert [row[1] for row in block] == [f"k{i}" for i in (query, *found[:2])]
+        assert [row[0] for row in block] == [str(place + 1), "", ""]
+        assert block[1][2] == f"{near.similarity[place, 0]:.3f}"

@@ -1,0 +1,194 @@
+"""`report` adds the sections of each argument, refuses what does not fit, and writes what the commands write."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import eventvec as ev
+from commands import answer, customer_labels, invoke, purchases
+from eventvec.reporting.headline import headline
+from pages import HISTORY, Reader, evaluation
+
+SECTIONS = ("results", "what-drives", "the-map", "nearest", "the-training", "the-data")
+CUSTOMERS = [f"secret{i:02}" for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with events, labels, a trained run and its embeddings."""
+    path = tmp_path_factory.mktemp("files")
+    purchases(CUSTOMERS, 12).write_parquet(path / "events.parquet")
+    customer_labels(CUSTOMERS).write_parquet(path / "people.parquet")
+    data = ev.read(path / "events.parquet", key="customer", time="when")
+    run = ev.fit({"encoder": {"dim": 8}}, data, epochs=1, out=path / "run")
+    ev.write(path / "z.parquet", run.embed(data))
+    return path
+
+
+def sections(page: str) -> list[str]:
+    return [name for name in SECTIONS if f'<section id="{name}">' in page]
+
+
+def test_each_argument_adds_its_sections(files: Path) -> None:
+    run, z = ev.load(files / "run"), ev.read_embeddings(files / "z.parquet")
+    assert sections(ev.report(run).html) == ["the-training"]
+    assert sections(ev.report(evaluations=evaluation()).html) == ["results"]
+    row = {"left out": "shop", "kind": "field", "change": -0.21, "low": -0.25, "high": -0.17}
+    drivers = ev.Influence((row,), "auroc", 0.8, 90, "churn", True, "logistic_regression", ())
+    driven = ev.report(run, drivers=drivers).html
+    assert sections(driven) == ["what-drives", "the-training"]
+    assert "−0.210 ± 0.040" in driven or "-0.210 ± 0.040" in driven
+    with pytest.raises(ev.ConfigError, match="drivers must be the result of influence for a label"):
+        ev.report(run, drivers=replace(drivers, measure="movement"))
+    assert sections(ev.report(embeddings=z).html) == ["the-map", "nearest"]
+    whole = ev.report(run, files / "events.parquet", labels=files / "people.parquet")
+    assert sections(whole.html) == ["the-map", "nearest", "the-training", "the-data"]
+    read = Reader(whole.html)
+    assert [column["name"] for column in read.data["map"]["columns"]][:2] == ["likes", "shop"]
+    assert read.data["neighbours"]["histories"]["columns"][0]["name"] == "bought"
+    assert Reader(ev.report(embeddings=z).html).data["neighbours"]["histories"] is None
+
+
+def test_the_verdict_comes_first() -> None:
+    ahead = evaluation(label="churn", embedding=1.5, verdict="The embedding is ahead.")
+    behind, unsure = evaluation(label="age", embedding=0.1), evaluation(label="sex", embedding=0.709)
+    assert ev.report(evaluations=ahead).verdict == "churn: The embedding is ahead."
+    page = ev.report(evaluations=[ahead, behind, unsure])
+    assert page.verdict == (
+        "The embedding is ahead of the strongest other features on churn, is behind them on age and cannot be told "
+        "from them on sex."
+    )
+    texts = Reader(page.html).texts
+    assert texts.index(page.verdict) < texts.index("What the embedding predicts")
+    assert repr(page).startswith("Report(4") or repr(page).startswith("Report(5")
+
+
+def test_one_epoch_has_no_course() -> None:
+    assert headline([], HISTORY[:1]).endswith("The loss was 30 in epoch 1, the only one.")
+    assert headline([], HISTORY).endswith("The loss went from 30 in epoch 1 to 20 in epoch 2.")
+    assert headline([]).endswith("--labels and --label).")
+
+
+def test_a_named_label_is_evaluated(files: Path) -> None:
+    run, z = ev.load(files / "run"), ev.read_embeddings(files / "z.parquet")
+    steps: list[tuple[int, int, str]] = []
+    people, data = files / "people.parquet", run.read(files / "events.parquet")
+    options: dict[str, Any] = {"models": ["knn"], "folds": 3, "fractions": (1.0, 0.5)}
+    page = ev.report(
+        run, data, embeddings=z, labels=people, label="likes", progress=lambda *step: steps.append(step), **options
+    )
+    expected = ev.evaluate(z, data, people, "likes", **options)
+    assert [e.to_dict() for e in page.evaluations] == [expected.to_dict()]
+    assert "shares-0" in Reader(page.html).data["figures"]
+    assert steps == [(0, 3, "evaluating likes"), (1, 3, "placing the entities"), (2, 3, "writing")]
+
+
+def test_the_page_of_cut_histories_shows_the_events_that_were_embedded(files: Path) -> None:
+    run = ev.load(files / "run")
+    cut = run.embed(files / "events.parquet", until="2024-01-08")
+    page = Reader(ev.report(None, files / "events.parquet", embeddings=cut).html).data
+    assert page["neighbours"]["histories"]["longest"] == 200
+    lengths = next(column for column in page["map"]["columns"] if column["name"] == "number of events")
+    assert lengths["ends"][1] <= 5
+
+
+def test_few_embeddings_have_no_map(files: Path) -> None:
+    z = ev.read_embeddings(files / "z.parquet")
+    assert sections(ev.report(embeddings=z[:3]).html) == []
+    assert sections(ev.report(embeddings=z[:4]).html) == ["the-map", "nearest"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "there is nothing to report; give a run"),
+        ({"run": "folder"}, r"the run must be a Run, got str; load it first: run = ev.load\(path\)"),
+        ({"embeddings": "z.parquet"}, "embeddings must be Embeddings, got str"),
+        ({"evaluations": ["x"]}, "evaluations must be results of evaluate, got 'x'"),
+        ({"data": "events.parquet", "evaluations": evaluation()}, "needs the run or the embeddings"),
+        ({"labels": "l.parquet", "evaluations": evaluation()}, "labels need the embeddings"),
+        ({"label": "churn", "evaluations": evaluation()}, r"give labels= \(--labels\)"),
+        ({"folds": 3, "evaluations": evaluation()}, "folds is for the evaluation of a label; name one"),
+        ({"fold": 3, "evaluations": evaluation()}, "fold"),
+        ({"map_seed": -1, "evaluations": evaluation()}, "map_seed must be in"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ev.ConfigError, match=message):
+        ev.report(**arguments)
+
+
+def test_events_of_others_are_refused_without_their_keys(files: Path) -> None:
+    z = ev.read_embeddings(files / "z.parquet")
+    events = pl.read_parquet(files / "events.parquet").filter(pl.col("customer") != "secret07")
+    with pytest.raises(ev.DataError, match="1 of 60 embedded entities have no events") as refused:
+        ev.report(None, events, embeddings=z)
+    assert "secret" not in str(refused.value)
+
+
+def without_ids(page: str) -> str:
+    return re.sub(r"[0-9a-f]{12}", "ID", page)
+
+
+def test_the_command_writes_the_page_of_the_call(files: Path) -> None:
+    output = files / "new" / "page.html"
+    inputs = ("--events", files / "events.parquet", "--labels", files / "people.parquet", "--label", "likes")
+    printed = answer("report", files / "run", *inputs, "--models", "knn", "-o", output)
+    page = ev.report(
+        ev.load(files / "run"), files / "events.parquet", labels=files / "people.parquet", label="likes", models=["knn"]
+    )
+    assert output.read_text() == page.html
+    assert printed == {"output": str(output), **json.loads(json.dumps(page.to_dict()))}
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+    shown = invoke("report", files / "run", "-o", output)  # a page that eventvec wrote is replaced
+    assert shown.exit_code == 0, shown.output
+    assert " ".join(shown.stdout.split()).startswith("Nothing here says what the vectors are worth")
+    assert sections(output.read_text()) == ["the-training"]
+
+
+def test_evaluate_writes_a_page(files: Path) -> None:
+    output = files / "evaluation.html"
+    inputs = (files / "z.parquet", files / "people.parquet", "--label", "likes", "--models", "knn")
+    printed = answer("evaluate", *inputs, "--events", files / "events.parquet", "-o", output)
+    page = output.read_text()
+    assert sections(page) == ["results", "the-map", "nearest", "the-data"]
+    assert printed["verdict"] in " ".join(Reader(page).texts)
+    answer("evaluate", *inputs, "-o", output)
+    assert sections(output.read_text()) == ["results", "the-map", "nearest"]
+
+
+def test_the_commands_refuse_in_one_sentence(files: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.html").write_text("<p>mine</p>")
+    run, events, labels = files / "run", files / "events.parquet", files / "people.parquet"
+    page = tmp_path / "page.html"
+    for arguments, code, sentence in (
+        (("report", tmp_path / "gone", "-o", page), 1, "gone"),
+        (("report", run, "--events", tmp_path / "gone.parquet", "-o", page), 1, "gone.parquet"),
+        (("report", run, "--embeddings", tmp_path / "gone.parquet", "-o", page), 1, "does not exist"),
+        (("report", run, "-o", tmp_path / "mine.html"), 2, "was not written by eventvec"),
+        (("report", run, "-o", run / "page.html"), 2, "lies in the folder"),
+        (("report", run, "--labels", labels, "-o", page), 2, "labels need the embeddings"),
+        (("report", run, "--events", events, "--label", "likes", "-o", page), 2, "give labels= (--labels)"),
+        (
+            ("report", run, "--events", events, "--labels", labels, "--label", "lkes", "-o", page),
+            1,
+            "did you mean 'likes'",
+        ),
+        (("report", run, "--events", events, "--folds", 3, "-o", page), 2, "for the evaluation of a label"),
+        (("evaluate", files / "z.parquet", labels, "--label", "likes", "-o", labels), 2, "is an input"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == code, result.output
+        assert sentence in " ".join(result.output.split())
+        assert "Traceback" not in result.output
+        assert "secret" not in result.output
+        assert not page.exists()
+    assert (tmp_path / "mine.html").read_text() == "<p>mine</p>"
