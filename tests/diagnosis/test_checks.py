@@ -156,8 +156,6 @@ def test_yes_no_and_neither_differ_by_sign_word_and_class(diagnosis: Diagnosis) 
     assert classes == [f"answer {name}" for _, name in answers.values()]
     shown = [text for text in reader.texts if text[:2] in ("✓ ", "✗ ", "? ")]
     assert shown[:3] == [text for text, _ in answers.values()]
-        text for text, _ in answers.values()
-    ]
 
 
 def test_the_page_of_the_docs_has_the_counts_of_the_code() -> None:
