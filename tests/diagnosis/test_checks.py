@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,36 @@ def test_advice_is_given_only_where_an_answer_was_always_right(monkeypatch: pyte
     monkeypatch.setattr(verdicts_module, "TRIED", {("coles", True): (4, 4)})
     monkeypatch.setattr(verdicts_module, "ADVICE", {("coles", True): "take coles"})
     assert Verdict("coles", "", True, "").advice == "take coles (right in 4 of 4 cases)"
+
+
+def test_the_first_sentence_says_which_method_or_that_nothing_tells(
+    diagnosis: Diagnosis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(width=400)
+    with console.capture() as capture:
+        console.print(diagnosis.render())
+    assert capture.get().startswith(f"{diagnosis.recommendation}\n")
+    assert diagnosis.recommendation.startswith("Nothing here tells which of coles, ocp, ocp_biased, pcl will help")
+    texts = Reader(page(diagnosis)).texts
+    assert texts.index(diagnosis.recommendation) < texts.index("What the methods assume")
+    met = {(verdict.method, verdict.met) for verdict in diagnosis.verdicts}
+    monkeypatch.setattr(verdicts_module, "TRIED", dict.fromkeys(met, (3, 4)))
+    assert "random_slices" not in diagnosis.recommendation
+    monkeypatch.setattr(verdicts_module, "TRIED", {("coles", True): (4, 4)})
+    monkeypatch.setattr(verdicts_module, "ADVICE", {("coles", True): "take coles"})
+    assert diagnosis.recommendation == (
+        "What was right in every case that was tried: take coles (right in 4 of 4 cases)."
+    )
+
+
+def test_yes_no_and_neither_differ_by_sign_word_and_class(diagnosis: Diagnosis) -> None:
+    answers = {True: ("✓ yes", "yes"), False: ("✗ no", "no"), None: ("? cannot be told", "open")}
+    verdicts = tuple(Verdict("coles", str(met), met, "") for met in answers)
+    reader = Reader(page(replace(diagnosis, verdicts=verdicts)))
+    classes = [value for tag, name, value in reader.attributes if tag == "span" and name == "class"]
+    assert classes == [f"answer {name}" for _, name in answers.values()]
+    shown = [text for text in reader.texts if text[:2] in ("✓ ", "✗ ", "? ")]
+    assert shown[:3] == [text for text, _ in answers.values()]
 
 
 def test_the_page_of_the_docs_has_the_counts_of_the_code() -> None:

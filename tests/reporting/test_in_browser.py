@@ -62,6 +62,7 @@ def browse(tmp_path: Path) -> Iterator[Open]:
         said, loaded = driver.get_log("browser"), requests(driver)
         driver.quit()
         assert said == []
+        assert loaded[0].startswith("file:")
         assert {address.partition(":")[0] for address in loaded[1:]} <= {"blob", "data"}
 
 
