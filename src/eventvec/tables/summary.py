@@ -64,7 +64,7 @@ def facts(data: Dataset) -> dict[str, Any]:
         described["period"] = [_day(int(end)) if data.schema.clock else end for end in ends]
     if x.total:
         lengths = x.lengths[x.lengths > 0]
-        median = lengths.double().quantile(0.5).item()
+        median = float(np.median(lengths.cpu().numpy()))
         described["lengths"] = {"shortest": int(lengths.min()), "median": median, "longest": x.longest}
     rows = describe(replace(data, schema=events))[2:]
     shares = {row["name"]: {k: row[k] for k in ("missing", "unknown") if row[k] is not None} for row in rows}

@@ -75,7 +75,8 @@ def fit(
         out: The run folder to write; it must be new, unless `resume`.
         resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
         device: Where training happens: `auto` takes a GPU if there is one; by default, where the method's weights are.
-        progress: Called with a record after each step and each epoch.
+        progress: Called with a record after each step and each epoch, see `Run.history`; `to_tensorboard` and
+            `to_mlflow` return such functions.
         options: The fields of `FitOptions`.
 
     Raises:
