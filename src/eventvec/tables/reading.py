@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +20,11 @@ from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, snapshots
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Fitting, count_and_first, pick
+from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import Events, exploded
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Source, Tabular
 from eventvec.tables.statics import attach, attach_known
 
 KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
@@ -42,9 +43,11 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     them, in ascending order. These rows share their events.
 
     Args:
-        source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
-            pandas, pyarrow, DuckDB); or several tables by their names, such as ``{"cards": cards, "app": app}``. Their
-            events are read together, columns of one name as one column, and `table` names the table of each event.
+        source: A path to Parquet or CSV (file, folder or glob); the address of a table or query, such as
+            ``duckdb:///shop.db#events``, ``postgresql://ann@db/shop#events`` or ``delta:///events``; or an object with
+            the Arrow stream protocol (polars, pandas, pyarrow, DuckDB). Or several tables by their names, such as
+            ``{"cards": cards, "app": app}``. Their events are read together, columns of one name as one column, and
+            `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
             hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`
@@ -76,7 +79,9 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     explode = table.explode if table.explode is not None or schema is None else schema.explode
-    events = exploded(open_events(source, text, key), explode or ())
+    table_source = open_events(source, text, key)
+    used = _used(table_source, chosen, schema, explode or ())
+    events = exploded(table_source.together(used), explode or ())
     opened = events.table
     named = {name: getattr(columns, name) for name in KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
@@ -97,6 +102,8 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     tie_ranks = None if order is None else _tie_ranks(events, order)
     stream = events.stream([requested.key, requested.time, *names])  # loads one column after the other
     frame, rows, distinct = _rows(events, stream, tie_ranks, requested, schema, chosen, notes)
+    if not opened.ordered and order is None and ties == "file":
+        notes.extend(_unordered(rows))
     frame = replace(frame, key_as=key_as, order=order, ties=ties, explode=tuple(explode or ()))
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, opened.types[requested.key]))
     if chosen.holdout.holdout is not None:
@@ -135,6 +142,37 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     elif static.static is not None:
         data = attach(data, static.static, static.static_columns, fitting=columns.fitting)
     return data if cuts.cutoff_column is None else snapshots(data, row_of, moments)
+
+
+def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
+    """Return the columns of a table that are read: those that are named, or all whose kinds may be inferred."""
+    columns, order = options.columns, options.table.order
+    if schema is not None:
+        named = {schema.key, schema.time, order or schema.order or schema.key}
+        for group in (schema.categorical, schema.numeric, schema.bags, schema.texts):
+            named |= {field.name for field in group}
+    elif columns.meds:
+        named = set(request.MEDS.values())
+    elif columns.categorical is None and columns.numeric is None:
+        named = {name for name, kind in source.types.items() if not unusable(kind)}
+        named |= {name for name in (columns.time, order) if name is not None}
+    else:
+        named = {name for kind in KINDS for name in getattr(columns, kind) or ()}
+        named |= {name for name in (columns.key, columns.time, order) if name is not None}
+    return {*named, *(columns.summed or ()), *explode}
+
+
+def _unordered(rows: _Rows) -> list[str]:
+    """Return a note about events of one entity at one time, whose order a database does not tell."""
+    tied = rows.times[1:] == rows.times[:-1]
+    heads = rows.heads
+    tied[heads[heads > 0] - 1] = False
+    if not (count := int(tied.sum())):
+        return []
+    return [
+        f"{count:,} events have the time of the event before them, and the rows of a database have no order; name a "
+        "column that orders them (--order), or give ties='canonical' (--ties canonical)"
+    ]
 
 
 @dataclass(frozen=True)
