@@ -64,7 +64,7 @@ def test_events_in_a_database_are_those_of_the_file(tmp_path: Path, kind: str) -
 @pytest.mark.parametrize("kind", ["duckdb", "delta"])
 def test_labels_cutoffs_static_columns_and_lists_come_from_a_database(tmp_path: Path, kind: str) -> None:
     labels = customer_labels(CUSTOMERS).with_columns(at=pl.lit("2024-01-03T00:00").str.to_datetime())
-    events = purchases(CUSTOMERS, 5).with_columns(items=pl.lit(["a", "b"]).implode())
+    events = purchases(CUSTOMERS, 5).with_columns(items=pl.lit(["a", "b"]))
     people, baskets = stored(tmp_path, kind, labels, "people"), stored(tmp_path, kind, events)
     options = {**OPTIONS, "explode": ["items"], "categorical": ["bought", "items"], "order": "amount",
                "cutoff_column": "at", "static_columns": {"likes": "categorical"}}  # fmt: skip
