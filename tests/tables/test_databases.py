@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def target(folder: Path, kind: str, name: str = "z") -> str:
 
 def embeddings(keys: list[Any], value: float = 0.5, run: str | None = "run1") -> Embeddings:
     """Return vectors of two numbers, the second of which is `value`."""
-    table = pl.DataFrame({"card": keys, "day": list(range(1, len(keys) + 1))})
+    table = pl.DataFrame({"card": keys, "day": [int(100 * value) + place for place in range(len(keys))]})
     data = ev.read(table, key="card", time="day", numeric=[])
     vectors = np.stack([np.arange(len(keys)), np.full(len(keys), value)], 1)
     return Embeddings.of(data, vectors, {} if run is None else {"run": run})
@@ -199,6 +200,20 @@ def test_merged_rows_replace_those_of_their_keys(tmp_path: Path, kind: str) -> N
 
 def _data(keys: list[int]) -> Any:
     return ev.read(pl.DataFrame({"card": keys, "day": [1] * len(keys)}), key="card", time="day", numeric=[])
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_a_batch_that_is_given_again_replaces_no_later_vectors(tmp_path: Path, kind: str) -> None:
+    address = target(tmp_path, kind)
+    old = embeddings([1, 2, 3, 4])
+    times, counts = old.last_time[:3] + np.array([5, 0, 0]), old.events[:3] + np.array([1, 1, 0])
+    later = replace(old[:3], values=old.values[:3] + 1, last_time=times, events=counts)
+    truth = [old.values[row] + (1 if row < 2 else 0) for row in range(4)]
+    for z in (old, later, old):
+        ev.write(address, z, merge=True)
+    merged = read_embeddings(address)
+    np.testing.assert_array_equal(merged.values[np.argsort(merged.keys)], truth)
+    assert sorted(merged.events.tolist()) == [1, 1, 2, 2]
 
 
 def test_merging_is_for_tables(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def filled(server: Server, name: str, table: pl.DataFrame) -> None:
 
 
 def embeddings(keys: list[Any], value: float = 0.5, run: str | None = "run1") -> Embeddings:
-    data = ev.read(pl.DataFrame({"card": keys, "day": range(len(keys))}), key="card", time="day", numeric=[])
+    days = [int(100 * value) + place for place in range(len(keys))]
+    data = ev.read(pl.DataFrame({"card": keys, "day": days}), key="card", time="day", numeric=[])
     vectors = np.stack([np.arange(len(keys)), np.full(len(keys), value)], 1)
     return Embeddings.of(data, vectors, {"run": run})
 
@@ -156,6 +158,17 @@ def test_merged_rows_replace_those_of_their_keys(server: Server) -> None:
     with pytest.raises(ConfigError, match="other columns"):
         ev.write(address, wider, merge=True)
     assert len(server.run("SELECT * FROM sales.merged")) == 5
+
+
+def test_a_batch_that_is_given_again_replaces_no_later_vectors(server: Server) -> None:
+    old = embeddings([1, 2, 3, 4])
+    times, events = old.last_time[:3] + np.array([5, 0, 0]), old.events[:3] + np.array([1, 1, 0])
+    later = replace(old[:3], values=old.values[:3] + 1, last_time=times, events=events)
+    for z in (old, later, old):
+        ev.write(f"{server.url()}#again", z, merge=True)
+    merged = read_embeddings(f"{server.url()}#again")
+    truth = [old.values[row] + (1 if row < 2 else 0) for row in range(4)]
+    np.testing.assert_array_equal(merged.values[np.argsort(merged.keys)], truth)
 
 
 def test_a_table_of_others_is_not_replaced_unless_that_is_asked(server: Server) -> None:

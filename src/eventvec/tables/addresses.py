@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -155,6 +156,30 @@ def literal(text: str) -> str:
         "'it''s'"
     """
     return "'" + text.replace("'", "''") + "'"
+
+
+def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
+    """Return the conditions of SQL by which rows replace those of their keys, unless these have seen later events.
+
+    Such rows come from a batch that is given again after a later one.
+
+    Args:
+        name: The table, quoted.
+        rows: The table of the new rows, quoted.
+        keys: The columns that identify a row.
+
+    Returns:
+        The condition under which a row `old` of the table is deleted, and then the one under which a row `new` is
+        inserted.
+
+    Example:
+        >>> merging('"z"', "fresh", ["card"])[1]
+        'NOT EXISTS (SELECT 1 FROM "z" old WHERE old."card" = new."card")'
+    """
+    same = " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
+    later = "old.last_time > new.last_time OR (old.last_time = new.last_time AND old.events > new.events)"
+    replaced = f"EXISTS (SELECT 1 FROM {rows} new WHERE {same} AND NOT coalesce({later}, false))"
+    return replaced, f"NOT EXISTS (SELECT 1 FROM {name} old WHERE {same})"
 
 
 def as_output(address: Address) -> Address:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -117,13 +118,20 @@ def _entry(table: Any) -> str | None:
 
 
 def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the earlier rows with other keys, and the rows."""
+    """Return the earlier rows with other keys or with later events, and the other rows."""
     if before.column_names != rows.column_names:
         raise ConfigError(
             f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
         )
-    old, new = (pl.DataFrame(each.select(list(keys))).with_row_index("row") for each in (before, rows))
-    remaining = old.join(new, on=list(keys), how="anti", maintain_order="left")["row"]
+    seen = [*keys, "last_time", "events"]
+    old, new = (pl.DataFrame(each.select(seen)).with_row_index("row") for each in (before, rows))
+    pairs = old.join(new, on=list(keys), suffix="_new")
+    same_time = pl.col("last_time") == pl.col("last_time_new")
+    later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
+    stale = pairs.filter(later.fill_null(False))["row_new"]
+    replaced = pairs.filter(~later.fill_null(False))["row"]
+    remaining = old.filter(~pl.col("row").is_in(replaced.implode()))["row"]
+    rows = rows.filter(pa.array(~np.isin(np.arange(len(rows)), stale.to_numpy())))
     try:
         earlier = before.take(remaining.to_arrow()).cast(pa.schema([f.remove_metadata() for f in rows.schema]))
     except pa.ArrowInvalid as error:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, literal, quoted
+from eventvec.tables.addresses import Address, literal, merging, quoted
 
 ROWS = "eventvec_rows"
 """The name under which DuckDB sees the rows to write."""
@@ -93,9 +93,9 @@ def write_duckdb(
                         f"{address.name} has other columns than the rows to write; replace it: overwrite=True "
                         "(--overwrite)"
                     )
-                columns = ", ".join(map(quoted, keys))
-                connection.execute(f"DELETE FROM {name} WHERE ({columns}) IN (SELECT ({columns}) FROM {ROWS})")
-                connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS}")
+                replaced, absent = merging(name, ROWS, keys)
+                connection.execute(f"DELETE FROM {name} old WHERE {replaced}")
+                connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS} new WHERE {absent}")
             else:
                 connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {ROWS}")
             connection.execute(f"COMMENT ON TABLE {name} IS {literal(comment)}")

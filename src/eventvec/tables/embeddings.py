@@ -223,7 +223,8 @@ def write(
         table: The result of `embed`, `predict` or `surprise`.
         wide: As for `Embeddings.arrow`; it does not apply to the others.
         merge: Whether the rows of other entities remain in a table of a database, which must hold embeddings of the
-            same run. `eventvec update` writes like this. A table that does not exist is created.
+            same run, and also the rows of the same entities that have seen later events, as when an earlier batch is
+            given again. `eventvec update` writes like this. A table that does not exist is created.
         overwrite: Whether another file or table may be replaced too.
 
     Raises:

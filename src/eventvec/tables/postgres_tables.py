@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, literal, quoted, secrets_of
+from eventvec.tables.addresses import Address, literal, merging, quoted, secrets_of
 
 CASTS = {
     "money": "::numeric::float8", "oid": "::int8", "bpchar": "::text", "_numeric": "::float8[]", "vector": "::real[]",
@@ -116,9 +116,10 @@ def write_postgres(
                 f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
             )
         if equal:
-            matching = " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
-            cursor.execute(f"DELETE FROM {name} old" + (f" USING {ROWS} new WHERE {matching}" if merge else ""))
-            cursor.execute(f"INSERT INTO {name} ({', '.join(map(quoted, table.column_names))}) {selected}")
+            replaced, absent = merging(name, ROWS, keys) if merge else ("true", "true")
+            cursor.execute(f"DELETE FROM {name} old WHERE {replaced}")
+            columns = ", ".join(map(quoted, table.column_names))
+            cursor.execute(f"INSERT INTO {name} ({columns}) {selected} WHERE {absent}")
         else:
             if exists:
                 cursor.execute(f"DROP TABLE {name}")
@@ -271,7 +272,7 @@ def _selected(cursor: Any, table: pa.Table) -> str:
         else quoted(name)
         for name in table.column_names
     ]
-    return f"SELECT {', '.join(columns)} FROM {ROWS}"
+    return f"SELECT {', '.join(columns)} FROM {ROWS} new"
 
 
 def _writable(table: pa.Table) -> pa.Table:
