@@ -17,6 +17,9 @@ EXTRAS = {
     "viz": ["plotly", "jinja2", "openTSNE"],
     "text": ["transformers", "peft"],
     "text-quant": ["bitsandbytes"],
+    "duckdb": ["duckdb"],
+    "delta": ["deltalake"],
+    "postgres": ["adbc_driver_postgresql"],
 }
 """The modules that each extra installs."""
 

@@ -25,13 +25,13 @@ def open_duckdb(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Seq
     """
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _opened(address, read_only=True) as connection:
-        schema = pa.table(connection.sql(f"SELECT * FROM {rows} LIMIT 0")).schema
+        schema = _arrow(connection, f"SELECT * FROM {rows} LIMIT 0").schema
     types = {field.name: field.type for field in schema}
 
     def load(names: Sequence[str]) -> pa.Table:
         columns = ", ".join(map(quoted, names)) or "NULL"
         with _opened(address, read_only=True) as connection:
-            return pa.table(connection.sql(f"SELECT {columns} FROM {rows}"))
+            return _arrow(connection, f"SELECT {columns} FROM {rows}")
 
     return types, load
 
@@ -128,6 +128,11 @@ def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
         raise DataError(_sentence(address, error)) from error
     finally:
         connection.close()
+
+
+def _arrow(connection: Any, query: str) -> pa.Table:
+    table: pa.Table = connection.sql(query).to_arrow_table()
+    return table
 
 
 def _unopened(path: Path, text: str) -> str:

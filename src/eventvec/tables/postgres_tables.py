@@ -200,7 +200,9 @@ def _expression(field: pa.Field, key: str | None) -> str:
     """Return the SQL that selects a column in a type that Arrow has too."""
     metadata = field.metadata or {}
     name = quoted(field.name)
-    typname = metadata.get(b"POSTGRESQL:type", metadata.get(b"ADBC:postgresql:typname", b"")).decode()
+    if b"POSTGRESQL:type" not in metadata:  # without it, money would be 100 times as much
+        raise ConfigError("the driver of Postgres is too old: pip install --upgrade 'eventvec[postgres]'")
+    typname = metadata[b"POSTGRESQL:type"].decode()
     if typname == "numeric":
         modifier = int(metadata.get(b"POSTGRESQL:typmod", b"-1"))
         digits, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF  # as numeric.h packs them
