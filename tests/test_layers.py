@@ -41,7 +41,8 @@ ORDER = (
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 LAZY = {
-    *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas", "duckdb"),
+    *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas"),
+    *("duckdb", "deltalake", "adbc_driver_postgresql", "adbc_driver_manager"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
     *("tensorboard", "mlflow"),
 }

@@ -10,6 +10,7 @@ import typer
 
 from eventvec import interrupts
 from eventvec.cli import terminal
+from eventvec.cli.parameters import WRITTEN, not_empty
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +23,7 @@ app = typer.Typer(
 )
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")]
+Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)]
 
 
 def command(function: Callable[P, R]) -> Callable[P, R]:

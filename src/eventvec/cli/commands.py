@@ -29,7 +29,7 @@ from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, to_learn, to_score
-from eventvec.cli.parameters import FILES, Device, Events, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import FILES, WRITTEN, Device, Events, Json, event_tables, not_empty, takes
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -40,6 +40,7 @@ from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
+from eventvec.tables.addresses import address_of, features_name, public_name
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
@@ -172,7 +173,7 @@ def embed(
     with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
     tables.write(output, z, wide=wide, overwrite=overwrite)
-    terminal.show({"output": str(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": public_name(output), **counts(data), "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -181,7 +182,7 @@ def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
     events: Annotated[str | None, typer.Argument(metavar="NEW_EVENTS", callback=event_tables, help=FILES)] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)] = None,
     index: Annotated[
         Path | None, typer.Option(help="Index that follows: it gets the fresh vectors, or loses the entity.")
     ] = None,
@@ -192,6 +193,8 @@ def update(
     **options: Any,
 ) -> None:
     """Write one embedding for each entity that has new events, from its stored state and these events alone.
+
+    A file has the rows of these entities only. In a table of a database, the rows of other entities remain.
 
     Example: `eventvec update run today.parquet --state state.db -o fresh.parquet`
 
@@ -219,9 +222,9 @@ def update(
     z = updated.embeddings
     if followed is not None and index is not None:  # before the output, whose absence tells a job to try again
         followed.update(z).save(index)
-    tables.write(output, z, overwrite=overwrite)
+    tables.write(output, z, merge=address_of(output) is not None, overwrite=overwrite)
     counts = {"entities": len(z), "new": updated.new, "late": updated.late, "applied": updated.applied}
-    terminal.show({"output": str(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
+    terminal.show({"output": public_name(output), **counts, "dim": z.shape[1], "run": trained.id}, json_)
 
 
 @command
@@ -258,7 +261,7 @@ def predict(
         predictions = prediction.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
-    terminal.show({"output": str(output), **described}, json_)
+    terminal.show({"output": public_name(output), **described}, json_)
 
 
 @command
@@ -281,13 +284,16 @@ def surprise(
         table = event_surprise.surprise(trained, data, progress=tick)
     tables.write(output, table, overwrite=overwrite)
     described = {**counts(data), "events": len(table), "columns": table.column_names, "run": trained.id}
-    terminal.show({"output": str(output), **described}, json_)
+    terminal.show({"output": public_name(output), **described}, json_)
 
 
 @command
 @takes(LabelOptions, (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")))
 def evaluate(
-    embeddings: Annotated[Path, typer.Argument(metavar="Z.parquet", help="Embeddings that `embed` wrote.")],
+    embeddings: Annotated[
+        str,
+        typer.Argument(metavar="Z.parquet", callback=not_empty, help="Embeddings that `embed` wrote: file or table."),
+    ],
     labels: Annotated[
         str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
     ],
@@ -324,7 +330,7 @@ def evaluate(
         with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
     with bar("models") as tick:
-        feature_tables = {Path(path).name.partition(".")[0]: path for path in features or ()}
+        feature_tables = {features_name(path): path for path in features or ()}
         column = label[0] if len(label) == 1 else label
         result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
     if output is not None:

@@ -20,6 +20,9 @@ EXTRAS = {
     "text-quant": ["bitsandbytes"],
     "tensorboard": ["tensorboard"],
     "mlflow": ["mlflow"],
+    "duckdb": ["duckdb"],
+    "delta": ["deltalake"],
+    "postgres": ["adbc_driver_postgresql"],
 }
 """The modules that each extra installs."""
 

@@ -55,7 +55,7 @@ def counts(data: Dataset) -> dict[str, int]:
 def to_score(
     run: Path,
     events: str,
-    output: Path,
+    output: str,
     overwrite: bool,
     device: str,
     options: Mapping[str, Any],
@@ -66,7 +66,7 @@ def to_score(
     Args:
         run: The run folder.
         events: The path of the events, or the paths of several tables by their names.
-        output: The file to write, see `tables.check_output`.
+        output: The file or table to write, see `tables.check_output`.
         overwrite: Whether a file that eventvec did not write may be replaced.
         device: The name of the device.
         options: The options of `Run.read`.

@@ -14,7 +14,8 @@ import typer
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, fields
 
-FILES = "Events: Parquet file, folder, glob, or CSV; several tables as cards=CARDS,app=APP."
+FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
+WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -42,8 +43,11 @@ def event_tables(text: str | None) -> Any:
     Example:
         >>> event_tables("cards=a.parquet,app=b/*.csv"), event_tables("a=1/b.parquet,c")
         ({'cards': 'a.parquet', 'app': 'b/*.csv'}, 'a=1/b.parquet,c')
+        >>> event_tables("cards=duckdb://shop.db#select card, at from cards,app=b.csv")
+        {'cards': 'duckdb://shop.db#select card, at from cards', 'app': 'b.csv'}
     """
-    parts = [part.partition("=") for part in (not_empty(text) or "").split(",")]
+    comma = r",(?=\w+=)" if "://" in str(text) else ","  # a query has commas of its own
+    parts = [part.partition("=") for part in re.split(comma, not_empty(text) or "")]
     named = all(re.fullmatch(r"\w+", name) and path for name, _, path in parts)
     return {name: path for name, _, path in parts} if named and not os.path.exists(str(text)) else text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 
 import numpy as np
@@ -14,10 +14,11 @@ from eventvec.tables import fields, keys, request, times
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Fitting, count_and_first, pick
+from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import Events, exploded
 from eventvec.tables.read_options import ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Source, Tabular
 
 KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
 """The options that name columns by their kinds."""
@@ -65,7 +66,9 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
         text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     explode = table.explode if table.explode is not None or schema is None else schema.explode
-    events = exploded(open_events(source, text, key), explode or ())
+    opened_source = open_events(source, text, key)
+    used = _used(opened_source, options, schema, explode or ())
+    events = exploded(opened_source.together(used), explode or ())
     opened = events.table
     named = {name: getattr(columns, name) for name in KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
@@ -83,6 +86,37 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
     return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), (*events.notes(), *notes))
+
+
+def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
+    """Return the columns of a table that are read: those that are named, or all whose kinds may be inferred."""
+    columns, order = options.columns, options.table.order
+    if schema is not None:
+        named = {schema.key, schema.time, order or schema.order or schema.key}
+        for group in (schema.categorical, schema.numeric, schema.bags, schema.texts):
+            named |= {field.name for field in group}
+    elif columns.meds:
+        named = set(request.MEDS.values())
+    elif columns.categorical is None and columns.numeric is None:
+        named = {name for name, kind in source.types.items() if not unusable(kind)}
+        named |= {name for name in (columns.time, order) if name is not None}
+    else:
+        named = {name for kind in KINDS for name in getattr(columns, kind) or ()}
+        named |= {name for name in (columns.key, columns.time, order) if name is not None}
+    return {*named, *(columns.summed or ()), *explode}
+
+
+def _unordered(rows: Rows) -> list[str]:
+    """Return a note about events of one entity at one time, whose order a database does not tell."""
+    tied = rows.times[1:] == rows.times[:-1]
+    heads = rows.heads
+    tied[heads[heads > 0] - 1] = False
+    if not (count := int(tied.sum())):
+        return []
+    return [
+        f"{count:,} events have the time of the event before them, and the rows of a database have no order; name a "
+        "column that orders them (--order), or give ties='canonical' (--ties canonical)"
+    ]
 
 
 @dataclass(frozen=True)
@@ -175,6 +209,8 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
     frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)
+    if not events.table.ordered and table.order is None and table.ties == "file":
+        notes.extend(_unordered(rows))
     frame = replace(frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, events.table.types[requested.key]))
     counts = replace(counts, entities=len(entities))

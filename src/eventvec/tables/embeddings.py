@@ -19,6 +19,8 @@ from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.tables import times
+from eventvec.tables.addresses import Address, address_of
+from eventvec.tables.databases import metadata_of, stored_rows, write_database
 from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
@@ -224,20 +226,29 @@ def row_columns(
     return {key: keys, f"{name}_cutoff" if name == key or OUTPUT.fullmatch(name) else name: column}
 
 
-def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False, overwrite: bool = False) -> None:
-    """Write embeddings, predictions or the surprise of events to a Parquet file.
+def write(
+    path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False, merge: bool = False, overwrite: bool = False
+) -> None:
+    """Write embeddings, predictions or the surprise of events to a Parquet file, or to a table of a database.
 
-    The file has one row per entity or event, and its metadata has the origin of the rows. The file is written whole or
-    not at all, and only its owner can read it. Missing folders above it are created.
+    There is one row per entity or event, and the metadata, which are the comment of a table, have the origin of the
+    rows. A file or table is written whole or not at all. Only its owner can read the file. Missing folders above it are
+    created.
 
     Args:
-        path: The file. A file that eventvec wrote is replaced.
+        path: The file, or the address of a table: ``duckdb:///path.db#table``, ``postgresql://user@host/db#table`` or
+            ``delta:///folder``. A file or table that eventvec wrote is replaced.
         table: The result of `embed`, `predict` or `surprise`.
         wide: As for `Embeddings.arrow`; it does not apply to the others.
-        overwrite: Whether another file may be replaced too.
+        merge: Whether the rows of other entities remain in a table of a database, which must hold embeddings of the
+            same run, and also the rows of the same entities that have seen later events, as when an earlier batch is
+            given again. `eventvec update` writes like this. A table that does not exist is created.
+        overwrite: Whether another file or table may be replaced too.
 
     Raises:
-        ConfigError: If the path is no place for a file, see `outputs.check_output`, or the table is of another type.
+        ConfigError: If the path is no place for a file, see `outputs.check_output`, the table is of another type, or
+            embeddings are to be merged with rows of another run.
+        DataError: If the database cannot be reached, or refuses the rows.
 
     Example:
         >>> import tempfile
@@ -255,30 +266,45 @@ def write(path: str | Path, table: Embeddings | pa.Table, *, wide: bool = False,
         )
     check_output(path, overwrite=overwrite)
     arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
+    address = address_of(path)
+    if merge and (address is None or isinstance(table, pa.Table)):
+        raise ConfigError("merge=True is for embeddings in a table of a database, such as duckdb:///z.db#embeddings")
+    if address is not None:
+        described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
+        names = (
+            [] if isinstance(table, pa.Table) else [described[name] for name in ("key", "moment") if name in described]
+        )
+        write_database(address, arrow, described, names, merge=merge, overwrite=overwrite)
+        return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
         pq.write_table(arrow, draft, compression="zstd", use_dictionary=key)
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
-    """Return the embeddings in a file that `write` wrote.
+    """Return the embeddings in a file or a table of a database that `write` wrote.
+
+    Args:
+        path: The file, or the address of the table, see `write`.
 
     Raises:
-        CheckpointError: If the file does not exist, or eventvec did not write it.
+        CheckpointError: If the file or table does not exist, or eventvec did not write it.
+        DataError: If the database cannot be read.
 
     Example:
         >>> read_embeddings("absent.parquet")
         Traceback (most recent call last):
         eventvec.errors.CheckpointError: absent.parquet does not exist; give a file that `eventvec embed` or ...
     """
-    file = Path(path)
-    if not file.is_file():
-        raise CheckpointError(f"{file} does not exist; give a file that `eventvec embed` or `eventvec.write` wrote")
+    file, address = Path(path), address_of(path)
+    name = str(file) if address is None else address.name
+    if not file.is_file() if address is None else not metadata_of(address)[0]:
+        raise CheckpointError(f"{name} does not exist; give a {_wrote(address)}")
     try:
-        described = json.loads((parquet_schema(file).metadata or {})[MARK])
-        key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), str(file))
+        described, table = _stored(file) if address is None else stored_rows(address)
+        key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
         moment = described.pop("moment", None)
-        table = pq.ParquetFile(file).read().combine_chunks()
+        table = table.combine_chunks()
         columns = {name: _contiguous(table.column(name)) for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
         last_time = _raw_times(columns.pop("last_time"))
@@ -296,8 +322,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
         return z
     except (DataError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
-            f"{file} is not an embeddings file: it lacks columns or metadata that eventvec writes; "
-            "give a file that `eventvec embed` or `eventvec.write` wrote"
+            f"{name} is not an embeddings {'file' if address is None else 'table'}: it lacks columns or metadata that "
+            f"eventvec writes; give a {_wrote(address)}"
         ) from error
 
 
@@ -316,6 +342,15 @@ def holds_embeddings(path: str | Path) -> bool:
     except (DataError, OSError, ValueError):  # it is no Parquet file, or no path
         return False
     return MARK in (schema.metadata or {}) and bool({"embedding", vector_names(1)[0]} & set(schema.names))
+
+
+def _wrote(address: Address | None) -> str:
+    return f"{'file' if address is None else 'table'} that `eventvec embed` or `eventvec.write` wrote"
+
+
+def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
+    """Return the metadata and the rows of a file."""
+    return json.loads((parquet_schema(file).metadata or {})[MARK]), pq.ParquetFile(file).read()
 
 
 def vector_names(dim: int) -> list[str]:

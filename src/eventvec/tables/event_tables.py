@@ -65,8 +65,9 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
         return pa.table({name: merged[name] for name in names})
 
     typed = all(each.typed for each in sources.values())
+    ordered = all(each.ordered for each in sources.values())
     return Source({**types, TABLE: pa.string()}, load, sizes if len(known) == len(sources) else None,
-                  "the headers of the tables", typed)  # fmt: skip
+                  "the headers of the tables", typed, ordered=ordered)  # fmt: skip
 
 
 def _opened(name: str, table: Tabular, text: Sequence[str], key: str | None) -> Source:

@@ -1,16 +1,18 @@
-"""Places to write: each can be written, and none replaces an input, a run, a store, or a file of others."""
+"""Places to write: each can be written, and none replaces an input, a run, a store, or a file or table of others."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from eventvec.errors import ConfigError, DataError
 from eventvec.files import draft_of, run_above
+from eventvec.tables.addresses import Address, address_of, as_output
+from eventvec.tables.databases import metadata_of, refuse_foreign
 from eventvec.tables.sources import parquet_schema
 
 MARK = b"eventvec"
@@ -25,15 +27,16 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
     """Refuse a file to write that would destroy something, before anything is computed.
 
     Args:
-        path: The file to write.
-        inputs: What is read: paths, folders, globs, state stores, or mappings from names to these. Other objects are
-            passed over.
-        overwrite: Whether an existing file that eventvec did not write may be replaced.
+        path: The file to write, or the address of the table.
+        inputs: What is read: paths, folders, globs, addresses of tables, state stores, or mappings from names to these.
+            Other objects are passed over.
+        overwrite: Whether an existing file or table that eventvec did not write may be replaced.
 
     Raises:
         ConfigError: If the path is a folder, a link, a pipe or a device; if no file can be made there; if it is an
             input, lies in the folder of one, or lies in a run folder; or if it is a file that eventvec did not write,
             without `overwrite`.
+        DataError: If a database cannot be reached.
 
     Example:
         >>> import tempfile
@@ -43,6 +46,10 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
         Traceback (most recent call last):
         eventvec.errors.ConfigError: ...mine.txt exists and was not written by eventvec; name another file, or ...
     """
+    paths = [part for each in inputs for part in (each.values() if isinstance(each, Mapping) else [each])]
+    if address := address_of(path):
+        _check_table(as_output(address), paths, overwrite)
+        return
     path = Path(path)
     if os.path.isdir(path):  # of a path that cannot exist, pathlib raises an error here
         raise ConfigError(f"{path} is a folder; name a file to write")
@@ -50,10 +57,7 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
         raise ConfigError(f"{path} is a link, a pipe or a device; name a regular file to write")
     check_place(path)
     place = path.resolve()
-    paths = [part for each in inputs for part in (each.values() if isinstance(each, Mapping) else [each])]
-    for each in paths:
-        if not isinstance(each, str | os.PathLike) or not os.fspath(each):
-            continue
+    for each in _places(paths):
         for source in (Path(match).resolve() for match in glob.glob(os.fspath(each)) or [os.fspath(each)]):
             if place == source or place in (source.with_name(f"{source.name}{end}") for end in ("-wal", "-shm")):
                 raise ConfigError(f"{path} is an input; name another file to write")
@@ -66,6 +70,39 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
             f"{path} exists and was not written by eventvec; name another file, or replace it: overwrite=True "
             "(--overwrite)"
         )
+
+
+def _places(inputs: Iterable[Any]) -> Iterator[str]:
+    """Yield the paths among inputs, and the files and folders of tables at addresses."""
+    for each in inputs:
+        if not isinstance(each, str | os.PathLike) or not os.fspath(each):
+            continue
+        if (address := address_of(each)) is None:
+            yield os.fspath(each)
+        elif address.path is not None:
+            yield str(address.path)
+
+
+def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> None:
+    """Refuse a table to write that is an input, lies in a run folder, or that eventvec did not write."""
+    name, path = address.name, address.path
+    for each in inputs:
+        source = address_of(each)
+        if source is not None and source.identity == address.identity:
+            raise ConfigError(f"{name} is an input; name another table to write")
+    if path is not None:
+        place = path.resolve()
+        if path.is_dir() and address.kind == "duckdb":
+            raise ConfigError(f"{path} is a folder; name a DuckDB file to write")
+        taken = path.exists() and not (path / "_delta_log").is_dir() and not (path.is_dir() and not any(path.iterdir()))
+        if address.kind == "delta" and taken:
+            raise ConfigError(f"{path} exists and is no Delta Lake table; name another folder")
+        check_place(path)
+        if run := run_above(place / "table"):
+            raise ConfigError(f"{path} lies in the run folder {run}; name a place elsewhere")
+    exists, metadata = metadata_of(address)
+    if exists and not overwrite:
+        refuse_foreign(address, metadata)
 
 
 def check_place(path: Path | str) -> None:

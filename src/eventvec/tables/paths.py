@@ -10,8 +10,9 @@ from eventvec.errors import DataError, nearest, shown
 
 CSV = (".csv", ".csv.gz")
 LAKES = {
-    "a Delta Lake": 'deltalake.DeltaTable({0!r}).to_pyarrow_table() or duckdb.sql("FROM delta_scan({0!r})")',
-    "an Iceberg": 'pyiceberg\'s Table.scan().to_arrow() or duckdb.sql("FROM iceberg_scan({0!r})")',
+    "a Delta Lake": "the path of this folder alone",
+    "an Iceberg": 'pyiceberg\'s Table.scan().to_arrow() or duckdb.sql("FROM iceberg_scan({0!r})"), and pass the result '
+    "or write it to a Parquet file",
 }
 """How tables are read whose log says which of their files are valid."""
 
@@ -20,7 +21,8 @@ def files_of(source: str) -> list[Path]:
     """Return the files of a path: a file, those inside a folder, or those that match a glob.
 
     A single file is read wherever it lies. A folder or a glob is refused if its files belong to a Delta Lake or Iceberg
-    table, whose folder also holds files with deleted and replaced rows.
+    table, whose folder also holds files with deleted and replaced rows. The folder of a Delta Lake table itself is an
+    address, see `addresses`, and does not come here.
 
     Raises:
         DataError: If there is no such file, a link leads nowhere, CSV files are mixed with others, or the files belong
@@ -79,7 +81,7 @@ def _refuse_lakes(folders: Iterable[Path]) -> None:
         if lake:
             raise DataError(
                 f"{folder} is {lake} table, in which some files hold rows that were deleted or replaced; read it with "
-                f"{LAKES[lake].format(str(folder))}, and pass the result or write it to a Parquet file"
+                f"{LAKES[lake].format(str(folder))}"
             )
 
 

@@ -236,7 +236,7 @@ class ReadOptions:
 
         A table in memory has no path. If it is the value of an option, the text `a table in memory` replaces it.
         """
-        table: dict[str, Any] = {"path": os.fspath(source)} if isinstance(source, str | os.PathLike) else {}
+        table: dict[str, Any] = {"path": name_of(source)} if isinstance(source, str | os.PathLike) else {}
         if isinstance(source, Mapping):
             table["path"] = {name: name_of(each) for name, each in source.items()}
         for group in (getattr(self, field.name) for field in fields(self)):

@@ -37,9 +37,11 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     them, in ascending order. These rows share their events.
 
     Args:
-        source: A path to Parquet or CSV (file, folder or glob), or an object with the Arrow stream protocol (polars,
-            pandas, pyarrow, DuckDB); or several tables by their names, such as ``{"cards": cards, "app": app}``. Their
-            events are read together, columns of one name as one column, and `table` names the table of each event.
+        source: A path to Parquet or CSV (file, folder or glob); the address of a table or query, such as
+            ``duckdb:///shop.db#events``, ``postgresql://ann@db/shop#events`` or ``delta:///events``; or an object with
+            the Arrow stream protocol (polars, pandas, pyarrow, DuckDB). Or several tables by their names, such as
+            ``{"cards": cards, "app": app}``. Their events are read together, columns of one name as one column, and
+            `table` names the table of each event.
         schema: A fitted schema, which also names the columns.
         options: The fields of the dataclasses in `tables.read_options`: `Columns` (key, time, categorical, numeric,
             hashed, summed, texts, meds, fitting), `TableFormat` (time_format, order, ties, explode, key_as), `Cuts`

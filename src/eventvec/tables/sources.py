@@ -1,4 +1,4 @@
-"""Sources of tables: Parquet, CSV, or an object in memory, from which single columns are read as Arrow columns."""
+"""Sources of tables: files, databases, or objects in memory, from which single columns are read as Arrow columns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,15 +18,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
+from eventvec.tables.addresses import address_of, public_name
 from eventvec.tables.csv_files import csv_types, load_csv, sink_csv
+from eventvec.tables.databases import open_database
 from eventvec.tables.fields import is_text
 from eventvec.tables.layouts import plain, plain_type, polars_series
 from eventvec.tables.paths import CSV, files_of, refuse_changed, stamp_of
 
 Tabular: TypeAlias = str | os.PathLike[str] | Any
-"""A path or glob, or any object with the Arrow stream protocol (polars, pandas, pyarrow, DuckDB)."""
+"""A path, a glob, the address of a table (see `addresses`), or any object with the Arrow stream protocol."""
 
-ACCEPTED = "a path to Parquet or CSV, or an object with the Arrow stream protocol (polars, pandas, pyarrow, DuckDB)"
+ACCEPTED = (
+    "a path to Parquet or CSV, the address of a table (duckdb://, postgresql://, delta://), or an object with the "
+    "Arrow stream protocol (polars, pandas, pyarrow, DuckDB)"
+)
 INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64)
 """The integers of polars that Arrow has too."""
 
@@ -50,6 +55,8 @@ class Source:
         scan: A function that yields the named columns in parts of about as many rows, for sources that need not be
             loaded as a whole.
         files: The files that the table is read from.
+        ordered: Whether the rows have an order, so that columns that are loaded apart belong together; a database gives
+            the rows of each query in any order.
     """
 
     types: Mapping[str, pa.DataType]
@@ -59,6 +66,7 @@ class Source:
     typed: bool = True
     scan: Callable[[Sequence[str], int], Iterator[pa.Table]] | None = None
     files: Sequence[Path] = ()
+    ordered: bool = True
 
     def parts(self, names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         """Yield the named columns in parts of about as many rows; a table in memory is loaded as a whole first."""
@@ -67,6 +75,18 @@ class Source:
             return
         table = self.load(names)
         yield from (table.slice(start, rows) for start in range(0, len(table), rows))
+
+    def together(self, names: Iterable[str]) -> Source:
+        """Return a source that loads the named columns at once if its rows have no order, and else the same source.
+
+        Args:
+            names: All columns that will be loaded; those that the table lacks are passed over.
+        """
+        if self.ordered:
+            return self
+        present = [name for name in self.types if name in set(names)]
+        fetched = cache(lambda: self.load(present))
+        return replace(self, load=lambda columns: fetched().select(list(columns)))
 
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns, which are read when they are needed.
@@ -117,13 +137,17 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
     """Return a source: a table's column types and a function that reads its columns.
 
     Args:
-        source: A Parquet or CSV file (.csv, .csv.gz), a folder, a glob, a polars LazyFrame, or any object with
-            `__arrow_c_stream__`. A folder is searched recursively for Parquet files, or for CSV files if it has none.
+        source: A Parquet or CSV file (.csv, .csv.gz), a folder, a glob, the address of a table in a database (see
+            `addresses`), a polars LazyFrame, or any object with `__arrow_c_stream__`. A folder is searched recursively
+            for Parquet files, or for CSV files if it has none.
         text: Columns of a CSV file to read as text, whatever they hold.
-        key: The column of a CSV file that is read as whole numbers or as text, and as nothing else.
+        key: The column of a CSV file or of numeric values in Postgres that is read as whole numbers or as text, and as
+            nothing else.
 
     Raises:
-        DataError: If there is no such file, a file is not of the type of its name, or the files have different columns.
+        ConfigError: If an address is not of an accepted form, or the package that reads it is not installed.
+        DataError: If there is no such file or table, a file is not of the type of its name, or the files have
+            different columns.
 
     Example:
         >>> source = open_source(pa.table({"card": [1, 2], "amount": [0.5, 2.0]}))
@@ -132,6 +156,11 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         >>> source.load(["amount"]).num_columns
         1
     """
+    if address := address_of(source):
+        types, load = open_database(address, key)
+        _refuse_repeated(list(types))
+        kinds = {name: plain_type(kind) for name, kind in types.items()}
+        return Source(kinds, lambda names: plain(load(names), address.name), header=address.name, ordered=False)
     if isinstance(source, str | os.PathLike):
         files = files_of(os.fsdecode(source))
         return _csv(files, text, key) if files[0].name.lower().endswith(CSV) else _parquet(files)
@@ -150,13 +179,13 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 
 
 def name_of(source: Tabular) -> str:
-    """Return the path of a table, or the text `a table in memory`.
+    """Return the path of a table or its address without a password, or the text `a table in memory`.
 
     Example:
         >>> name_of(Path("people.parquet")), name_of(pa.table({"card": [1]}))
         ('people.parquet', 'a table in memory')
     """
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else "a table in memory"
+    return public_name(source) if isinstance(source, str | os.PathLike) else "a table in memory"
 
 
 def _memory(table: pa.Table) -> Source:

@@ -1,0 +1,281 @@
+"""Addresses of tables in databases and lakes: `duckdb:///path.db#table`, `postgresql://…#table`, `delta:///folder`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from eventvec.errors import ConfigError, shown
+
+Kind = Literal["duckdb", "postgres", "delta"]
+SCHEMES: dict[str, Kind] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
+FORMS = "duckdb:///path/events.db#events, postgresql://user@host/database#events, delta:///path/events"
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
+QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
+PART = re.compile(r'"((?:[^"]|"")+)"|([^"@#/:\s.]+)')
+HOST = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(:\d*)?(,(\[[^\]]*\]|[^:@\[\],]*)(:\d*)?)*")
+SECRETS = ("password", "sslpassword")
+"""The parameters of a Postgres URL that are never shown or recorded."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a table is in a database or a lake.
+
+    Args:
+        kind: The software that reads it.
+        place: The file of DuckDB, the folder of Delta Lake, or the URL of Postgres, which may have a password.
+        name: The address for messages and records, without a password.
+        table: The name of the table, after that of its schema if there is one; empty for a query and for Delta Lake.
+        query: The query whose result is the table, or None.
+        version: The version of a Delta Lake table; None for the latest.
+
+    Example:
+        >>> address = address_of("postgresql://ann:secret@db/shop?sslmode=require#sales.events")
+        >>> address.name, address.table
+        ('postgresql://ann@db/shop?sslmode=require#sales.events', ('sales', 'events'))
+        >>> "secret" in repr(address)
+        False
+    """
+
+    kind: Kind
+    place: str = field(repr=False)
+    name: str
+    table: tuple[str, ...] = ()
+    query: str | None = None
+    version: int | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file or folder that holds the table; None for a server."""
+        return None if self.kind == "postgres" else Path(self.place)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What two addresses of one table share, as far as it can be told without a connection."""
+        path = self.path
+        if path is None:
+            return (
+                self.kind,
+                self.name.partition("#")[0],
+                self.table[-2:] if self.table[:1] != ("public",) else self.table[1:],
+            )
+        return self.kind, path.resolve(), self.table if self.table[:1] != ("main",) else self.table[1:]
+
+
+def address_of(source: Any) -> Address | None:
+    """Return the address that a text is; None for the path of a file and for what is no text or path.
+
+    What stands after `#` is the name of a table, with its schema before it if it is needed (`schema.table`; a name with
+    other characters than letters, digits and underscores is given in double quotes), or a query that begins with
+    select, with or from. Names are matched exactly, capitals too. Three slashes begin an absolute path and two a
+    relative one. A folder with the log of a Delta Lake table is an address too.
+
+    Raises:
+        ConfigError: If the text has the form of a URL, and is no such address.
+
+    Example:
+        >>> address_of("duckdb:///data/shop.db#events").place, address_of("duckdb://shop.db#events").place
+        ('/data/shop.db', 'shop.db')
+        >>> address_of("duckdb://shop.db#select * from events where paid > 0").query
+        'select * from events where paid > 0'
+        >>> address_of("delta:///data/events#version=3").version
+        3
+        >>> address_of("events.parquet") is None
+        True
+    """
+    if not isinstance(source, str | os.PathLike):
+        return None
+    text = os.fsdecode(source)
+    match = SCHEME.match(text)
+    if match is None or (match[1].lower() not in SCHEMES and match[2] == "/"):
+        return _lake(text)
+    scheme = match[1].lower()
+    if match[2] == "/":
+        raise ConfigError(f"a path of pathlib keeps one slash of {scheme}://; give the address of the table as text")
+    if scheme not in SCHEMES:
+        raise ConfigError(
+            f"tables at {scheme}:// cannot be read or written; accepted: files, {FORMS}, or in Python an object with "
+            "the Arrow stream protocol"
+        )
+    place, _, target = text[match.end() :].partition("#")
+    kind = SCHEMES[scheme]
+    if kind == "postgres":
+        connection, public = _connection(place)
+        return Address(kind, connection, f"{public}#{target}", *_target(target))
+    path = _path(scheme, place)
+    if kind == "delta":
+        return Address(kind, path, text, version=_version(target))
+    return Address(kind, path, text, *_target(target))
+
+
+def public_name(source: str | os.PathLike[str]) -> str:
+    """Return a path as it is, and the address of a table without a password.
+
+    Example:
+        >>> public_name("events.parquet"), public_name("postgresql://ann:secret@db/shop#events")
+        ('events.parquet', 'postgresql://ann@db/shop#events')
+    """
+    address = address_of(source)
+    return os.fspath(source) if address is None else address.name
+
+
+def features_name(source: str) -> str:
+    """Return the name of features in a table: that of the table in a database, or of the file without its ending.
+
+    Example:
+        >>> features_name("a/counts.parquet"), features_name("duckdb://shop.db#counts")
+        ('counts', 'counts')
+    """
+    address = address_of(source)
+    if address is None or address.kind == "delta":
+        return Path(source if address is None else address.place).name.partition(".")[0]
+    return address.table[-1] if address.table else "query"
+
+
+def quoted(*names: str) -> str:
+    """Return the name of a table or column in SQL, in which no character has a meaning of its own.
+
+    Example:
+        >>> quoted("sales", 'a"; drop table b')
+        '"sales"."a""; drop table b"'
+    """
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL.
+
+    Example:
+        >>> literal("it's")
+        "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
+    """Return the conditions of SQL by which rows replace those of their keys, unless these have seen later events.
+
+    Such rows come from a batch that is given again after a later one.
+
+    Args:
+        name: The table, quoted.
+        rows: The table of the new rows, quoted.
+        keys: The columns that identify a row.
+
+    Returns:
+        The condition under which a row `old` of the table is deleted, and then the one under which a row `new` is
+        inserted.
+
+    Example:
+        >>> merging('"z"', "fresh", ["card"])[1]
+        'NOT EXISTS (SELECT 1 FROM "z" old WHERE old."card" = new."card")'
+    """
+    same = " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
+    later = "old.last_time > new.last_time OR (old.last_time = new.last_time AND old.events > new.events)"
+    replaced = f"EXISTS (SELECT 1 FROM {rows} new WHERE {same} AND NOT coalesce({later}, false))"
+    return replaced, f"NOT EXISTS (SELECT 1 FROM {name} old WHERE {same})"
+
+
+def as_output(address: Address) -> Address:
+    """Return the address of a table that can be written.
+
+    Raises:
+        ConfigError: If it is a query, or an earlier version of a table.
+
+    Example:
+        >>> as_output(address_of("delta://z#version=1"))
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: delta://z#version=1 is an earlier version of a table; name the table to write ...
+    """
+    if address.query is not None:
+        raise ConfigError(f"a query cannot be written to; name a table: {FORMS}")
+    if address.version is not None:
+        raise ConfigError(f"{address.name} is an earlier version of a table; name the table to write without #version=")
+    return address
+
+
+def _lake(text: str) -> Address | None:
+    """Return the address of a Delta Lake table whose folder is named without a scheme."""
+    try:
+        folder = Path(text).expanduser()
+        return Address("delta", str(folder), text) if text and (folder / "_delta_log").is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # no path; the functions that open files say why
+        return None
+
+
+def _path(scheme: str, place: str) -> str:
+    if not place.strip("/"):
+        raise ConfigError(f"{scheme}:// lacks a path; accepted: {FORMS}")
+    windows = re.match(r"/[A-Za-z]:[/\\]", place)
+    return str(Path(place[1:] if windows else place).expanduser())
+
+
+def _version(target: str) -> int | None:
+    if not target:
+        return None
+    match = re.fullmatch(r"version=(\d{1,18})", target)
+    if match is None:
+        raise ConfigError(
+            f"{shown(target)} is no version of a Delta Lake table; accepted: a number, as in delta:///path/events#version=3"
+        )
+    return int(match[1])
+
+
+def _target(text: str) -> tuple[tuple[str, ...], str | None]:
+    """Return the table and the query that stand after `#`, one of which is empty."""
+    if QUERY.match(text):
+        return (), text.strip().rstrip(";")
+    names, place = [], 0
+    while (part := PART.match(text, place)) is not None:
+        names.append(part[1].replace('""', '"') if part[1] else part[2])
+        place = part.end() + 1
+        if text[part.end() : place] != ".":
+            break
+    whole = bool(names) and place == len(text) + 1 and len(names) <= 2 and "\0" not in text
+    if not whole:
+        raise ConfigError(
+            "the address lacks the name of a table or a query after #; accepted: #table, #schema.table, "
+            '#"a name with spaces", or #select … from …'
+        )
+    return tuple(names), None
+
+
+def _connection(place: str) -> tuple[str, str]:
+    """Return the URL of a Postgres server and database, and the URL without passwords."""
+    authority, slash, rest = re.match(r"([^/?]*)(/?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
+    login, at, host = authority.rpartition("@")
+    database, _, parameters = rest.partition("?") if slash else ("", "", rest.removeprefix("?"))
+    try:
+        pairs = parse_qsl(parameters, keep_blank_values=True, strict_parsing=bool(parameters))
+    except ValueError:
+        pairs = [("", "")]
+    if not HOST.fullmatch(host) or "@" in database or "/" in database or ("", "") in pairs:
+        raise ConfigError(  # the address is not shown, because a part of a password may stand anywhere in it
+            "the address of the Postgres table is not of the form postgresql://user@host:port/database?option=value"
+            "#table; in a password, the characters %, /, ?, # and @ are written as %25, %2F, %3F, %23 and %40"
+        )
+    user = login.partition(":")[0]
+    public_pairs = [(name, value) for name, value in pairs if name.lower() not in SECRETS]
+    options = f"?{urlencode(public_pairs, safe='/')}" if public_pairs else ""
+    public = f"postgresql://{user}{at}{host}{slash}{database}{options}"
+    return f"postgresql://{place}", public
+
+
+def secrets_of(connection: str) -> list[str]:
+    """Return the passwords in the URL of a Postgres server.
+
+    Example:
+        >>> secrets_of("postgresql://ann:s%40cret@db/shop")
+        ['s%40cret', 's@cret']
+    """
+    place = connection.partition("://")[2]
+    login = re.match(r"[^/?]*", place)[0].rpartition("@")[0]  # type: ignore[index]
+    password = login.partition(":")[2]
+    given = [value for name, value in parse_qsl(place.partition("?")[2]) if name.lower() in SECRETS]
+    return [text for text in dict.fromkeys([password, unquote(password), *given]) if text]

@@ -1,0 +1,174 @@
+"""Tables of Delta Lake, read and written through the package `deltalake`: one version each, which no other changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from eventvec.errors import ConfigError, DataError, need
+from eventvec.tables.addresses import Address
+
+ENTRY = "eventvec"
+"""The entry of the first column's metadata that eventvec writes."""
+
+
+def open_delta(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
+    """Return the type of each column of a table, and a function that reads the named columns of the same version.
+
+    Raises:
+        ConfigError: If deltalake is not installed.
+        DataError: If there is no such table or version, or a file of it is gone.
+    """
+    with _refusals(address):
+        table = _table(address)
+        schema = pa.schema(table.schema().to_arrow())
+    types = {field.name: field.type for field in schema}
+
+    def load(names: Sequence[str]) -> pa.Table:
+        with _refusals(address):
+            return _loaded(table, list(names) or list(types)[:1]).select(list(names))
+
+    return types, load
+
+
+def delta_note(address: Address) -> tuple[bool, str | None]:
+    """Return whether a table exists, and what eventvec wrote about it, if it did.
+
+    Raises:
+        ConfigError: If deltalake is not installed.
+        DataError: If the log of the table cannot be read.
+    """
+    need("deltalake", "delta")
+    if not (Path(address.place) / "_delta_log").is_dir():
+        return False, None
+    with _refusals(address):
+        return True, _entry(_table(address))
+
+
+def write_delta(
+    address: Address,
+    table: pa.Table,
+    comment: str,
+    keys: Sequence[str],
+    merge: bool,
+    check: Callable[[str | None], Any],
+) -> None:
+    """Write a table as one version: it appears or is replaced whole, or nothing changes.
+
+    A new folder gets mode 0700. If another process writes a version meanwhile, the write is refused.
+
+    Args:
+        address: The table.
+        table: The rows.
+        comment: Is kept in the metadata of the first column, by which the table is recognised.
+        keys: The columns that identify a row.
+        merge: Whether rows with other keys remain.
+        check: Is called with the comment of an existing table, and raises an error if that must not be changed.
+
+    Raises:
+        ConfigError: If deltalake is not installed, or a table cannot be merged.
+        DataError: If the table cannot be written.
+    """
+    deltalake: Any = need("deltalake", "delta")
+    path, rows = Path(address.place), _writable(table)
+    with _refusals(address):
+        existing = _table(address) if (path / "_delta_log").is_dir() else None
+        if existing is not None:
+            check(_entry(existing))
+        if merge and existing is not None:
+            rows = _merged(address, _loaded(existing, None), rows, keys)
+        first = rows.schema.field(0)
+        marked = rows.cast(rows.schema.set(0, first.with_metadata({ENTRY: comment})))
+        if existing is None:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            deltalake.write_deltalake(str(path), marked, mode="error")
+        else:
+            deltalake.write_deltalake(existing, marked, mode="overwrite", schema_mode="overwrite")
+
+
+def _table(address: Address) -> Any:
+    deltalake: Any = need("deltalake", "delta")
+    if not (Path(address.place) / "_delta_log").is_dir():
+        raise DataError(f"{address.place} is no Delta Lake table: it has no folder _delta_log; give the table's folder")
+    return deltalake.DeltaTable(address.place, version=address.version)
+
+
+def _loaded(table: Any, columns: list[str] | None) -> pa.Table:
+    """Return columns of a table, in the order of its files where these have no deletion vectors."""
+    from deltalake.exceptions import DeltaProtocolError
+
+    try:
+        return table.to_pyarrow_table(columns=columns)
+    except DeltaProtocolError:  # deletion vectors and renamed columns, which only the engine of deltalake reads
+        return pa.table(table.scan(columns=columns))
+
+
+def _entry(table: Any) -> str | None:
+    """Return what eventvec wrote about a table."""
+    fields = pa.schema(table.schema().to_arrow())
+    metadata = fields.field(0).metadata or {} if len(fields) else {}
+    text = metadata.get(ENTRY.encode())
+    return None if text is None else text.decode()
+
+
+def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the earlier rows with other keys or with later events, and the other rows."""
+    if before.column_names != rows.column_names:
+        raise ConfigError(
+            f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
+        )
+    seen = [*keys, "last_time", "events"]
+    old, new = (pl.DataFrame(each.select(seen)).with_row_index("row") for each in (before, rows))
+    pairs = old.join(new, on=list(keys), suffix="_new")
+    same_time = pl.col("last_time") == pl.col("last_time_new")
+    later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
+    stale = pairs.filter(later.fill_null(False))["row_new"]
+    replaced = pairs.filter(~later.fill_null(False))["row"]
+    remaining = old.filter(~pl.col("row").is_in(replaced.implode()))["row"]
+    rows = rows.filter(pa.array(~np.isin(np.arange(len(rows)), stale.to_numpy())))
+    try:
+        earlier = before.take(remaining.to_arrow()).cast(pa.schema([f.remove_metadata() for f in rows.schema]))
+    except pa.ArrowInvalid as error:
+        raise ConfigError(
+            f"{address.name} has vectors of another length; replace it: overwrite=True (--overwrite)"
+        ) from error
+    return pa.concat_tables([earlier, rows])
+
+
+def _writable(table: pa.Table) -> pa.Table:
+    """Return a table in types of Delta Lake: values for dictionaries, text for unsigned integers of 64 bits."""
+    return table.cast(pa.schema([field.with_type(_delta_type(field.type)) for field in table.schema]))
+
+
+def _delta_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _delta_type(kind.value_type)
+    if kind == pa.uint64():
+        return pa.string()
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return kind
+
+
+@contextmanager
+def _refusals(address: Address) -> Iterator[None]:
+    """Turn errors of the package into sentences."""
+    need("deltalake", "delta")
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        version = "" if address.version is None else f" at version {address.version}"
+        raise DataError(
+            f"{address.name} cannot be used{version}: {type(error).__name__}: "
+            f"{str(error).strip().partition(chr(10))[0]}"
+        ) from error

@@ -1,0 +1,184 @@
+"""Tables in a DuckDB file, read without changing it and written in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from eventvec.errors import ConfigError, DataError, need
+from eventvec.tables.addresses import Address, literal, merging, quoted
+
+ROWS = "eventvec_rows"
+"""The name under which DuckDB sees the rows to write."""
+
+
+def open_duckdb(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
+    """Return the type of each column of a table or query, and a function that reads the named columns.
+
+    Raises:
+        ConfigError: If DuckDB is not installed.
+        DataError: If there is no such file, table or column, or another process has the file locked.
+    """
+    rows = f"({address.query}\n)" if address.query else quoted(*address.table)
+    with _opened(address, read_only=True) as connection:
+        schema = _arrow(connection, f"SELECT * FROM {rows} LIMIT 0").schema
+    types = {field.name: field.type for field in schema}
+
+    def load(names: Sequence[str]) -> pa.Table:
+        columns = ", ".join(map(quoted, names)) or "NULL"
+        with _opened(address, read_only=True) as connection:
+            return _arrow(connection, f"SELECT {columns} FROM {rows}")
+
+    return types, load
+
+
+def duckdb_note(address: Address) -> tuple[bool, str | None]:
+    """Return whether a table exists, and its comment if there is one; nothing is created.
+
+    Raises:
+        ConfigError: If DuckDB is not installed.
+        DataError: If the file is no DuckDB file, or another process has it locked.
+    """
+    if not Path(address.place).exists():
+        need("duckdb", "duckdb")
+        return False, None
+    with _opened(address, read_only=True) as connection:
+        return _note(connection, address)
+
+
+def write_duckdb(
+    address: Address,
+    table: pa.Table,
+    comment: str,
+    keys: Sequence[str],
+    merge: bool,
+    check: Callable[[str | None], Any],
+) -> None:
+    """Write a table in one transaction: it appears or is replaced whole, or nothing changes.
+
+    A new file gets mode 0600, and is deleted if the table cannot be written.
+
+    Args:
+        address: The table.
+        table: The rows.
+        comment: The comment of the table, by which it is recognised.
+        keys: The columns that identify a row.
+        merge: Whether rows with other keys remain.
+        check: Is called with the comment of an existing table, and raises an error if that must not be changed.
+
+    Raises:
+        ConfigError: If DuckDB is not installed, or a table cannot be merged.
+        DataError: If the file cannot be written, or another process has it locked.
+    """
+    name, path = quoted(*address.table), Path(address.place)
+    is_new = not path.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = False
+    try:
+        with _opened(address, read_only=False) as connection:
+            if is_new:
+                path.chmod(0o600)
+            connection.register(ROWS, _writable(table))
+            connection.execute("BEGIN")
+            exists, before = _note(connection, address)
+            if exists:
+                check(before)
+            if merge and exists:
+                if _described(connection, name) != _described(connection, ROWS):
+                    raise ConfigError(
+                        f"{address.name} has other columns than the rows to write; replace it: overwrite=True "
+                        "(--overwrite)"
+                    )
+                replaced, absent = merging(name, ROWS, keys)
+                connection.execute(f"DELETE FROM {name} old WHERE {replaced}")
+                connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS} new WHERE {absent}")
+            else:
+                connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {ROWS}")
+            connection.execute(f"COMMENT ON TABLE {name} IS {literal(comment)}")
+            connection.execute("COMMIT")
+        written = True
+    finally:
+        if is_new and not written:
+            for end in ("", ".wal"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
+    """Yield a connection to a file, which is closed at the end; what was not committed is undone."""
+    duckdb: Any = need("duckdb", "duckdb")
+    path = Path(address.place)
+    if read_only and not path.is_file():
+        raise DataError(
+            f"{path} does not exist; give the file of a DuckDB database: duckdb:///path from the root, duckdb://path "
+            "from the current folder"
+        )
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only, config={"autoinstall_known_extensions": "false"})
+    except duckdb.Error as error:
+        raise DataError(_unopened(path, str(error))) from error
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+    except duckdb.Error as error:
+        raise DataError(_sentence(address, error)) from error
+    finally:
+        connection.close()
+
+
+def _arrow(connection: Any, query: str) -> pa.Table:
+    table: pa.Table = connection.sql(query).to_arrow_table()
+    return table
+
+
+def _unopened(path: Path, text: str) -> str:
+    """Return why a file cannot be opened."""
+    if "lock" in text:
+        return (
+            f"{path} is in use by another process, and DuckDB lets one process write at a time; try again when it ended"
+        )
+    if "different configuration" in text:
+        return (
+            f"{path} is open for writing in this process; close that connection, or pass its table: connection.table()"
+        )
+    if "not a valid DuckDB" in text:
+        return f"{path} is not a DuckDB file; give the file of a DuckDB database"
+    return f"{path} cannot be opened by DuckDB: {text.strip().partition(chr(10))[0]}"
+
+
+def _sentence(address: Address, error: Exception) -> str:
+    """Return what is wrong with a statement; errors about values are named by their class, for they show values."""
+    kind = type(error).__name__
+    if kind in ("CatalogException", "BinderException", "ParserException"):
+        return f"{address.name} cannot be used: {str(error).strip().partition(chr(10))[0]}"
+    return f"{address.name} cannot be used: DuckDB raises {kind}"
+
+
+def _note(connection: Any, address: Address) -> tuple[bool, str | None]:
+    """Return whether a table or view exists, and the comment of a table."""
+    schema, name = address.table if len(address.table) == 2 else ("main", address.table[0])
+    places = "database_name = current_database() AND schema_name = ? AND lower({}) = lower(?)"
+    query = f"SELECT comment FROM duckdb_tables() WHERE {places.format('table_name')}"
+    tables = connection.execute(query, [schema, name]).fetchall()
+    if tables:
+        return True, tables[0][0]
+    query = f"SELECT 1 FROM duckdb_views() WHERE {places.format('view_name')}"
+    return bool(connection.execute(query, [schema, name]).fetchall()), None
+
+
+def _described(connection: Any, name: str) -> list[tuple[str, str]]:
+    """Return the names and types of a table's columns."""
+    return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()]
+
+
+def _writable(table: pa.Table) -> pa.Table:
+    """Return a table whose dictionaries are their values, because DuckDB makes fixed lists of values from them."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))

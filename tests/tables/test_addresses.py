@@ -1,0 +1,125 @@
+"""Addresses of tables: what is recognised, what is refused, and that no password is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eventvec.errors import ConfigError
+from eventvec.tables.addresses import address_of, as_output, public_name, quoted
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "place", "table", "query"),
+    [
+        ("duckdb:///a/b.db#t", "duckdb", "/a/b.db", ("t",), None),
+        ("duckdb:////a/b.db#t", "duckdb", "//a/b.db", ("t",), None),
+        ("duckdb://a/b.db#main.t", "duckdb", "a/b.db", ("main", "t"), None),
+        ("DuckDB://b.db#t", "duckdb", "b.db", ("t",), None),
+        ("duckdb:///C:/b.db#t", "duckdb", "C:/b.db", ("t",), None),
+        ('duckdb://b.db#"a.b"."c ""d"', "duckdb", "b.db", ("a.b", 'c "d'), None),
+        ("duckdb://b.db#selected", "duckdb", "b.db", ("selected",), None),
+        ("duckdb://b.db# SELECT a, b FROM t;", "duckdb", "b.db", (), "SELECT a, b FROM t"),
+        ("postgres://u@h:5432/d#s.t", "postgres", "postgresql://u@h:5432/d", ("s", "t"), None),
+        ("postgresql:///d?host=/tmp#t", "postgres", "postgresql:///d?host=/tmp", ("t",), None),
+        ("postgresql://h1:1,h2:2/d#t", "postgres", "postgresql://h1:1,h2:2/d", ("t",), None),
+        ("postgresql://[::1]:5/d#t", "postgres", "postgresql://[::1]:5/d", ("t",), None),
+        ("delta://a/b", "delta", "a/b", (), None),
+    ],
+)
+def test_addresses_are_read(text: str, kind: str, place: str, table: tuple[str, ...], query: str | None) -> None:
+    address = address_of(text)
+    assert address is not None
+    assert (address.kind, address.place, address.table, address.query) == (kind, place, table, query)
+
+
+@pytest.mark.parametrize(
+    "text", ["events.parquet", "a:b.parquet", "C:\\a.parquet", "", "a#b.csv", "data/*.parquet", "x" * 5000]
+)
+def test_paths_are_no_addresses(text: str) -> None:
+    assert address_of(text) is None
+    assert address_of(Path("events.parquet")) is None
+    assert address_of({"duckdb://a": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("duckdb://a.db", "lacks the name of a table or a query after #"),
+        ("duckdb://a.db#", "lacks the name of a table"),
+        ("duckdb://a.db#a.b.c", "lacks the name of a table"),
+        ("duckdb://a.db#a b", '#"a name with spaces"'),
+        ("duckdb://a.db#a;drop table b", "lacks the name of a table"),
+        ("duckdb://#t", "lacks a path"),
+        ("delta:///a#3", "is no version of a Delta Lake table"),
+        ("mysql://h/d#t", "mysql:// cannot be read or written; accepted: files, duckdb:///"),
+        ("s3://bucket/a.parquet", "s3:// cannot be read"),
+        (Path("duckdb:///a.db#t"), "give the address of the table as text"),
+    ],
+)
+def test_what_is_no_address_is_refused_in_a_sentence(text: str | Path, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence.replace("(", r"\(")):
+        address_of(text)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "ann:hunter2@db/shop",
+        "ann:hunter2@db:5432/shop?sslmode=require",
+        "ann:hun%40ter2@db/shop?password=hunter2&connect_timeout=3",
+        "ann@db/shop?sslpassword=hunter2",
+        "ann:hunter2@h1:1,h2:2/shop",
+    ],
+)
+def test_passwords_are_not_in_names(place: str) -> None:
+    address = address_of(f"postgresql://{place}#t")
+    assert address is not None
+    for text in (address.name, repr(address), public_name(f"postgresql://{place}#t"), str(address.identity)):
+        assert "ter2" not in text
+    assert address.name.startswith("postgresql://ann@")
+    assert address_of(address.name) is not None
+
+
+@pytest.mark.parametrize(
+    "password", ["hun/ter2", "hun?ter2", "hun#ter2", "1/hunter2", "1?hunter2", "1#hunter2", "1#h.unter2"]
+)
+def test_an_address_with_a_password_in_a_wrong_place_is_refused_without_it(password: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        address_of(f"postgresql://ann:{password}@db/shop#t")
+    assert "ter2" not in str(refusal.value)
+    assert "hun" not in str(refusal.value)
+
+
+def test_one_table_has_one_identity() -> None:
+    def identity(text: str) -> object:
+        address = address_of(text)
+        assert address is not None
+        return address.identity
+
+    assert identity("duckdb://a.db#t") == identity("duckdb://./a.db#main.t") != identity("duckdb://a.db#u")
+    assert (
+        identity("postgresql://u:p@h/d#t")
+        == identity("postgresql://u@h/d#public.t")
+        != identity("postgresql://u@h/d#s.t")
+    )
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    for text, sentence in (("duckdb://a.db#select 1", "a query cannot be written"), ("delta://a#version=1", "earlier")):
+        address = address_of(text)
+        assert address is not None
+        with pytest.raises(ConfigError, match=sentence):
+            as_output(address)
+
+
+def test_a_quoted_name_ends_where_it_should() -> None:
+    import duckdb
+
+    name = 'x"; drop table y; --'
+    connection = duckdb.connect()
+    connection.execute("create table y as select 1 as v")
+    connection.execute(f"create table {quoted('main', name)} as select 2 as v")
+    assert connection.execute(f"select v from {quoted(name)}").fetchall() == [(2,)]
+    assert connection.execute("select v from y").fetchall() == [(1,)]
