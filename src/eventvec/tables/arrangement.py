@@ -67,8 +67,9 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     explode = table.explode if table.explode is not None or schema is None else schema.explode
     opened_source = open_events(source, text, key)
-    used = _used(opened_source, options, schema, explode or ())
-    events = exploded(opened_source.together(used), explode or ())
+    if not opened_source.ordered:
+        opened_source = opened_source.together(_used(opened_source, options, schema, explode or ()))
+    events = exploded(opened_source, explode or ())
     opened = events.table
     named = {name: getattr(columns, name) for name in KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
@@ -101,7 +102,8 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
         named = {name for name, kind in source.types.items() if not unusable(kind)}
         named |= {name for name in (columns.time, order) if name is not None}
     else:
-        named = {name for kind in KINDS for name in getattr(columns, kind) or ()}
+        lists = [getattr(columns, kind) for kind in KINDS]
+        named = {name for names in lists if isinstance(names, list | tuple) for name in names}
         named |= {name for name in (columns.key, columns.time, order) if name is not None}
     return {*named, *(columns.summed or ()), *explode}
 
