@@ -357,7 +357,7 @@ def test_doctor_shows_versions_and_devices() -> None:
     modules = {"faiss-cpu": "faiss", "mlflow-skinny": "mlflow"}  # where the module has another name than the package
     extras = {
         extra: [
-            modules.get(name, name)
+            modules.get(name, name.replace("-", "_"))
             for name in (package.split(">")[0] for package in packages if not package.startswith("eventvec["))
         ]
         for extra, packages in project["optional-dependencies"].items()

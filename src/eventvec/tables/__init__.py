@@ -13,6 +13,8 @@
     embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
     scales      means, deviations and bins of numbers         places      covariates at which entities are predicted
     outputs     files to write, which replace nothing of others
+    addresses   where a table in a database is             databases       reading and writing them, in one transaction
+    duckdb_tables, postgres_tables, delta_tables           what differs between these
 
 Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
