@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eventvec.auditing.areas import of_groups, of_matches, quantile, share_found
+from eventvec.auditing.areas import largest_leak, of_groups, of_matches, quantile, share_found
+from eventvec.auditing.linkage import share_among
 
 
 def test_the_areas_are_those_of_loops() -> None:
@@ -19,6 +20,24 @@ def test_the_areas_are_those_of_loops() -> None:
     assert of_matches(similarity)[0] == pytest.approx(np.mean(own))
     assert share_found(np.array([3.0, 9.0]), np.arange(100) / 10, 0.05) == 0.0 + 0.0
     assert share_found(np.array([3.0, 9.9]), np.arange(100) / 10, 0.05) == 0.5
+
+
+def test_the_share_among_the_nearest_is_that_of_a_loop_and_that_of_chance_where_all_are_equal() -> None:
+    similarity = np.random.default_rng(2).normal(size=(60, 60)) + np.eye(60)
+    slow = [i in sorted(range(60), key=lambda j: -similarity[i, j])[:10] for i in range(60)]
+    assert 0 < share_among(similarity, 10) == np.mean(slow) < 1
+    assert share_among(np.zeros((60, 60)), 1) == 0.0  # equal vectors match nobody
+
+
+def test_what_can_be_excluded_does_not_shrink_where_a_score_is_below_chance() -> None:
+    rng, excluded = np.random.default_rng(3), []
+    leak = 0.5623  # the area of two normal distributions 0.222 apart
+    for _ in range(600):
+        area, error = of_groups(rng.normal(0.222, 1, 40), rng.normal(size=60))
+        excluded.append(largest_leak(area, quantile(0.05) * error, 0.5))
+    assert np.mean(np.array(excluded) < leak) <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 600)
+    assert largest_leak(0.3, 0.02, 0.5) == 0.52
+    assert largest_leak(0.99, 0.02, 0.5) == 1.0
 
 
 def test_intervals_of_what_is_equal_exclude_one_half_as_often_as_stated() -> None:

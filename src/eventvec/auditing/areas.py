@@ -74,6 +74,25 @@ def of_matches(similarity: Array) -> tuple[float, float]:
     return area, max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
 
 
+def largest_leak(score: float, half_width: float, chance: float, most: float = 1.0) -> float:
+    """Return the score above which a leak can be excluded: the half-width above the score, or above chance if higher.
+
+    A score below chance is luck, or the bias of cross-fitted scores (Parker et al. 2007), and says nothing about how
+    large a leak would have been seen.
+
+    Args:
+        score: The score of an attack.
+        half_width: Half the width of its interval.
+        chance: The score of guessing.
+        most: The largest score that there is.
+
+    Example:
+        >>> largest_leak(0.6, 0.05, 0.5), largest_leak(0.4, 0.05, 0.5)
+        (0.65, 0.55)
+    """
+    return min(max(score, chance) + half_width, most)
+
+
 def share_found(positive: Array, negative: Array, false_alarms: float) -> float:
     """Return the share of positives above the threshold that a share of the negatives exceeds.
 

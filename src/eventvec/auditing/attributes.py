@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 
-from eventvec.auditing.areas import quantile
+from eventvec.auditing.areas import largest_leak, quantile
 from eventvec.auditing.findings import Finding
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
@@ -14,6 +16,7 @@ from eventvec.evaluation import METRICS, Evaluation, evaluate
 from eventvec.evaluation.conclusion import MODELS
 from eventvec.evaluation.intervals import NORMAL
 from eventvec.tables import Embeddings
+from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
@@ -58,7 +61,7 @@ def attribute_findings(
                 raise
             findings.append(Finding("attribute", column, "cannot be told", None, f"{column}: {error}."))
             continue
-        findings.append(_finding(result, _chance(result, protected, column), widths))
+        findings.append(_finding(result, _chance(result, z, protected, column, data.schema.key_out), widths))
         notes += [f"{column}: {note}" for note in result.notes]
     return findings, notes
 
@@ -69,6 +72,10 @@ def _finding(result: Evaluation, chance: float, widths: float) -> Finding:
     cells = {each.features: each.main for each in result.results if each.model == model}
     score, opponents = cells["embedding"], {name: cells[name].mean for name in OPPONENTS if name in cells}
     low, high = score.mean - widths * score.interval, score.mean + widths * score.interval
+    if not math.isfinite(score.interval):
+        few = f"{result.label} cannot be told: the test parts are too small for an interval; use fewer folds."
+        return Finding("attribute", result.label, "cannot be told", None, few)
+    most = largest_leak(score.mean, widths * score.interval, chance)
     leads = [cells["embedding"] - cells[name] for name in opponents]
     beyond = bool(leads) and all(lead.mean > widths * lead.interval for lead in leads)
     name, metric = result.label, NAMES[result.metric]
@@ -88,13 +95,15 @@ def _finding(result: Evaluation, chance: float, widths: float) -> Finding:
             )
     else:
         answer = "not found"
-        sentence = f"{name} was not found in the vectors: {how}; a score above {high:.3f} can be excluded."
+        sentence = f"{name} was not found in the vectors: {how}; a score above {most:.3f} can be excluded."
     return Finding("attribute", name, answer, beyond, sentence, metric, score.mean, low, high, chance, opponents)  # type: ignore[arg-type]
 
 
-def _chance(result: Evaluation, protected: Tabular, column: str) -> float:
-    """Return the score of guessing: half, the share of the most frequent class, or none of the variance."""
+def _chance(result: Evaluation, z: Embeddings, protected: Tabular, column: str, key: str) -> float:
+    """Return the score of guessing: half, the share of the most frequent class of the entities, or no variance."""
     if result.metric != METRICS["multiclass"][0]:
         return 0.5 if result.metric == METRICS["binary"][0] else 0.0
-    counts = read_table(protected, [column])[column].drop_nulls().value_counts()["count"].to_numpy()
+    frame = read_table(protected, [key, column])
+    rows = align(frame[key].to_arrow(), pl.DataFrame({key: key_series(z.keys)}), key)
+    counts = frame[column].gather(rows[rows >= 0]).drop_nulls().value_counts()["count"].to_numpy()
     return float(np.max(counts) / np.sum(counts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import of_matches, quantile
+from eventvec.auditing.areas import largest_leak, of_matches, quantile
 from eventvec.auditing.findings import Finding
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
@@ -18,6 +18,8 @@ ENTITIES = 2000
 """The largest number of entities that are matched."""
 FEWEST = 30
 """The smallest number of entities from which an answer is given."""
+NEAREST = 10
+"""The number of candidates for each match whose share of hits is given beside that of the nearest one."""
 EVENTS = 4
 """The smallest number of events of a history that is cut into halves."""
 
@@ -70,18 +72,22 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
     z, n = quantile(level), len(x)
     low, high = max(area - z * error, 0.0), min(area + z * error, 1.0)
     difference, its_error = _difference(learned, simple)
-    top, top_simple = _first(learned), _first(simple)
+    (top, ten), (top_simple, ten_simple) = (
+        (share_among(each, 1), share_among(each, NEAREST)) for each in (learned, simple)
+    )
     how = (
         f"of {n:,} entities, the second half of the history is the nearest to the first in {top:.1%} (chance "
-        f"{1 / n:.1%}, aggregates of the same halves {top_simple:.1%}); it is nearer than that of a random other one "
-        f"with probability {area:.3f} ({low:.3f} to {high:.3f})"
+        f"{1 / n:.1%}, aggregates of the same halves {top_simple:.1%}) and among the nearest {NEAREST} in {ten:.1%} "
+        f"(chance {min(NEAREST / n, 1):.1%}, aggregates {ten_simple:.1%}); it is nearer than that of a random other "
+        f"one with probability {area:.3f} ({low:.3f} to {high:.3f})"
     )
     beyond = difference > z * its_error
+    most = largest_leak(area, z * error, 0.5)
     if low > 0.5:
         extra = "more than" if beyond else "not shown to be more than"
         sentence = f"Two parts of one history can be linked: {how}. That is {extra} aggregates allow ({of_simple:.3f})."
     else:
-        sentence = f"Two parts of one history could not be linked: {how}; more than {high:.3f} can be excluded."
+        sentence = f"Two parts of one history could not be linked: {how}; more than {most:.3f} can be excluded."
     return Finding(
         "linkage", "halves of histories", "yes" if low > 0.5 else "not found", beyond, sentence, "AUROC", area, low,
         high, 0.5, {"aggregates": of_simple},
@@ -101,9 +107,20 @@ def _difference(one: Array, other: Array) -> tuple[float, float]:
     return areas[0] - areas[1], float((projections[0] - projections[1]).std(ddof=1) / np.sqrt(len(one)))
 
 
-def _first(similarity: Array) -> float:
-    """Return the share of rows whose largest number is on the diagonal."""
-    return float((similarity.argmax(1) == np.arange(len(similarity))).mean())
+def share_among(similarity: Array, count: int) -> float:
+    """Return the share of rows whose number on the diagonal is among the largest; of equal ones, half come before it.
+
+    Args:
+        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
+        count: How many of the largest numbers count.
+
+    Example:
+        >>> share_among(np.array([[2.0, 1.0, 0.0], [3.0, 2.0, 1.0], [2.0, 1.0, 0.0]]), 1)
+        0.333...
+    """
+    own = np.diagonal(similarity)[:, None]
+    before = (similarity > own).sum(1) + 0.5 * ((similarity == own).sum(1) - 1)
+    return float((before < count).mean())
 
 
 def _standardised(vectors: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import of_groups, quantile, share_found
+from eventvec.auditing.areas import largest_leak, of_groups, quantile, share_found
 from eventvec.auditing.findings import Finding
 from eventvec.auditing.linkage import EVENTS, similarities
 from eventvec.checkpoint import Run
@@ -87,11 +87,14 @@ def _finding(name: str, members: Array, others: Array, width: float, control: fl
             "membership", name, "yes", True, f"Members of the training data can be told by their {name}: {how}.",
             "AUROC", area, low, high, 0.5, {"aggregates": control},
         )  # fmt: skip
+    most = largest_leak(area, width * error, 0.5)
+    sentence = (
+        f"Members of the training data could not be told by their {name}: {how}; an AUROC above {most:.3f} can be "
+        "excluded for this attack."
+    )
     return Finding(
-        "membership", name, "not found", False,
-        f"Members of the training data could not be told by their {name}: {how}; an AUROC above {high:.3f} can be "
-        "excluded for this attack.", "AUROC", area, low, high, 0.5, {"aggregates": control},
-    )  # fmt: skip
+        "membership", name, "not found", False, sentence, "AUROC", area, low, high, 0.5, {"aggregates": control}
+    )
 
 
 def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array, str]:
