@@ -55,7 +55,7 @@ class _Lengths(BaseModel, extra="forbid"):
 class _Facts(BaseModel, extra="allow"):
     """What a model card says of the data, see `tables.facts`."""
 
-    period: list[int | float | str] = Field(default_factory=lambda: [0, 0], min_length=2, max_length=2)
+    period: list[int | float | str] = Field(default_factory=list, min_length=2, max_length=2)
     lengths: _Lengths = Field(default_factory=lambda: _Lengths(shortest=0, median=0, longest=0))
     columns: dict[str, dict[str, float]] = Field(default_factory=dict)
 

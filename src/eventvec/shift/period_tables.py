@@ -128,8 +128,8 @@ def training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
         name for name, data in (("old", old), ("new", new)) if run and data.fingerprint == run.info["fingerprint"]
     ]
     return [
-        f"the {name} period is what the run was trained on: values that it left out as rare may be unknown more often in "
-        "the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
+        f"the {name} period is what the run was trained on: values that it left out as rare may be unknown more often "
+        "in the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
         "with held_out=True (--held-out), or two later periods"
         for name in trained
     ]
