@@ -77,6 +77,18 @@ def test_labels_cutoffs_static_columns_and_lists_come_from_a_database(tmp_path: 
     assert read_table(people, ["likes"]).equals(labels.select("likes"))
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_kinds_are_inferred_beside_columns_that_are_named(tmp_path: Path, kind: str) -> None:
+    events = purchases(CUSTOMERS, 6).with_columns(items=pl.lit(["tea", "milk"]), raw=pl.lit(b"x"))
+    address = stored(tmp_path, kind, events)
+    for options in ({"summed": ["items"]}, {"explode": ["items"]}, {"hashed": ["bought"]}):
+        chosen: dict[str, Any] = {"key": "customer", "time": "when", "order": "amount", **options}
+        there, here = ev.read(address, **chosen), ev.read(events, **chosen)
+        assert there.fingerprint == here.fingerprint
+        assert there.schema.fields == here.schema.fields
+        assert ev.read(address, schema=here.schema).fingerprint == here.fingerprint
+
+
 def test_several_tables_of_different_software_are_read_together(tmp_path: Path) -> None:
     events = purchases(CUSTOMERS, 4)
     events.write_parquet(tmp_path / "a.parquet")

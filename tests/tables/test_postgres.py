@@ -100,6 +100,8 @@ def test_keys_of_each_type(server: Server, cast: str) -> None:
     query = " union all ".join(f"select '{value}'::{cast} as card, 1 as day" for value in values)
     data = ev.read(f"{server.url()}#{'select * from ('}{query}) as rows", key="card", time="day", numeric=[])
     assert [str(key) for key in data.keys.to_pylist()] == values
+    again = ev.read(f"{server.url()}#{'select * from ('}{query}) as rows", key="card", time="day")
+    assert again.keys.equals(data.keys)
 
 
 def test_only_the_columns_in_use_are_selected(server: Server) -> None:

@@ -80,8 +80,9 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
     explode = table.explode if table.explode is not None or schema is None else schema.explode
     table_source = open_events(source, text, key)
-    used = _used(table_source, chosen, schema, explode or ())
-    events = exploded(table_source.together(used), explode or ())
+    if not table_source.ordered:
+        table_source = table_source.together(_used(table_source, chosen, schema, explode or ()))
+    events = exploded(table_source, explode or ())
     opened = events.table
     named = {name: getattr(columns, name) for name in KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
@@ -153,13 +154,13 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
             named |= {field.name for field in group}
     elif columns.meds:
         named = set(request.MEDS.values())
-    elif columns.categorical is None and columns.numeric is None:
-        named = {name for name, kind in source.types.items() if not unusable(kind)}
-        named |= {name for name in (columns.time, order) if name is not None}
     else:
-        named = {name for kind in KINDS for name in getattr(columns, kind) or ()}
+        listed = [getattr(columns, kind) for kind in KINDS]  # which are not checked yet
+        named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
         named |= {name for name in (columns.key, columns.time, order) if name is not None}
-    return {*named, *(columns.summed or ()), *explode}
+        if columns.categorical is None and columns.numeric is None:
+            named |= {name for name, kind in source.types.items() if not unusable(kind)}
+    return {*named, *explode}
 
 
 def _unordered(rows: _Rows) -> list[str]:
