@@ -228,6 +228,28 @@ def test_a_batch_that_is_given_again_replaces_no_later_vectors(tmp_path: Path, k
     assert sorted(merged.events.tolist()) == [1, 1, 2, 2]
 
 
+def at_several_times(name: str) -> Embeddings:
+    """Return vectors of two cards at two times each, with a key of this name."""
+    events = pl.DataFrame({name: [1, 1, 2], "day": [1, 3, 2]})
+    cutoffs = pl.DataFrame({name: [1, 1, 2, 2], "month": [2, 4, 1, 4]})
+    data = ev.read(events, key=name, time="day", numeric=[], cutoffs=cutoffs, cutoff_column="month")
+    return Embeddings.of(data, np.arange(8).reshape(4, 2), {"run": "run1"})
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+@pytest.mark.parametrize("name", ["card", 'Card "ID"', "select"])
+def test_an_entity_may_have_a_row_for_each_of_its_times(tmp_path: Path, kind: str, name: str) -> None:
+    z = at_several_times(name)
+    for rows in (z, z[[1, 2]]):
+        ev.write(target(tmp_path, kind), rows, merge=True)
+    again = read_embeddings(target(tmp_path, kind))
+    assert again.moments is not None
+    assert z.moments is not None
+    order = np.lexsort((again.moments, again.keys.to_numpy()))
+    np.testing.assert_array_equal(again.values[order], z.values)
+    np.testing.assert_array_equal(again.moments[order], z.moments)
+
+
 def test_merging_is_for_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="merge=True is for embeddings in a table"):
         ev.write(tmp_path / "z.parquet", embeddings([1]), merge=True)
