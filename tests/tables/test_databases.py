@@ -77,6 +77,18 @@ def test_labels_cutoffs_static_columns_and_lists_come_from_a_database(tmp_path: 
     assert read_table(people, ["likes"]).equals(labels.select("likes"))
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_kinds_are_inferred_beside_columns_that_are_named(tmp_path: Path, kind: str) -> None:
+    events = purchases(CUSTOMERS, 6).with_columns(items=pl.lit(["tea", "milk"]), raw=pl.lit(b"x"))
+    address = stored(tmp_path, kind, events)
+    for options in ({"summed": ["items"]}, {"explode": ["items"]}, {"hashed": ["bought"]}):
+        chosen: dict[str, Any] = {"key": "customer", "time": "when", "order": "amount", **options}
+        there, here = ev.read(address, **chosen), ev.read(events, **chosen)
+        assert there.fingerprint == here.fingerprint
+        assert there.schema.fields == here.schema.fields
+        assert ev.read(address, schema=here.schema).fingerprint == here.fingerprint
+
+
 def test_several_tables_of_different_software_are_read_together(tmp_path: Path) -> None:
     events = purchases(CUSTOMERS, 4)
     events.write_parquet(tmp_path / "a.parquet")
@@ -214,6 +226,28 @@ def test_a_batch_that_is_given_again_replaces_no_later_vectors(tmp_path: Path, k
     merged = read_embeddings(address)
     np.testing.assert_array_equal(merged.values[np.argsort(merged.keys)], truth)
     assert sorted(merged.events.tolist()) == [1, 1, 2, 2]
+
+
+def at_several_times(name: str) -> Embeddings:
+    """Return vectors of two cards at two times each, with a key of this name."""
+    events = pl.DataFrame({name: [1, 1, 2], "day": [1, 3, 2]})
+    cutoffs = pl.DataFrame({name: [1, 1, 2, 2], "month": [2, 4, 1, 4]})
+    data = ev.read(events, key=name, time="day", numeric=[], cutoffs=cutoffs, cutoff_column="month")
+    return Embeddings.of(data, np.arange(8).reshape(4, 2), {"run": "run1"})
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+@pytest.mark.parametrize("name", ["card", 'Card "ID"', "select"])
+def test_an_entity_may_have_a_row_for_each_of_its_times(tmp_path: Path, kind: str, name: str) -> None:
+    z = at_several_times(name)
+    for rows in (z, z[[1, 2]]):
+        ev.write(target(tmp_path, kind), rows, merge=True)
+    again = read_embeddings(target(tmp_path, kind))
+    assert again.moments is not None
+    assert z.moments is not None
+    order = np.lexsort((again.moments, again.keys.to_numpy()))
+    np.testing.assert_array_equal(again.values[order], z.values)
+    np.testing.assert_array_equal(again.moments[order], z.moments)
 
 
 def test_merging_is_for_tables(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_keys_of_each_type(server: Server, cast: str) -> None:
     query = " union all ".join(f"select '{value}'::{cast} as card, 1 as day" for value in values)
     data = ev.read(f"{server.url()}#{'select * from ('}{query}) as rows", key="card", time="day", numeric=[])
     assert [str(key) for key in data.keys.to_pylist()] == values
+    again = ev.read(f"{server.url()}#{'select * from ('}{query}) as rows", key="card", time="day")
+    assert again.keys.equals(data.keys)
 
 
 def test_only_the_columns_in_use_are_selected(server: Server) -> None:
@@ -158,6 +160,21 @@ def test_merged_rows_replace_those_of_their_keys(server: Server) -> None:
     with pytest.raises(ConfigError, match="other columns"):
         ev.write(address, wider, merge=True)
     assert len(server.run("SELECT * FROM sales.merged")) == 5
+
+
+@pytest.mark.parametrize("name", ["card", 'Card "ID"', "select"])
+def test_an_entity_may_have_a_row_for_each_of_its_times(server: Server, name: str) -> None:
+    events = pl.DataFrame({name: [1, 1, 2], "day": [1, 3, 2]})
+    cutoffs = pl.DataFrame({name: [1, 1, 2, 2], "month": [2, 4, 1, 4]})
+    data = ev.read(events, key=name, time="day", numeric=[], cutoffs=cutoffs, cutoff_column="month")
+    z = Embeddings.of(data, np.arange(8).reshape(4, 2), {"run": "run1"})
+    server.run("DROP TABLE IF EXISTS monthly")
+    for rows in (z, z[[1, 2]]):
+        ev.write(f"{server.url()}#monthly", rows, merge=True)
+    again = read_embeddings(f"{server.url()}#monthly")
+    assert again.moments is not None
+    order = np.lexsort((again.moments, again.keys.to_numpy()))
+    np.testing.assert_array_equal(again.values[order], z.values)
 
 
 def test_a_batch_that_is_given_again_replaces_no_later_vectors(server: Server) -> None:

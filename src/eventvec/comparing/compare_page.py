@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, METRIC_NAMES, PALETTE
 from eventvec.reporting.document import filled_template
 from eventvec.run_writing import write_text
+
+AXES = {"training": "seconds of training", "embedding": "seconds of embedding 1,000 entities"}
 
 
 def page(comparison: Comparison, title: str = "Which method for these events?") -> str:
@@ -63,21 +66,27 @@ def write_page(comparison: Comparison, path: Path | str) -> None:
 def costs_figure(comparison: Comparison) -> dict[str, Any]:
     """Return a plotly figure of the score of each arm against its seconds, with the simple features as lines.
 
-    The seconds are those of training and of embedding 1,000 entities.
+    Where every arm had the same time to train, the seconds are those of embedding 1,000 entities, otherwise those of
+    training. Lines far below all arms are left to the table.
 
     Args:
         comparison: The result of `compare`.
     """
     rows = comparison.rows()
     arms = [row for row in rows if row["arm"] in comparison.costs]
-    simple = [row for row in rows if row["score"] is not None and row["arm"] not in comparison.costs]
+    seconds = "training" if comparison.budget.endswith("epochs") else "embedding"
+    margin = max((row["interval"] for row in arms if math.isfinite(row["interval"])), default=0.01)
+    low = min(row["score"] for row in arms) - 2 * margin
+    scored = [row for row in rows if row["score"] is not None]
+    simple = [row for row in scored if row["arm"] not in comparison.costs and row["score"] >= low]
+    high = max(row["score"] for row in (*arms, *simple)) + 1.5 * margin
     traces = [
         {
             "type": "scatter", "mode": "markers", "name": html.escape(row["arm"]),
-            "x": [row["training"] + row["embedding"]], "y": [row["score"]],
+            "x": [row[seconds]], "y": [row["score"]],
             "error_y": {"type": "data", "array": [row["interval"]], "thickness": 2, "width": 4},
             "marker": {"size": 13, "color": PALETTE[i % len(PALETTE)]},
-            "hovertemplate": "%{x:.1f} s: %{y:.3f} ± %{error_y.array:.3f}",
+            "hovertemplate": "%{x:.2g} s: %{y:.3f} ± %{error_y.array:.3f}",
         }
         for i, row in enumerate(arms)
     ]  # fmt: skip
@@ -86,12 +95,14 @@ def costs_figure(comparison: Comparison) -> dict[str, Any]:
          "line": {"dash": "dot", "width": 1}} for row in simple
     ]  # fmt: skip
     names = [
-        {"xref": "paper", "x": 1, "y": row["score"], "text": html.escape(row["arm"]), "showarrow": False,
-         "xanchor": "right", "yanchor": "bottom", "font": {"size": 11}} for row in simple
+        {"xref": "paper", "x": place % 2, "y": row["score"], "text": html.escape(row["arm"]), "showarrow": False,
+         "xanchor": ("left", "right")[place % 2], "yanchor": "bottom", "font": {"size": 11}}
+        for place, row in enumerate(simple)
     ]  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": "seconds of training, and of embedding 1,000 entities"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": f"{METRIC_NAMES[comparison.evaluation.metric]}, higher is better"}},
+        "xaxis": {"title": {"text": AXES[seconds]}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": f"{METRIC_NAMES[comparison.evaluation.metric]}, higher is better"},
+                  "range": [low, high]},
         "shapes": lines, "annotations": names, "legend": LEGEND,
         "margin": {"l": 60, "r": 14, "t": 34, "b": 50},
     }  # fmt: skip

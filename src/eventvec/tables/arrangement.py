@@ -98,14 +98,13 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
             named |= {field.name for field in group}
     elif columns.meds:
         named = set(request.MEDS.values())
-    elif columns.categorical is None and columns.numeric is None:
-        named = {name for name, kind in source.types.items() if not unusable(kind)}
-        named |= {name for name in (columns.time, order) if name is not None}
     else:
-        lists = [getattr(columns, kind) for kind in KINDS]
-        named = {name for names in lists if isinstance(names, list | tuple) for name in names}
+        listed = [getattr(columns, kind) for kind in KINDS]  # which are not checked yet
+        named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
         named |= {name for name in (columns.key, columns.time, order) if name is not None}
-    return {*named, *(columns.summed or ()), *explode}
+        if columns.categorical is None and columns.numeric is None:
+            named |= {name for name, kind in source.types.items() if not unusable(kind)}
+    return {*named, *explode}
 
 
 def _unordered(rows: Rows) -> list[str]:
