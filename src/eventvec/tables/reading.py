@@ -55,8 +55,9 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
 
     Example:
         >>> import polars as pl
+        >>> import eventvec as ev
         >>> table = pl.DataFrame({"card": [2, 1, 2], "day": [5, 3, 4], "shop": ["a", "b", None]})
-        >>> data = read(table, key="card", time="day", categorical=["shop"], fitting=Fitting(min_count=1))
+        >>> data = ev.read(table, key="card", time="day", categorical=["shop"], fitting=ev.Fitting(min_count=1))
         >>> data
         Dataset(2 entities, 3 events, 1 fields)
         >>> data.keys.to_pylist(), data.sequences.values("time").tolist(), data.sequences.values("shop").tolist()
