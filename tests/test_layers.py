@@ -29,7 +29,7 @@ ORDER = (
     ("checkpoint", "run_files", "run_writing"),
     ("grids",),
     ("event_surprise", "prediction", "training"),
-    ("searching", "updating", "evaluation"),
+    ("exporting", "searching", "updating", "evaluation"),
     ("attribution", "fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
     ("auditing", "diagnosis", "shift"),
@@ -44,7 +44,7 @@ LAZY = {
     *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas"),
     *("duckdb", "deltalake", "adbc_driver_postgresql", "adbc_driver_manager"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
-    *("tensorboard", "mlflow"),
+    *("tensorboard", "mlflow", "onnx"),
 }
 
 

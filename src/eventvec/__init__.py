@@ -25,6 +25,7 @@ from eventvec.embedding import embed, encode
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
+from eventvec.exporting import to_onnx
 from eventvec.prediction import predict
 from eventvec.reporting import Report, report
 from eventvec.run_card import card
@@ -99,6 +100,7 @@ __all__ = [
     "stack",
     "surprise",
     "to_mlflow",
+    "to_onnx",
     "to_tensorboard",
     "until",
     "update",

@@ -4,7 +4,7 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    *_command    a module for each further command: audit, card, compare, drift, influence, report, search
+    *_command    a module for each further command: audit, card, compare, drift, export, influence, report, search
     recording    the course of a training for TensorBoard and MLflow
     event_inputs the events that commands read
     parameters   options of commands, from the dataclasses of the Python functions
@@ -19,6 +19,7 @@ from eventvec.cli import (  # noqa: F401 (they add their commands to the applica
     commands,
     compare_command,
     drift_command,
+    export_command,
     influence_command,
     report_command,
     search_command,

@@ -20,6 +20,7 @@ EXTRAS = {
     "text-quant": ["bitsandbytes"],
     "tensorboard": ["tensorboard"],
     "mlflow": ["mlflow"],
+    "onnx": ["onnx"],
     "duckdb": ["duckdb"],
     "delta": ["deltalake"],
     "postgres": ["adbc_driver_postgresql"],

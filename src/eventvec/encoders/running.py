@@ -72,10 +72,10 @@ class RunningHandcrafted(nn.Module):
         self.names = tuple(self._names())
         self.dim = len(self.names)
         n_added = 2 + sum(
-            2 + self._n_slots(column) + 2 * len(self.numeric) * self.n_values(column) for column in self.categorical
+            2 + self.n_slots(column) + 2 * len(self.numeric) * self.n_values(column) for column in self.categorical
         )
-        self._sizes = (2 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
-        self.width = 3 * sum(self._sizes) + self.dim
+        self.sizes = (2 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
+        self.width = 3 * sum(self.sizes) + self.dim
 
     def forward(self, x: Sequences) -> Tensor:
         """Return the features of each row, `(n, dim)` float32.
@@ -105,7 +105,7 @@ class RunningHandcrafted(nn.Module):
     @property
     def stored_dim(self) -> int:
         """The size of a state."""
-        return 3 * sum(self._sizes)
+        return 3 * sum(self.sizes)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` float32 the features of states."""
@@ -115,8 +115,8 @@ class RunningHandcrafted(nn.Module):
     def _state(self, x: Sequences, before: Tensor | None) -> Tensor:
         """Return `(n, s)` float64: the latest values, what is added, and the statistics of gaps and numbers."""
         if before is None:
-            before = torch.zeros(len(x), sum(self._sizes), dtype=torch.float64, device=x.device)
-        old_latest, old_added, old_moments = before.split(self._sizes, 1)
+            before = torch.zeros(len(x), sum(self.sizes), dtype=torch.float64, device=x.device)
+        old_latest, old_added, old_moments = before.split(self.sizes, 1)
         n, rows, filled, known = len(x), x.rows(), x.lengths > 0, old_added[:, 0] > 0
         head = x.steps() == 0
         time = x.values("time")
@@ -129,7 +129,7 @@ class RunningHandcrafted(nn.Module):
         moved = tally(gap != 0, rows, n)  # the first event ever, whose gap is NaN, is counted too
         added = [torch.stack([x.lengths, moved], 1)]
         for i, column in enumerate(self.categorical):
-            code, slots = x.values(column.name).long(), self._n_slots(column)
+            code, slots = x.values(column.name).long(), self.n_slots(column)
             latest.append(at(code, ends).double())
             previous = torch.where(head, old_latest[:, 2 + i].long()[rows], code.roll(1))
             pair = (code != MISSING) & (previous != MISSING)
@@ -151,7 +151,7 @@ class RunningHandcrafted(nn.Module):
         )
 
     def _read(self, state: Tensor) -> Tensor:
-        latest, added, moments = state.split(self._sizes, 1)
+        latest, added, moments = state.split(self.sizes, 1)
         gap, *numbers = moments.unflatten(1, (-1, 6)).unbind(1)
         events, added = added[:, :2], added[:, 2:]
         scale = 1e6 if self.clock else 1.0
@@ -165,7 +165,7 @@ class RunningHandcrafted(nn.Module):
             levels = torch.stack([number[:, MEAN], deviation(number), *number[:, LOW:].unbind(1)], 1)
             parts += [signed_log(levels) if field.log else levels, (n - count) / n.clamp(min=1)]
         for i, column in enumerate(self.categorical):
-            values, slots = self.n_values(column), self._n_slots(column)
+            values, slots = self.n_values(column), self.n_slots(column)
             sizes = (2, slots, 2 * values * len(self.numeric))
             pairs, counts, of_numbers = added[:, : sum(sizes)].split(sizes, 1)
             added = added[:, sum(sizes) :]
@@ -189,7 +189,7 @@ class RunningHandcrafted(nn.Module):
         """Return a text such as `mcc=5411` for each value of a column that has features."""
         return [f"{column.name}={value}" for value in column.values[: self.n_values(column)]]
 
-    def _n_slots(self, column: Categorical) -> int:
+    def n_slots(self, column: Categorical) -> int:
         """Return the number of counters: missing, unknown, each value with features, and all others."""
         return FIRST + self.n_values(column) + 1
 

@@ -21,6 +21,8 @@ GENERATOR = b'<meta name="generator" content="eventvec">'
 """The line of an HTML page that eventvec writes."""
 INDEX = "eventvec index"
 """The entry of a safetensors file's metadata by which eventvec knows its indexes."""
+ONNX = b"\x12\x08eventvec"
+"""The producer of an ONNX file, which stands after the two bytes of the version of the format."""
 
 
 def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: bool = False) -> None:
@@ -142,7 +144,9 @@ def _ours(path: Path) -> bool:
         start = file.read(4096)
     if not start:
         return True  # an empty file holds nothing that could be lost
-    if GENERATOR in start or (start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start):
+    if GENERATOR in start or start[2:].startswith(ONNX):
+        return True
+    if start[8:].startswith(b'{"__metadata__":{') and f'"{INDEX}":'.encode() in start:
         return True
     try:
         return MARK in (parquet_schema(path).metadata or {})

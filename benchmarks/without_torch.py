@@ -1,0 +1,104 @@
+"""The time that onnxruntime takes for an encoder from `eventvec export`, beside torch; one thread each.
+
+Both read tensors of real flights: 256 whole histories, one of them, and one event each after stored states.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import polars as pl
+import torch
+from torch import Tensor
+
+import eventvec as ev
+from benchmarks.measure import alternate, options, ratio, show, threads
+
+
+def inputs(session: Any, x: ev.Sequences, before: list[np.ndarray] | None = None) -> dict[str, np.ndarray]:
+    """Return the inputs of a graph for rows, after the states, counts and times of an earlier call if there was one."""
+    sizes = {each.name: each.shape for each in session.get_inputs()}
+    values = {"lengths": x.lengths.numpy(), "time": x.values("time").numpy()}
+    for name in sizes:
+        if name.startswith("column."):
+            column = x.columns[name.removeprefix("column.")]
+            if isinstance(column, Tensor):
+                flat = x.values(name.removeprefix("column."))
+            else:
+                lists = column[x.flat()]
+                flat, values[f"elements.{name.removeprefix('column.')}"] = lists.values("code"), lists.lengths.numpy()
+            values[name] = (flat.float() if flat.is_floating_point() else flat.long()).numpy()
+    if before is None:  # NaN, as nothing of these states is read
+        n = len(x)
+        before = [
+            np.full((n, sizes["state"][1]), np.nan, np.float32),
+            np.zeros(n, np.int64),
+            np.zeros_like(values["time"], shape=n),
+        ]
+    return {**values, **dict(zip(("state", "seen", "last_time"), before, strict=True))}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parsed = options(__doc__, "without_torch").parse_args()
+    flights, _ = ev.datasets.flights_frames()
+    some = flights.filter(pl.col("tailnum").rank("dense") <= (40 if parsed.small else 1000))
+    data = ev.read(some, key="tailnum", time="time")
+    run = ev.fit("coles", data, epochs=1)
+    encoder, settings = run.encoder, onnxruntime.SessionOptions()
+    encoder.eval()
+    settings.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        ev.to_onnx(run, Path(folder) / "encoder.onnx")
+        megabytes = (Path(folder) / "encoder.onnx").stat().st_size / 1e6
+        session = onnxruntime.InferenceSession(Path(folder) / "encoder.onnx", settings)
+    x = data.sequences
+    x = x[
+        x.lengths.argsort()[len(x) // 4 :][: 20 if parsed.small else 256]
+    ]  # of similar length, as a service batches them
+    middle = x[torch.tensor([len(x) // 2])]
+    rows, one = torch.arange(len(x)), torch.ones_like(x.lengths)
+    begun, new = x.slice(rows, 0 * one, x.lengths - one), x.slice(rows, x.lengths - one, one)
+    rows_of = []
+    with threads(1), torch.inference_mode():
+        stored = session.run(["new_state", "new_seen", "new_last_time"], inputs(session, begun))
+        state = torch.from_numpy(stored[0])
+        for name, part, before in (
+            ("whole histories", x, None),
+            ("a whole history", middle, None),
+            ("an event after each state", new, stored),
+            ("an event after a state", new[torch.tensor([0])], [each[:1] for each in stored]),
+        ):
+            feed = inputs(session, part, before)
+            initial = None if before is None else state[: len(part)]
+
+            def by_torch(part: ev.Sequences = part, initial: Tensor | None = initial) -> Tensor:
+                return encoder(part) if initial is None else encoder.read(encoder.state(part, initial))  # type: ignore[attr-defined]
+
+            def by_onnx(feed: dict[str, np.ndarray] = feed) -> np.ndarray:
+                return session.run(["embedding"], feed)[0]
+
+            seconds = alternate({"torch": by_torch, "onnx": by_onnx}, 3 if parsed.small else 20)
+            quotient, least, most = ratio(seconds["torch"], seconds["onnx"])
+            rows_of.append(
+                {
+                    "what": name,
+                    "rows": len(part),
+                    "events": part.total,
+                    **{f"{key}, ms": 1000 * sorted(times)[len(times) // 2] for key, times in seconds.items()},
+                    "ratio": quotient,
+                    "least": least,
+                    "most": most,
+                    "difference": float(np.abs(by_torch().numpy() - by_onnx()).max()),
+                    "MB": megabytes,
+                }
+            )
+    show("without_torch", rows_of, {"small": parsed.small}, parsed.json)
+
+
+if __name__ == "__main__":
+    main()

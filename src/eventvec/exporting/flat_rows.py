@@ -1,0 +1,90 @@
+"""Flat events in a graph: which row each belongs to, and rows as a rectangle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eventvec.exporting.graph import Graph, Value, concat
+
+
+class Rows:
+    """The inputs of a graph that every encoder reads, and the places of events that follow from them.
+
+    Args:
+        graph: The graph.
+        lengths: `(rows,)` the number of events of each row.
+        time: `(events,)` the times of all rows' events.
+        seen: `(rows,)` the number of events that each row's state has seen.
+        last_time: `(rows,)` the time of the last of these.
+        columns: `(events,)` the columns by name.
+        elements: `(events,)` the number of elements that each event has in a list column, by its name.
+
+    Example:
+        >>> graph = Graph()
+        >>> lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", np.int64, "events")
+        >>> Rows(graph, lengths, time, lengths, lengths, {}, {}).row.dtype
+        dtype('int64')
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        lengths: Value,
+        time: Value,
+        seen: Value,
+        last_time: Value,
+        columns: dict[str, Value],
+        elements: dict[str, Value],
+    ) -> None:
+        self.graph, self.lengths, self.time, self.seen, self.last_time = graph, lengths, time, seen, last_time
+        self.columns, self.elements = columns, elements
+        self.n, self.total = lengths.size(), time.size()
+        self.filled = lengths > 0
+        self.starts = lengths.cumsum(exclusive=True)
+        self.ends = self.starts + lengths - 1
+        self.row = owner(graph, lengths, self.total)
+        self.head = graph.places(self.total).equals(self.starts.take(self.row))
+
+    def first(self, values: Value) -> Value:
+        """Return the value of each row's first event, any value for rows without events."""
+        return self._at(values, self.starts)
+
+    def last(self, values: Value) -> Value:
+        """Return the value of each row's last event, any value for rows without events."""
+        return self._at(values, self.ends)
+
+    def before(self, values: Value) -> Value:
+        """Return the value of the event before each event, any value for the very first."""
+        return self._at(values, self.graph.places(self.total) - 1)
+
+    def padded(self, values: Value, width: int) -> tuple[Value, Value]:
+        """Return `(steps, rows, width)` values of events, with at least one step, and where there is an event.
+
+        Args:
+            values: `(events, width)` values.
+            width: Their size.
+        """
+        longest = concat([self.lengths, self.graph.integers(1)], 0).max(0)
+        steps = self.graph.places(longest).unsqueeze(1)
+        nothing = self.graph.constant(np.zeros((1, width), values.dtype))
+        index = (steps + self.starts.unsqueeze(0)).at_most(self.total)
+        return concat([values, nothing], 0).take(index), steps < self.lengths.unsqueeze(0)
+
+    def _at(self, values: Value, index: Value) -> Value:
+        nothing = self.graph.constant(np.zeros(1, values.dtype))
+        return concat([values, nothing], 0).take(index.at_least(0).at_most(self.total))
+
+
+def owner(graph: Graph, lengths: Value, total: Value) -> Value:
+    """Return `(total,)` the row of each entry, from the number of entries of each row.
+
+    Example:
+        >>> graph = Graph()
+        >>> lengths = graph.input("lengths", np.int64, "rows")
+        >>> owner(graph, lengths, lengths.sum(0)).dtype
+        dtype('int64')
+    """
+    starts = lengths.cumsum(exclusive=True)
+    marks = graph.filled(1, np.int64, lengths.size()).scattered(graph.filled(0, np.int64, total + 1), starts, "add")
+    counted = marks.cumsum()
+    return counted.take(graph.places(total)) - 1

@@ -1,0 +1,279 @@
+"""A graph of ONNX operators, put together by expressions of values.
+
+Only operators of opset 18 are used, which onnxruntime has had since version 1.14 (2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eventvec.errors import ConfigError, need
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+OPSET, IR_VERSION = 18, 8
+"""The version of the operators, and that of the file's format, which belongs to it."""
+LARGEST = 2**31 - 1
+"""The size in bytes that a file of this format cannot exceed."""
+
+
+class Value:
+    """A tensor of a graph. Arithmetic takes another tensor of its type, or a number.
+
+    Args:
+        graph: The graph.
+        name: Its name in the graph.
+        dtype: Its type.
+
+    Example:
+        >>> graph = Graph()
+        >>> (graph.constant(np.ones(3)) * 2).dtype
+        dtype('float64')
+    """
+
+    def __init__(self, graph: Graph, name: str, dtype: np.dtype[Any]) -> None:
+        self.graph, self.name, self.dtype = graph, name, dtype
+
+    def op(self, kind: str, *others: Value | float, dtype: Any = None, **attributes: Any) -> Value:
+        """Return the result of an operator with this tensor as the first input; by default it has the same type."""
+        values = [self.like(other) for other in others]
+        return self.graph.apply(kind, self, *values, dtype=self.dtype if dtype is None else dtype, **attributes)
+
+    def like(self, other: Value | float) -> Value:
+        """Return a number as a constant of this tensor's type; a tensor stays as it is."""
+        return other if isinstance(other, Value) else self.graph.constant(np.array(other, self.dtype))
+
+    def __add__(self, other: Value | float) -> Value:
+        return self.op("Add", other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self.op("Sub", other)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self.op("Mul", other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self.op("Div", other)
+
+    def __matmul__(self, other: Value) -> Value:
+        return self.op("MatMul", other)
+
+    def __gt__(self, other: Value | float) -> Value:
+        return self.op("Greater", other, dtype=bool)
+
+    def __lt__(self, other: Value | float) -> Value:
+        return self.op("Less", other, dtype=bool)
+
+    def __ge__(self, other: Value | float) -> Value:
+        return self.op("GreaterOrEqual", other, dtype=bool)
+
+    def equals(self, other: Value | float) -> Value:
+        """Return where two tensors are equal, bool."""
+        return self.op("Equal", other, dtype=bool)
+
+    def __and__(self, other: Value) -> Value:
+        return self.op("And", other)
+
+    def __invert__(self) -> Value:
+        return self.op("Not")
+
+    def where(self, true: Value | float, false: Value | float) -> Value:
+        """Return one tensor where this one, bool, is true, and another one elsewhere; one of them may be a number."""
+        like = true if isinstance(true, Value) else false
+        assert isinstance(like, Value)
+        return self.op("Where", like.like(true), like.like(false), dtype=like.dtype)
+
+    def at_least(self, low: Value | float) -> Value:
+        """Return the larger of two tensors."""
+        return self.op("Max", low)
+
+    def at_most(self, high: Value | float) -> Value:
+        """Return the smaller of two tensors."""
+        return self.op("Min", high)
+
+    def cast(self, dtype: Any) -> Value:
+        """Return the tensor in another type."""
+        if self.dtype == np.dtype(dtype):
+            return self
+        return self.op("Cast", dtype=dtype, to=_onnx_type(np.dtype(dtype)))
+
+    def isnan(self) -> Value:
+        """Return where a number is missing, bool."""
+        return self.op("IsNaN", dtype=bool)
+
+    def log1p(self) -> Value:
+        """Return `log(1 + v)` by way of float64, in the tensor's type."""
+        return (self.cast(np.float64) + 1.0).op("Log").cast(self.dtype)
+
+    def signed_log(self) -> Value:
+        """Return `sign(v)·log(1 + |v|)` in the tensor's type."""
+        return self.op("Sign") * self.op("Abs").log1p()
+
+    def reshape(self, *shape: int) -> Value:
+        """Return the tensor in another shape; -1 is the rest, 0 the size that the tensor has at this place."""
+        return self.op("Reshape", self.graph.integers(*shape))
+
+    def unsqueeze(self, axis: int) -> Value:
+        """Return the tensor with one more axis of size 1."""
+        return self.op("Unsqueeze", self.graph.integers(axis))
+
+    def squeeze(self, axis: int) -> Value:
+        """Return the tensor without an axis of size 1."""
+        return self.op("Squeeze", self.graph.integers(axis))
+
+    def columns(self, first: int, end: int) -> Value:
+        """Return columns of `(n, d)` from one place to another."""
+        return self.op("Slice", *map(self.graph.integers, (first, end, 1)))
+
+    def take(self, index: Value, axis: int = 0) -> Value:
+        """Return entries along an axis."""
+        return self.op("Gather", index, axis=axis)
+
+    def size(self) -> Value:
+        """Return the size of the first axis, int64 without axes."""
+        return self.op("Shape", dtype=np.int64, start=0, end=1).squeeze(0)
+
+    def sum(self, axis: int) -> Value:
+        """Return the sum along an axis, which is left out."""
+        return self.op("ReduceSum", self.graph.integers(axis), keepdims=0)
+
+    def max(self, axis: int) -> Value:
+        """Return the maximum along an axis, which is left out."""
+        return self.op("ReduceMax", self.graph.integers(axis), keepdims=0)
+
+    def cumsum(self, exclusive: bool = False) -> Value:
+        """Return the sums along the first axis; without the entry itself if they are exclusive."""
+        return self.op("CumSum", self.graph.constant(np.array(0)), exclusive=int(exclusive))
+
+    def scattered(self, into: Value, index: Value, reduction: str) -> Value:
+        """Return `into` after this tensor's entries came to the places of an index along the first axis.
+
+        Args:
+            into: What was there before.
+            index: The place of each entry, in the shape of this tensor.
+            reduction: `add`, `min` or `max`.
+        """
+        return into.op("ScatterElements", index, self, axis=0, reduction=reduction)
+
+
+class Graph:
+    """Operators, constants, inputs and outputs, from which `model` makes a file.
+
+    Example:
+        >>> graph = Graph()
+        >>> lengths = graph.input("lengths", np.int64, "rows")
+        >>> graph.output("doubled", lengths + lengths, "rows")
+        >>> graph.model({"about": "an example"})[:1]
+        b'\\x08'
+    """
+
+    def __init__(self) -> None:
+        self._onnx = need("onnx", "onnx")
+        self._nodes: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], tuple[str, Array]] = {}
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def input(self, name: str, dtype: Any, *shape: int | str) -> Value:
+        """Return a new input; a size is a number, or a name if it differs between calls."""
+        self._inputs.append(self._described(name, np.dtype(dtype), shape))
+        return Value(self, name, np.dtype(dtype))
+
+    def output(self, name: str, value: Value, *shape: int | str) -> None:
+        """Name a tensor as an output."""
+        self._nodes.append(self._onnx.helper.make_node("Identity", [value.name], [name]))
+        self._outputs.append(self._described(name, value.dtype, shape))
+
+    def constant(self, array: Array) -> Value:
+        """Return a constant; equal ones are kept once."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        name, _ = self._constants.setdefault(key, (f"constant_{len(self._constants)}", array))
+        return Value(self, name, array.dtype)
+
+    def integers(self, *numbers: int) -> Value:
+        """Return a constant of whole numbers, as operators take sizes and axes."""
+        return self.constant(np.array(numbers, np.int64))
+
+    def filled(self, number: float, dtype: Any, *sizes: Value | int) -> Value:
+        """Return a tensor of one number; a size is a number or an int64 tensor without axes."""
+        parts = [self.integers(size) if isinstance(size, int) else size.reshape(1) for size in sizes]
+        value = self._onnx.numpy_helper.from_array(np.array([number], dtype))
+        return self.apply("ConstantOfShape", concat(parts, 0), dtype=dtype, value=value)
+
+    def places(self, end: Value) -> Value:
+        """Return the whole numbers below a number."""
+        zero = self.constant(np.array(0))
+        return self.apply("Range", zero, end, self.constant(np.array(1)), dtype=np.int64)
+
+    def apply(self, kind: str, *values: Value, dtype: Any, **attributes: Any) -> Value:
+        """Return the only result of an operator."""
+        return self.apply_many(kind, 1, *values, dtype=dtype, **attributes)[0]
+
+    def apply_many(self, kind: str, count: int, *values: Value, dtype: Any, **attributes: Any) -> list[Value]:
+        """Return results of an operator that all have one type.
+
+        Args:
+            kind: The name of the operator.
+            count: The number of results.
+            values: Its inputs.
+            dtype: The type of the results.
+            attributes: Its attributes.
+        """
+        names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
+        inputs = [value.name for value in values]
+        self._nodes.append(self._onnx.helper.make_node(kind, inputs, names, **attributes))
+        return [Value(self, name, np.dtype(dtype)) for name in names]
+
+    def model(self, metadata: dict[str, str]) -> bytes:
+        """Return the content of the file, which onnx has checked.
+
+        Args:
+            metadata: Texts by name, which the file carries.
+
+        Raises:
+            ConfigError: If it would be larger than such a file can be.
+        """
+        helper = self._onnx.helper
+        size = sum(array.nbytes for _, array in self._constants.values()) + sum(map(len, metadata.values()))
+        if size > LARGEST - 2**24:  # the operators need some
+            raise ConfigError(f"an ONNX file has at most 2 GiB, and the encoder has {size / 2**30:.1f}")
+        constants = [self._onnx.numpy_helper.from_array(array, name) for name, array in self._constants.values()]
+        graph = helper.make_graph(self._nodes, "eventvec", self._inputs, self._outputs, constants)
+        opset = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="eventvec")
+        helper.set_model_props(model, metadata)
+        self._onnx.checker.check_model(model, full_check=True)
+        content: bytes = model.SerializeToString()
+        return content
+
+    def _described(self, name: str, dtype: np.dtype[Any], shape: Sequence[int | str]) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, _onnx_type(dtype), list(shape))
+
+
+def concat(values: Sequence[Value], axis: int) -> Value:
+    """Return tensors of one type side by side.
+
+    Example:
+        >>> concat([Graph().integers(1, 2)], 0).dtype
+        dtype('int64')
+    """
+    first = values[0]
+    return first if len(values) == 1 else first.op("Concat", *values[1:], axis=axis)
+
+
+def stack(values: Sequence[Value], axis: int) -> Value:
+    """Return tensors along a new axis.
+
+    Example:
+        >>> graph = Graph()
+        >>> stack([graph.integers(1), graph.integers(2)], 1).dtype
+        dtype('int64')
+    """
+    return concat([value.unsqueeze(axis) for value in values], axis)
+
+
+def _onnx_type(dtype: np.dtype[Any]) -> int:
+    return int(need("onnx.helper", "onnx").np_dtype_to_tensor_dtype(dtype))

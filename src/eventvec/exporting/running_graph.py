@@ -1,0 +1,175 @@
+"""The graph of the features that continue exactly, `RunningHandcrafted`, and of their components, `Compressed`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eventvec.encoders.compressed import FARTHEST, Compressed
+from eventvec.encoders.running import COUNT, HIGH, LAST, LOW, MEAN, NORM, RunningHandcrafted
+from eventvec.exporting.flat_rows import Rows
+from eventvec.exporting.graph import Value, concat, stack
+from eventvec.schema import FIRST, MISSING
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def embed_running(encoder: RunningHandcrafted, rows: Rows, state: Value) -> tuple[Value, Value]:
+    """Return `(rows, dim)` float32 features and `(rows, stored_dim)` float32 the state after each row's events.
+
+    Args:
+        encoder: The encoder.
+        rows: The inputs.
+        state: `(rows, stored_dim)` the state before the events.
+    """
+    size = sum(encoder.sizes)
+    high, middle, low = (state.columns(i * size, (i + 1) * size).cast(np.float64) for i in range(3))
+    now = _continued(encoder, rows, high + (middle + low))
+    high = now.cast(np.float32)
+    middle = (now - high.cast(np.float64)).cast(np.float32)
+    low = (now - high.cast(np.float64) - middle.cast(np.float64)).cast(np.float32)
+    return _read(encoder, now), concat([high, middle, low], 1)
+
+
+def embed_compressed(encoder: Compressed, features: Value) -> Value:
+    """Return `(rows, dim)` float32 the standardised features, or their components."""
+    graph = features.graph
+    mean, scale = (graph.constant(part.cpu().numpy()) for part in (encoder.mean, encoder.scale))
+    values = scale.equals(0.0).where(0.0, (features - mean) * scale).at_most(FARTHEST).at_least(-FARTHEST)
+    return values if encoder.projection is None else values @ graph.constant(encoder.projection.cpu().numpy())
+
+
+def _continued(encoder: RunningHandcrafted, rows: Rows, before: Value) -> Value:
+    """Return `(rows, k)` float64 the state after the events: latest values, what is added, and statistics."""
+    n_latest, n_added, n_moments = encoder.sizes
+    old_latest, old_added = before.columns(0, n_latest), before.columns(n_latest, n_latest + n_added)
+    old_moments = before.columns(n_latest + n_added, n_latest + n_added + n_moments)
+    graph, filled = rows.graph, rows.filled
+    known = _column(old_added, 0) > 0.0
+    first, last = rows.first(rows.time).cast(np.float64), rows.last(rows.time).cast(np.float64)
+    since_state = known.where(first - _column(old_latest, 1), np.nan)
+    gap = rows.head.where(since_state.take(rows.row), (rows.time - rows.before(rows.time)).cast(np.float64))
+    numbers = [rows.columns[column.name].cast(np.float64) for column in encoder.numeric]
+    latest = [known.where(_column(old_latest, 0), first), last]
+    moved = ~gap.equals(0.0)  # the first event ever, whose gap is missing, is counted too
+    added = [stack([rows.lengths.cast(np.float64), _tally(rows, moved)], 1)]
+    for i, column in enumerate(encoder.categorical):
+        code, slots = rows.columns[column.name], encoder.n_slots(column)
+        latest.append(rows.last(code).cast(np.float64))
+        old = _column(old_latest, 2 + i).cast(np.int64)
+        previous = rows.head.where(old.take(rows.row), rows.before(code))
+        pair = ~code.equals(MISSING) & ~previous.equals(MISSING)
+        added.append(stack([_tally(rows, pair), _tally(rows, pair & code.equals(previous))], 1))
+        group = rows.row * slots + code.at_most(slots - 1)
+        ones = graph.filled(1, np.float64, rows.total)
+        added.append(_sums(rows, ones, group, slots))
+        for number in numbers:
+            missing = number.isnan()
+            for values in (missing.where(0.0, number), (~missing).cast(np.float64)):
+                added.append(_sums(rows, values, group, slots).columns(FIRST, -1))
+    moments = _merged(old_moments.reshape(0, -1, 6), _statistics(rows, stack([gap, *numbers], 1)))
+    return concat(
+        [
+            filled.unsqueeze(1).where(stack(latest, 1), old_latest),
+            old_added + concat(added, 1),
+            moments.reshape(0, n_moments),
+        ],
+        1,
+    )
+
+
+def _statistics(rows: Rows, values: Value) -> Value:
+    """Return `(rows, columns, 6)` count, mean, norm, minimum, maximum and last of `(events, columns)` values."""
+    graph, missing = rows.graph, values.isnan()
+    present = (~missing).cast(np.float64)
+    group = missing.where(0, rows.row.unsqueeze(1))  # missing ones add nothing to the row where they are put
+    filled = missing.where(0.0, values)
+    width = values.op("Shape", dtype=np.int64, start=1, end=2).squeeze(0)
+
+    def into(start: float, numbers: Value, reduction: str) -> Value:
+        return numbers.scattered(graph.filled(start, numbers.dtype, rows.n, width), group, reduction)
+
+    count = into(0, present, "add")
+    some = count > 0.0
+    low = some.where(into(np.inf, missing.where(np.inf, values), "min"), 0.0)
+    high = some.where(into(-np.inf, missing.where(-np.inf, values), "max"), 0.0)
+    around = missing.where(0.0, values - low.op("GatherElements", group, axis=0))
+    mean = low + into(0, around, "add") / count.at_least(1.0)  # exact for equal values
+    around = missing.where(0.0, values - mean.op("GatherElements", group, axis=0))
+    norm = into(0, around * around, "add").op("Sqrt")
+    place = missing.where(-1, graph.places(rows.total).unsqueeze(1))
+    place = into(-1, place, "max").at_least(0)
+    nothing = graph.filled(0, np.float64, 1, width)
+    last = some.where(concat([filled, nothing], 0).op("GatherElements", place, axis=0), 0.0)
+    return stack([count, mean, norm, low, high, last], 2)
+
+
+def _merged(first: Value, second: Value) -> Value:
+    """Return `(rows, columns, 6)` the statistics of the values of `first` and then those of `second`."""
+    a, b = ([part.take(part.graph.constant(np.array(i)), axis=2) for i in range(6)] for part in (first, second))
+    n, m = a[COUNT], b[COUNT]
+    weight = m / (n + m).at_least(1.0)
+    difference = b[MEAN] - a[MEAN]
+    norm = a[NORM] * a[NORM] + b[NORM] * b[NORM] + difference * difference * n * weight
+    both = [
+        n + m,
+        a[MEAN] + difference * weight,
+        norm.op("Sqrt"),
+        a[LOW].at_most(b[LOW]),
+        a[HIGH].at_least(b[HIGH]),
+        b[LAST],
+    ]
+    either = (m > 0.0).unsqueeze(2).where(second, first)
+    return ((n > 0.0) & (m > 0.0)).unsqueeze(2).where(stack(both, 2), either)
+
+
+def _read(encoder: RunningHandcrafted, state: Value) -> Value:
+    """Return `(rows, dim)` float32 the features of states."""
+    n_latest, n_added, _ = encoder.sizes
+    graph, end = state.graph, n_latest + n_added
+    moments = [[_column(state, end + 6 * i + part) for part in range(6)] for i in range(1 + len(encoder.numeric))]
+    gap, *numbers = moments
+    n = state.columns(n_latest, n_latest + 1)
+    times = stack([_column(state, 1) - _column(state, 0), gap[MEAN], _deviation(gap), gap[HIGH], gap[LAST]], 1)
+    parts = [state.columns(n_latest, n_latest + 2).signed_log()]
+    parts.append((times / (1e6 if encoder.clock else 1.0)).signed_log())
+    some = n.at_least(1.0)
+    for field, number in zip(encoder.numeric, numbers, strict=True):
+        count = number[COUNT]
+        parts.append(stack([count, count * number[MEAN]], 1).signed_log())
+        levels = stack([number[MEAN], _deviation(number), number[LOW], number[HIGH], number[LAST]], 1)
+        parts += [levels.signed_log() if field.log else levels, (n - count.unsqueeze(1)) / some]
+    place = n_latest + 2
+    for i, column in enumerate(encoder.categorical):
+        values, slots = encoder.n_values(column), encoder.n_slots(column)
+        pairs, counts = state.columns(place, place + 2), state.columns(place + 2, place + 2 + slots)
+        place += 2 + slots
+        shares, repeated = counts / some, pairs.columns(1, 2) / pairs.columns(0, 1).at_least(1.0)
+        parts += [shares.columns(0, FIRST), repeated]  # the shares of missing and of unknown values
+        parts += [counts.columns(FIRST, -1).signed_log(), shares.columns(FIRST, -1)]
+        for field in encoder.numeric:
+            sums, present = (state.columns(place + k * values, place + (k + 1) * values) for k in range(2))
+            place += 2 * values
+            means = sums / present.at_least(1.0)
+            parts.append(means.signed_log() if field.log else means)
+        codes = graph.constant(np.arange(FIRST, FIRST + min(values, encoder.frequent), dtype=np.float64))
+        parts.append(state.columns(2 + i, 3 + i).equals(codes).cast(np.float64))
+    return concat(parts, 1).at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
+
+
+def _deviation(statistics: list[Value]) -> Value:
+    return statistics[NORM] / (statistics[COUNT] - 1.0).at_least(1.0).op("Sqrt")
+
+
+def _tally(rows: Rows, mask: Value) -> Value:
+    """Return `(rows,)` float64 how many events of each row are true in a mask."""
+    return mask.cast(np.float64).scattered(rows.graph.filled(0, np.float64, rows.n), rows.row, "add")
+
+
+def _sums(rows: Rows, values: Value, group: Value, slots: int) -> Value:
+    """Return `(rows, slots)` the sums of the values of each group."""
+    sums = values.scattered(rows.graph.filled(0, np.float64, rows.n * slots), group, "add")
+    return sums.reshape(-1, slots)
+
+
+def _column(values: Value, place: int) -> Value:
+    return values.columns(place, place + 1).squeeze(1)

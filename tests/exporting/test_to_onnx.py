@@ -1,0 +1,289 @@
+"""What onnxruntime computes from a file is what the encoder computes: histories, steps, and states of the store."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import polars as pl
+import pytest
+import torch
+from benchmarks.without_torch import inputs
+
+import eventvec as ev
+import make
+import updates
+from commands import answer, invoke
+from eventvec.encoders import Compressed, EventEncoder, Joined, RunningHandcrafted, Transformer
+from eventvec.encoders.beside import fitted_beside, sizes_beside
+from eventvec.encoders.recurrent import Recurrent
+from eventvec.sequences import Sequences
+
+SCRIPT = Path(__file__).parents[2] / "docs" / "onnx.md"
+READ_OUTS = (("last",), ("mean",), ("max", "last", "mean"))
+
+
+def loaded(run: ev.Run, folder: Path) -> Any:
+    ev.to_onnx(run, folder / "encoder.onnx")
+    return onnxruntime.InferenceSession(folder / "encoder.onnx")
+
+
+def prefixes(x: Sequences, seed: int) -> Sequences:
+    """Return the beginnings of rows, some of them empty and some of one event."""
+    rng = np.random.default_rng(seed)
+    lengths = torch.from_numpy(rng.integers(0, x.lengths.numpy() + 1))
+    lengths[:2] = torch.tensor([0, 1])
+    return x.slice(torch.arange(len(x)), torch.zeros_like(lengths), lengths)
+
+
+def check(run: ev.Run, x: Sequences, folder: Path) -> None:
+    """Check embeddings and states of beginnings of rows, and those after the rest of each row."""
+    session, encoder = loaded(run, folder), run.encoder
+    begun = prefixes(x, seed=len(x))
+    rest = x.slice(torch.arange(len(x)), begun.lengths, x.lengths - begun.lengths)
+    embedding, *outputs = session.run(None, inputs(session, begun))
+    with torch.inference_mode():
+        expected, state = encoder(begun).numpy(), encoder.state(begun).numpy()
+        assert np.abs(embedding - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
+        assert np.allclose(outputs[0], state, rtol=1e-5, atol=1e-5)
+        assert (outputs[1] == begun.lengths.numpy()).all()
+        embedding = session.run(["embedding"], inputs(session, rest, outputs))[0]
+        whole = encoder(x).numpy()
+    assert np.abs(embedding - whole).max() <= 1e-5 * max(1, np.abs(whole).max())
+
+
+def test_the_file_needs_no_new_onnxruntime(tmp_path: Path) -> None:
+    ev.to_onnx(updates.untrained(), tmp_path / "encoder.onnx")
+    model = onnx.load(tmp_path / "encoder.onnx")
+    assert (model.opset_import[0].version, model.ir_version) == (18, 8)
+    assert not model.opset_import[1:]
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("read_out", READ_OUTS, ids=str)
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_cells_and_read_outs(cell: str, read_out: tuple[str, ...], layers: int, tmp_path: Path) -> None:
+    run = updates.untrained(cell, layers)
+    run.method.encoder = make.encoder(cell, layers=layers, read_out=read_out)
+    check(run, ev.read(updates.table(), schema=run.schema).sequences, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"time": ()}, {"time": ("gap",), "batch_norm": False}, {"bins": True}, {"mixing": 6}, {"bins": True, "mixing": 3}],
+    ids=str,
+)
+def test_event_encoders(options: dict[str, Any], tmp_path: Path) -> None:
+    schema = make.schema()
+    schema = replace(schema, numeric=(replace(schema.numeric[0], edges=(-5.0, 0.0, 3.0)),))
+    schema = replace(schema, gap=replace(schema.gap, edges=(60.0,)))
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        encoder = Recurrent(EventEncoder(schema, **options), dim=5).eval()
+        for weight in encoder.parameters():
+            torch.nn.init.normal_(weight, std=0.4)
+    run = replace(updates.untrained(), method=updates.Method(encoder), schema=schema)
+    check(run, ev.read(updates.table(), schema=schema).sequences, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["integer", "float"])
+def test_times_that_are_numbers(kind: str, tmp_path: Path) -> None:
+    events = updates.table().with_columns(
+        pl.col("at").dt.epoch("s").cast(pl.Int64 if kind == "integer" else pl.Float64)
+    )
+    data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
+    assert data.schema.time_kind == kind
+    check(ev.fit("coles", data, epochs=1), data.sequences, tmp_path)
+
+
+@pytest.mark.parametrize("components", [None, 7])
+def test_the_parts_beside_the_learned_one(components: int | None, tmp_path: Path) -> None:
+    """The state of features is kept as three float32 numbers for each float64 number, exactly as the store has it."""
+    data = ev.read(updates.table(events=300), schema=make.schema())
+    beside = fitted_beside(data.schema, sizes_beside(data.schema, ["timing"], 64), data.sequences)
+    beside["aggregates"] = Compressed(RunningHandcrafted(data.schema, values=3, frequent=2), components).fit(
+        data.sequences
+    )
+    run = replace(updates.untrained(), beside=beside)
+    check(run, data.sequences, tmp_path)
+    session = loaded(run, tmp_path)
+    outputs = session.run(None, inputs(session, data.sequences))
+    first = run.method.encoder.stored_dim
+    with torch.inference_mode():
+        state = run.encoder.state(data.sequences)[:, first:]
+        exact = beside["timing"].state(data.sequences)
+    size = exact.shape[1] // 3
+    added = outputs[1][:, first : first + 2 * size].astype(np.float64)
+    kept = added[:, :size] + added[:, size:]
+    whole = state[:, :size].double() + state[:, size : 2 * size].double()
+    assert np.allclose(kept, whole, rtol=1e-12)
+    assert not np.allclose(added[:, :size], whole, rtol=1e-12, atol=0)  # float32 alone does not hold it
+
+
+def test_features_of_events_far_in_time_are_as_exact_as_float64(tmp_path: Path) -> None:
+    events = pl.DataFrame({"id": [1, 1, 1], "at": [2**50, 2**50 + 3, 2**50 + 4], "amount": [1e7, 1e7 + 1, 1e7 + 2]})
+    data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=False))
+    encoder = RunningHandcrafted(data.schema)
+    run = replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema)
+    session, x, row = loaded(run, tmp_path), data.sequences, torch.tensor([0])
+    begun = session.run(None, inputs(session, x.slice(row, row, torch.tensor([2]))))[1:]
+    features = session.run(None, inputs(session, x.slice(row, torch.tensor([2]), torch.tensor([1])), begun))[0][0]
+    named = dict(zip(encoder.names, features.tolist(), strict=True))
+    assert named["time: span"] == pytest.approx(np.log(5))
+    assert named["amount: std"] == pytest.approx(1)
+
+
+def test_list_columns_and_hashed_columns(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    events = pl.DataFrame(
+        {
+            "id": rng.integers(0, 9, 80),
+            "at": rng.integers(0, 50, 80),
+            "shop": rng.integers(0, 30, 80),
+            "goods": [[int(v) for v in rng.integers(0, 6, rng.integers(0, 4))] for _ in range(80)],
+        }
+    )
+    data = ev.read(events, key="id", time="at", hashed=["shop"], summed=["goods"], fitting=ev.Fitting(buckets=20))
+    run = ev.fit({"method": {"name": "ocp"}, "encoder": {"name": "lstm", "dim": 6}}, data, epochs=1)
+    check(run, data.sequences, tmp_path)
+
+
+def test_rows_without_events(tmp_path: Path) -> None:
+    run = updates.untrained()
+    session = loaded(run, tmp_path)
+    x = ev.read(updates.table(), schema=run.schema).sequences
+    empty = x.slice(torch.arange(3), torch.zeros(3, dtype=torch.int64), torch.zeros(3, dtype=torch.int64))
+    embedding, state, seen, _ = session.run(None, inputs(session, empty))
+    assert np.abs(embedding - run.encoder(empty).detach().numpy()).max() <= 1e-6
+    again = session.run(None, inputs(session, empty, [state, seen + 5, np.full(3, 10**15)]))
+    assert (again[1] == state).all()  # a state without new events stays as it is
+    assert (again[3] == 10**15).all()
+
+
+def test_the_state_of_a_store_is_continued(tmp_path: Path) -> None:
+    """A single event after the stored state gives what `update` gives."""
+    events = updates.table(events=200)
+    run = updates.untrained("gru", layers=2)
+    run.method.encoder = make.encoder("gru", layers=2, read_out=("last", "mean", "max"))
+    session, about = loaded(run, tmp_path), ev.to_onnx(run, tmp_path / "encoder.onnx")
+    last = events.group_by("id").agg(pl.col("at").max())
+    new = events.join(last, on=["id", "at"]).unique("id", keep="last", maintain_order=True).sort("id")
+    old = events.join(new, on=["id", "at"], how="anti")
+    ev.update(run, old, tmp_path / "state.db")
+    with sqlite3.connect(tmp_path / "state.db") as db:
+        query = "SELECT key, state, e.events, e.last_time FROM entities e JOIN versions USING (version) ORDER BY key"
+        stored = {key: rest for key, *rest in db.execute(query)}
+    x = ev.read(new, schema=run.schema)
+    rows = [stored[str(key)] for key in x.keys.to_pylist()]
+    before = [
+        np.stack([np.frombuffer(state, "<f4") for state, _, _ in rows]),
+        np.array([seen for _, seen, _ in rows]),
+        np.array([time for *_, time in rows]),
+    ]
+    assert about["stored_dim"] == before[0].shape[1]
+    embedding = session.run(None, inputs(session, x.sequences, before))[0]
+    updated = ev.update(run, new, tmp_path / "state.db")
+    assert updated.embeddings.keys.to_pylist() == x.keys.to_pylist()
+    assert np.abs(embedding - updated.embeddings.values).max() <= 1e-5
+
+
+def script(folder: Path) -> Path:
+    """Return the program on the page, as a file."""
+    program = re.search(r"^```python\n(.*?)^```", SCRIPT.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert program
+    (folder / "score.py").write_text(program[1])
+    return folder / "score.py"
+
+
+def test_the_program_on_the_page_scores_without_torch(tmp_path: Path) -> None:
+    """On real flights: whole histories, and the flights of a month after the states of the months before."""
+    flights, _ = ev.datasets.flights_frames()
+    flights = flights.filter(pl.col("tailnum").rank("dense") <= 500)
+    past = flights["time"].dt.month() < 12
+    columns = {"categorical": ["carrier", "cancelled"], "hashed": ["dest"], "numeric": ["distance", "air_time"]}
+    run = ev.fit("coles", ev.read(flights, key="tailnum", time="time", **columns), epochs=1)
+    ev.to_onnx(run, tmp_path / "encoder.onnx")
+    ev.update(run, flights.filter(past), tmp_path / "state.db")
+    flights.write_parquet(tmp_path / "all.parquet")
+    flights.filter(~past).write_parquet(tmp_path / "new.parquet")
+    program = (
+        "import runpy, sys\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "assert not {'torch', 'eventvec', 'polars'} & sys.modules.keys()\n"
+    )
+    for arguments in (["all.parquet", "z.parquet"], ["new.parquet", "fresh.parquet", "--state", "state.db"]):
+        given = [str(script(tmp_path)), "encoder.onnx", *arguments]
+        code = f"import sys; sys.argv = {given!r}\n{program}"
+        subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    z, fresh = pl.read_parquet(tmp_path / "z.parquet"), pl.read_parquet(tmp_path / "fresh.parquet")
+    expected = run.embed(flights)
+    assert z["tailnum"].to_list() == expected.keys.to_pylist()
+    assert np.abs(z["embedding"].to_numpy() - expected.values).max() <= 1e-5
+    updated = ev.update(run, flights.filter(~past), tmp_path / "state.db").embeddings
+    assert fresh["tailnum"].to_list() == updated.keys.to_pylist()
+    assert np.abs(fresh["embedding"].to_numpy() - updated.values).max() <= 1e-5
+
+
+def test_the_program_refuses_the_store_of_another_run_and_late_events(tmp_path: Path) -> None:
+    events, run = updates.table(), updates.untrained()
+    ev.to_onnx(run, tmp_path / "encoder.onnx")
+    ev.update(run, events, tmp_path / "state.db")
+    ev.update(replace(run, info={**run.info, "id": "other"}), events, tmp_path / "other.db")
+    events.head(5).write_parquet(tmp_path / "late.parquet")
+    for store, sentence in (("state.db", "older than those"), ("other.db", "belongs to another run")):
+        command = [sys.executable, script(tmp_path), "encoder.onnx", "late.parquet", "z.parquet", "--state", store]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 1
+        assert sentence in result.stderr
+    assert not (tmp_path / "z.parquet").exists()
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, run = tmp_path / "encoder.onnx", updates.untrained()
+    for name in ("transformer", "set", "tcn", "resnet"):
+        with pytest.raises(ev.ConfigError, match="made of gru and lstm encoders"):
+            ev.to_onnx(updates.untrained(name), path)
+    joined = Joined({"learned": run.method.encoder, "other": Transformer(EventEncoder(run.schema), dim=8, heads=2)})
+    with pytest.raises(ev.ConfigError, match="the encoder here is Transformer"):
+        ev.to_onnx(replace(run, method=updates.Method(joined)), path)
+    path.write_text("dear diary")
+    with pytest.raises(ev.ConfigError, match="was not written by eventvec"):
+        ev.to_onnx(run, path)
+    ev.to_onnx(run, path, overwrite=True)
+    ev.to_onnx(run, path)  # its own file
+    before = path.read_bytes()
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ev.ConfigError, match=r"pip install 'eventvec\[onnx\]'"):
+        ev.to_onnx(run, path)
+    assert path.read_bytes() == before
+
+
+def test_texts_are_refused() -> None:
+    encoder = make.encoder("gru")
+    encoder.events.texts = "a language model"
+    encoder.events.schema = replace(encoder.events.schema, texts=(ev.schema.Text("note"),))
+    with pytest.raises(ev.ConfigError, match="column 'note' of the events holds texts"):
+        ev.to_onnx(replace(updates.untrained(), method=updates.Method(encoder)), "never.onnx")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    data = ev.read(updates.table(), key="id", time="at", categorical=["code"], numeric=["amount"])
+    ev.fit("coles", data, epochs=1, out=tmp_path / "run")
+    about = answer("export", tmp_path / "run", "-o", tmp_path / "out" / "encoder.onnx")
+    kept = onnx.load(tmp_path / "out" / "encoder.onnx").metadata_props[0]
+    assert (kept.key, json.loads(kept.value)) == ("eventvec", about)
+    assert {"learned", "timing", "aggregates"} == about["parts"].keys()
+    shown = invoke("export", tmp_path / "run", "-o", tmp_path / "out" / "encoder.onnx")
+    assert shown.exit_code == 0
+    assert "numbers per vector" in shown.stdout
+    assert invoke("export", tmp_path / "run", "-o", tmp_path / "run" / "encoder.onnx").exit_code == 2
+    assert not (tmp_path / "run" / "encoder.onnx").exists()
