@@ -84,6 +84,11 @@ def _row(
     }  # fmt: skip
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the benchmark."""
     given = options(__doc__, "search").parse_args()
     show("searches", rows(given.small), {"threads": 1}, given.json)
+
+
+if __name__ == "__main__":
+    main()

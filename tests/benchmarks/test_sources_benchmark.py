@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 
-def test_the_benchmark_runs_small() -> None:
+def test_the_benchmark_runs_small(small: Callable[..., list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its numbers are times, and depend on the machine; here Postgres is taken for absent."""
-    command = [sys.executable, "-m", "benchmarks.sources", "--small", "--json"]
-    environment = {**os.environ, "EVENTVEC_POSTGRES": "absent"}
-    result = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, check=False, env=environment)
-    assert result.returncode == 0, result.stderr.decode()[-2000:]
-    rows = json.loads(result.stdout)["rows"]
+    monkeypatch.setenv("EVENTVEC_POSTGRES", "absent")
+    rows = small("sources")
     assert [row["source"] for row in rows] == ["Parquet", "DuckDB", "Delta Lake"]
     assert all(row["rows/s"] > 0 for row in rows)

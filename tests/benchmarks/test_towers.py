@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 
 @pytest.mark.data
-def test_histories_are_embedded_by_all_towers() -> None:
-    command = [sys.executable, "-m", "benchmarks.towers", "--small", "--json"]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, check=True)
-    rows = json.loads(done.stdout)["rows"]
+def test_histories_are_embedded_by_all_towers(small: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = small("towers")
     assert [row["encoder"].split(",")[0] for row in rows] == [
         "sentence-transformers", "serialised", "TPP", "GRU beside frozen MiniLM",
     ]  # fmt: skip

@@ -116,7 +116,7 @@ def test_random_negatives_are_uniform_over_sets():
 def test_balanced_negatives_are_as_many_as_positives_and_uniform():
     source = [0, 0, 0, 1, 1]  # 3 + 1 positive pairs, 6 negative pairs
     rows, drawn = candidates(source), []
-    for seed in range(3000):
+    for seed in range(1000):
         chosen = BalancedNegatives()(rows, rng(seed))
         negatives = [(i, j) for i, row in enumerate(chosen.tolist()) for j in row if source[i] != source[j]]
         assert len(negatives) == len(set(negatives)) == 4

@@ -23,7 +23,7 @@ from updates import content, same, table, untrained, whole, with_late_events
 # Equality with the whole history
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.sampled_from(["gru", "lstm"]), st.integers(1, 2), st.integers(0, 10**6), st.lists(st.integers(1, 89), max_size=6)
 )
