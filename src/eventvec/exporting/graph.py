@@ -183,7 +183,7 @@ class Graph:
 
     def output(self, name: str, value: Value, *shape: int | str) -> None:
         """Name a tensor as an output."""
-        self._nodes.append(self._onnx.helper.make_node("Identity", [value.name], [name]))
+        self._nodes.append(self._onnx.helper.make_node("Identity", [value.name], [name], name))
         self._outputs.append(self._described(name, value.dtype, shape))
 
     def constant(self, array: Array) -> Value:
@@ -223,8 +223,10 @@ class Graph:
             attributes: Its attributes.
         """
         names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
-        inputs = [value.name for value in values]
-        self._nodes.append(self._onnx.helper.make_node(kind, inputs, names, **attributes))
+        inputs = [
+            value.name for value in values
+        ]  # nodes have names, without which onnxruntime 1.20 refuses some graphs
+        self._nodes.append(self._onnx.helper.make_node(kind, inputs, names, names[0], **attributes))
         return [Value(self, name, np.dtype(dtype)) for name in names]
 
     def model(self, metadata: dict[str, str]) -> bytes:
