@@ -1,9 +1,14 @@
-"""Marks that need something the machine may lack, and a data folder of the test's own."""
+"""Marks that need something the machine may lack, a data folder of the test's own, and benchmarks in this process."""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +35,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty folder that EVENTVEC_DATA names."""
     monkeypatch.setenv("EVENTVEC_DATA", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[dict[str, Any]]]:
+    """Return a function that runs a benchmark in its small mode and returns the rows that it prints as JSON."""
+
+    def run(name: str) -> list[dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", [name, "--small", "--json"])
+        importlib.import_module(f"benchmarks.{name}").main()
+        rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rows"]
+        return rows
+
+    return run
