@@ -57,13 +57,12 @@ def main() -> None:
         megabytes = (Path(folder) / "encoder.onnx").stat().st_size / 1e6
         session = onnxruntime.InferenceSession(Path(folder) / "encoder.onnx", settings)
     x = data.sequences
-    x = x[
-        x.lengths.argsort()[len(x) // 4 :][: 20 if parsed.small else 256]
-    ]  # of similar length, as a service batches them
+    by_length = x.lengths.argsort()[len(x) // 4 :]  # rows of similar length go together, as a service batches them
+    x = x[by_length[: 20 if parsed.small else 256]]
     middle = x[torch.tensor([len(x) // 2])]
     rows, one = torch.arange(len(x)), torch.ones_like(x.lengths)
     begun, new = x.slice(rows, 0 * one, x.lengths - one), x.slice(rows, x.lengths - one, one)
-    rows_of = []
+    table = []
     with threads(1), torch.inference_mode():
         stored = session.run(["new_state", "new_seen", "new_last_time"], inputs(session, begun))
         state = torch.from_numpy(stored[0])
@@ -84,7 +83,7 @@ def main() -> None:
 
             seconds = alternate({"torch": by_torch, "onnx": by_onnx}, 3 if parsed.small else 20)
             quotient, least, most = ratio(seconds["torch"], seconds["onnx"])
-            rows_of.append(
+            table.append(
                 {
                     "what": name,
                     "rows": len(part),
@@ -97,7 +96,7 @@ def main() -> None:
                     "MB": megabytes,
                 }
             )
-    show("without_torch", rows_of, {"small": parsed.small}, parsed.json)
+    show("without_torch", table, {"small": parsed.small}, parsed.json)
 
 
 if __name__ == "__main__":
