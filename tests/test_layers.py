@@ -19,7 +19,7 @@ ORDER = (
     ("files", "interrupts", "options", "progress_bars", "sequences", "toml"),
     ("training_records",),
     ("schema", "texts"),
-    ("dataset", "precision"),
+    ("dataset", "distributed", "precision"),
     ("views",),
     ("losses", "retrieval", "scan"),
     ("encoders",),

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 import pytorch_lightning as pl
 import torch
-
-from benchmarks.peer import theirs  # imports its preprocessing without Spark
-from benchmarks.peer.stages import BATCH, CODES, HIDDEN, LONGEST, SHORTEST, SLICES, Stages
 from ptls.data_load.datasets import MemoryMapDataset, inference_data_loader
 from ptls.frames import PtlsDataModule
 from ptls.frames.coles import ColesDataset, CoLESModule
 from ptls.frames.coles.split_strategy import SampleSlices
 from ptls.nn import RnnSeqEncoder, TrxEncoder
+
+from benchmarks.peer import theirs  # imports its preprocessing without Spark
+from benchmarks.peer.stages import BATCH, CODES, HIDDEN, LONGEST, SHORTEST, SLICES, Stages
 
 
 def way(path: str, out: str) -> dict[str, list[float]]:

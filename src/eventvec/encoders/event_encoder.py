@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.errors import ConfigError, nearest
 from eventvec.schema import FIRST, Categorical, Schema, check_schema
@@ -91,7 +92,7 @@ class EventEncoder(nn.Module):
         self.texts = None if self.frozen is None else self.frozen.backbone
         size = 0 if self.frozen is None else self.frozen.dim
         self.readers = nn.ModuleList(nn.Linear(size, width) for _ in schema.texts)
-        self.norm = nn.BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
+        self.norm = BatchNorm1d(len(self.numeric)) if batch_norm and self.numeric else None
         self.bins, self.mixing = bins, mixing
         n_bins = [len(column.edges) + 2 for column in self.numeric] if bins else []
         self.binned = nn.ModuleList(nn.Embedding(count, min(width, BIN_WIDTH)) for count in n_bins)
@@ -135,12 +136,7 @@ class EventEncoder(nn.Module):
         return mixed
 
     def _normalise(self, numbers: Tensor) -> Tensor:
-        if self.norm is None:
-            return numbers
-        norm, batch = self.norm, self.training and len(numbers) > 1  # a single event has no variance
-        return F.batch_norm(
-            numbers, norm.running_mean, norm.running_var, norm.weight, norm.bias, batch, norm.momentum or 0.1, norm.eps
-        )
+        return numbers if self.norm is None else self.norm(numbers)
 
 
 class Mixing(nn.Module):

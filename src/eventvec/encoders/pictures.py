@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec.encoders.normalisation import BatchNorm2d
 from eventvec.encoders.points import check_pictures
 from eventvec.errors import ConfigError
 
@@ -50,7 +51,7 @@ class ResNet18(nn.Module):
         blocks = []
         for stage, (inputs, outputs) in enumerate(pairwise(sizes)):
             blocks += [_Block(inputs, outputs, 1 + (stage > 0)), _Block(outputs, outputs, 1)]
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, 1, 1, bias=False), BatchNorm2d(width), nn.ReLU())
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -70,11 +71,11 @@ class _Block(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.first, self.second = (
-            nn.Sequential(nn.Conv2d(i, outputs, 3, s, 1, bias=False), nn.BatchNorm2d(outputs))
+            nn.Sequential(nn.Conv2d(i, outputs, 3, s, 1, bias=False), BatchNorm2d(outputs))
             for i, s in ((inputs, stride), (outputs, 1))
         )
         same = (inputs, stride) == (outputs, 1)
-        around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm2d(outputs))
         self.around = nn.Identity() if same else around
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -129,7 +130,7 @@ class _Pictures(nn.Module):
         for i, o, kernel, stride, padding in (
             (inputs, 4 * width, 4, 1, 0), (4 * width, 2 * width, 3, 2, 1), (2 * width, width, 4, 2, 1)
         ):  # fmt: skip
-            layers += [nn.ConvTranspose2d(i, o, kernel, stride, padding, bias=False), nn.BatchNorm2d(o), nn.ReLU()]
+            layers += [nn.ConvTranspose2d(i, o, kernel, stride, padding, bias=False), BatchNorm2d(o), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.ConvTranspose2d(width, 2 * channels, 4, 2, 1))
 
     def forward(self, context: Tensor, place: Tensor) -> Tensor:

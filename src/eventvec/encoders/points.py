@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder
+from eventvec.encoders.normalisation import BatchNorm2d
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -108,8 +109,7 @@ class Images(nn.Module):
         self.shape: tuple[int, ...] = (channels, size, size)
         sizes = [channels, width, 2 * width, 4 * width]
         blocks = [
-            nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), nn.BatchNorm2d(o), nn.ReLU())
-            for i, o in pairwise(sizes)
+            nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), BatchNorm2d(o), nn.ReLU()) for i, o in pairwise(sizes)
         ]
         reduced = -(-size // 8)  # each of the three strides halves the size, rounding up
         self.net = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(4 * width * reduced**2, dim))

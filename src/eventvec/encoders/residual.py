@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
+from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -105,18 +106,12 @@ class _Convolution(nn.Module):
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
         super().__init__()
         self.convolution = nn.Conv1d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-        self.normalisation = nn.BatchNorm1d(outputs)
+        self.normalisation = BatchNorm1d(outputs)
 
     def forward(self, h: Tensor, lengths: Tensor) -> Tensor:
         """Return `(n, outputs, after)` from `(n, inputs, before)` and the lengths after the stride."""
         h = self.convolution(h)
         mask = torch.arange(h.shape[-1], device=h.device) < lengths.unsqueeze(1)
-        values = h.mT[mask]  # (events, outputs)
-        if len(values) < 2:  # one event has no batch statistics
-            was_training = self.normalisation.training
-            normalised = self.normalisation.eval()(values)
-            self.normalisation.train(was_training)
-        else:
-            normalised = self.normalisation(values)
+        normalised = self.normalisation(h.mT[mask])  # (events, outputs)
         out: Tensor = h.new_zeros(h.shape).mT.index_put((mask,), normalised.to(h.dtype)).mT
         return out

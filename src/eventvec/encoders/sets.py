@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -110,13 +111,10 @@ class _Gated(nn.Module):
 
     def __init__(self, inputs: int, dim: int) -> None:
         super().__init__()
-        self.norm, self.value, self.gate = nn.BatchNorm1d(inputs), nn.Linear(inputs, dim), nn.Linear(inputs, dim)
+        self.norm, self.value, self.gate = BatchNorm1d(inputs), nn.Linear(inputs, dim), nn.Linear(inputs, dim)
 
     def forward(self, values: Tensor) -> Tensor:
-        norm, batch = self.norm, self.training and len(values) > 1  # a single event has no variance
-        h = F.batch_norm(
-            values, norm.running_mean, norm.running_var, norm.weight, norm.bias, batch, norm.momentum or 0.1, norm.eps
-        )
+        h = self.norm(values)
         out: Tensor = self.gate(h).sigmoid() * self.value(h)
         return out
 

@@ -1,0 +1,397 @@
+"""Several processes that train one model, as torchrun starts them.
+
+All processes draw the same batches and views, from the same random numbers: that costs a few operations on integers.
+An encoder reads only the share of the rows that belongs to its process, its results are gathered from all, and every
+process computes the loss over all of them. So negatives come from all processes, statistics of a batch are those of the
+whole batch, and neither the loss nor its gradient depends on the number of processes.
+
+Gradients follow one convention. What all processes compute alike has its true gradient in each of them. What each
+computes for its share has the gradient of that share, times the number of processes, so that the mean over processes is
+the true gradient of every weight, wherever it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from eventvec.errors import ConfigError, EventvecError
+from eventvec.sequences import Sequences
+
+T = TypeVar("T")
+PATIENCE = timedelta(days=1)
+"""How long a process waits for another, which may read a table or write a store. That of a dead one is not waited for:
+its connections close, and torchrun stops the others."""
+
+_in_share: ContextVar[bool] = ContextVar("in_share", default=False)
+
+
+def launched() -> bool:
+    """Return whether torchrun started this process as one of several.
+
+    Example:
+        >>> launched()
+        False
+    """
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ
+
+
+def local_rank() -> int:
+    """Return the number of this process on its machine, from 0.
+
+    Example:
+        >>> local_rank()
+        0
+    """
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def process_count() -> int:
+    """Return the number of processes that train together; 1 outside `joined`.
+
+    Example:
+        >>> process_count()
+        1
+    """
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def is_first() -> bool:
+    """Return whether this process is the one that writes files and reports progress.
+
+    Example:
+        >>> is_first()
+        True
+    """
+    return process_count() == 1 or dist.get_rank() == 0
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[None]:
+    """Connect the processes that torchrun started, unless they are connected already; for a single one, do nothing.
+
+    Args:
+        device: The device of the weights: messages go over gloo, and between GPUs over NCCL.
+    """
+    if not launched() or process_count() > 1:
+        yield
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def first_does(function: Callable[[], T]) -> T:
+    """Return the result of a function that the first process alone calls; an error of it is raised in all processes.
+
+    Example:
+        >>> first_does(lambda: 1 + 1)
+        2
+    """
+    if process_count() == 1:
+        return function()
+    said: list[Any] = [None, None]
+    if is_first():
+        try:
+            said[0] = function()
+        except (EventvecError, OSError) as error:
+            said[1] = error
+    dist.broadcast_object_list(said)
+    if said[1] is not None:
+        raise said[1]
+    result: T = said[0]
+    return result
+
+
+def of_first(number: float) -> float:
+    """Return the number that the first process gave, such as its time, so that all decide alike.
+
+    Example:
+        >>> of_first(2.5)
+        2.5
+    """
+    if process_count() == 1:
+        return number
+    told = torch.tensor([number], dtype=torch.float64, device=_device_of_messages())
+    dist.broadcast(told, 0)
+    return float(told)
+
+
+def check_alike(**values: object) -> None:
+    """Raise an error in all processes if they differ in a value, such as the versions or the data.
+
+    Raises:
+        ConfigError: If two processes differ.
+
+    Example:
+        >>> check_alike(data="af31")
+    """
+    if process_count() == 1:
+        return
+    told: list[Any] = [None] * process_count()
+    dist.all_gather_object(told, values)
+    for name, value in told[0].items():
+        other = next((place for place, others in enumerate(told) if others[name] != value), None)
+        if other is not None:
+            raise ConfigError(
+                f"the processes differ in {name}: process 0 has {value}, process {other} has {told[other][name]}; all "
+                "need the same versions of the libraries, the same events and the same options"
+            )
+
+
+def wait_for_all() -> None:
+    """Return when all processes have come here."""
+    if process_count() > 1:
+        dist.barrier()
+
+
+@torch.no_grad()
+def same_weights(module: nn.Module) -> None:
+    """Give the weights and buffers of a module the values of the first process."""
+    if process_count() > 1:
+        for tensor in (*module.parameters(), *module.buffers()):
+            values = _bytes(tensor)
+            dist.broadcast(values, 0)
+            tensor.copy_(values.view(tensor.dtype).view(tensor.shape))
+
+
+@torch.no_grad()
+def average_gradients(weights: Iterable[nn.Parameter]) -> None:
+    """Replace the gradient of each weight by its mean over all processes; a weight without one anywhere stays so."""
+    if process_count() == 1:
+        return
+    alike: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    for weight in weights:
+        if weight.requires_grad:
+            alike.setdefault((weight.dtype, weight.device), []).append(weight)
+    for group in alike.values():
+        has = group[0].new_tensor([weight.grad is not None for weight in group])
+        parts = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in group]
+        flat = torch.cat([has, *(part.reshape(-1) for part in parts)])
+        dist.all_reduce(flat)
+        present, *means = (flat / process_count()).split([len(group), *(weight.numel() for weight in group)])
+        for weight, mean, anywhere in zip(group, means, present.tolist(), strict=True):
+            weight.grad = mean.view(weight.shape).clone() if anywhere else None
+
+
+@contextmanager
+def spread(method: nn.Module) -> Iterator[None]:
+    """Let each process encode its share of the rows inside the block, wherever the method calls its encoder.
+
+    That is the encoder itself, its `states`, `read` and `at`, its encoder of events, and an encoder of descriptions
+    that is trained. Everything else is computed by all processes alike. With a single process, nothing changes.
+
+    Args:
+        method: The method that is trained; it has `encoder`.
+    """
+    if process_count() == 1:
+        yield
+        return
+    changed = [
+        (module, name, _Shared(getattr(module, name), by_event)) for module, name, by_event in _entries_of(method)
+    ]
+    for module, name, shared in changed:
+        object.__setattr__(module, name, shared)
+    try:
+        yield
+    finally:
+        for module, name, _ in changed:
+            object.__delattr__(module, name)
+
+
+def in_share() -> bool:
+    """Return whether this process now encodes its share of the rows, and others theirs.
+
+    Example:
+        >>> in_share()
+        False
+    """
+    return _in_share.get()
+
+
+def summed(values: Tensor) -> Tensor:
+    """Return the sum of a tensor over all processes, with a gradient.
+
+    Example:
+        >>> summed(torch.tensor([1.0, 2.0])).tolist()
+        [1.0, 2.0]
+    """
+    if process_count() == 1:
+        return values
+    out: Tensor = _Sum.apply(values)
+    return out
+
+
+def shares(lengths: Tensor, count: int) -> list[int] | None:
+    """Return `count + 1` bounds of contiguous shares of rows with about equal numbers of events.
+
+    None if a share would have no event: encoders may return early for such, and the others would wait for them.
+
+    Args:
+        lengths: `(n,)` the number of events of each row.
+        count: The number of shares.
+
+    Example:
+        >>> shares(torch.tensor([5, 1, 1, 1, 2]), 2), shares(torch.tensor([3]), 2)
+        ([0, 1, 5], None)
+    """
+    ends = lengths.cumsum(0).cpu()
+    if len(ends) < count:
+        return None
+    aims = torch.arange(1, count) * int(ends[-1]) // count
+    bounds = [0, *(torch.searchsorted(ends, aims) + 1).tolist(), len(ends)]
+    before = [0, *ends.tolist()]
+    filled = all(before[end] > before[begin] for begin, end in pairwise(bounds))
+    return bounds if filled else None
+
+
+class _Cut(NamedTuple):
+    """Where a tensor is cut into the parts of all processes: the bounds along its first dimension, and whose is own."""
+
+    bounds: list[int]
+    rank: int
+
+    @property
+    def own(self) -> slice:
+        return slice(self.bounds[self.rank], self.bounds[self.rank + 1])
+
+
+class _Shared:
+    """A function of rows that each process calls for its share of them, and whose results are gathered.
+
+    Args:
+        function: From `Sequences`, and perhaps a tensor, to a tensor.
+        by_event: Whether its results and its tensor have one entry for each event, and not for each row.
+    """
+
+    def __init__(self, function: Callable[..., Tensor], by_event: bool) -> None:
+        self.function, self.by_event = function, by_event
+
+    def __call__(self, x: Any, *tensors: Tensor | None) -> Tensor:
+        bounds = None if in_share() or not isinstance(x, Sequences) else shares(x.lengths, process_count())
+        if bounds is None:
+            return self.function(x, *tensors)
+        by_row = _Cut(bounds, dist.get_rank())
+        before = torch.nn.functional.pad(x.lengths.cumsum(0), (1, 0))
+        cut = _Cut(before[bounds].tolist(), by_row.rank) if self.by_event else by_row
+        given = [None if each is None else _share_of(each, cut) for each in tensors]
+        with _own_draws(by_row.rank, x.device):
+            out = self.function(x[by_row.own], *given)
+        if self.by_event and out.dim() == 3:  # padded to the longest row of the share
+            cut = by_row
+            out = torch.nn.functional.pad(out, (0, 0, 0, x.longest - out.shape[1]))
+        whole: Tensor = _Gather.apply(out, cut)
+        return whole
+
+
+class _Gather(Function):
+    """From the part of each process to the whole, which all then treat alike."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Tensor, cut: _Cut) -> Tensor:
+        ctx.cut = cut
+        return _gathered(part, cut)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0][ctx.cut.own] * process_count(), None
+
+
+class _Share(Function):
+    """From a tensor that all processes have to the part of this one: the inverse of `_Gather`."""
+
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, cut: _Cut) -> Tensor:
+        ctx.cut = cut
+        return whole[cut.own].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return _gathered(gradients[0], ctx.cut) / process_count(), None
+
+
+class _Sum(Function):
+    """The sum over all processes, and of their gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        total = values.detach().clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total
+
+
+def _share_of(whole: Tensor, cut: _Cut) -> Tensor:
+    part: Tensor = _Share.apply(whole, cut)
+    return part
+
+
+def _gathered(part: Tensor, cut: _Cut) -> Tensor:
+    """Return the parts of all processes, one after the other; they are as long as the cut says, and may differ."""
+    sizes = [end - begin for begin, end in pairwise(cut.bounds)]
+    padded = part.new_zeros(max(sizes), *part.shape[1:])
+    padded[: len(part)] = part
+    parts = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather([_bytes(each) for each in parts], _bytes(padded))
+    return torch.cat([each[:size] for each, size in zip(parts, sizes, strict=True)])
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """Return a contiguous tensor as flat bytes, which every backend sends."""
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+@contextmanager
+def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
+    """Mark the block as the share of one process, with random numbers of its own for dropout.
+
+    Afterwards the generator of torch is in the same state in all processes.
+    """
+    token = _in_share.set(True)
+    try:
+        if not torch.is_grad_enabled():
+            yield
+            return
+        seed = int(torch.randint(2**62, ()))
+        with torch.random.fork_rng(device_type=device.type, devices=[device] if device.type != "cpu" else []):
+            torch.manual_seed((seed + rank) % 2**62)
+            yield
+    finally:
+        _in_share.reset(token)
+
+
+def _entries_of(method: nn.Module) -> Iterator[tuple[nn.Module, str, bool]]:
+    """Yield each function by which a method reads rows: its module, its name and whether it returns events."""
+    encoder: Any = method.encoder
+    for name, by_event in (("forward", False), ("states", True), ("read", False), ("at", False)):
+        if hasattr(encoder, name):
+            yield encoder, name, by_event
+    if isinstance(events := getattr(encoder, "events", None), nn.Module):
+        yield events, "forward", True
+    tower: Any = getattr(method, "text_tower", None)
+    if tower is not None and any(weight.requires_grad for weight in tower.parameters()):
+        yield tower, "forward", False
+
+
+def _device_of_messages() -> torch.device:
+    """Return where the tensors of short messages must be; a group that the caller made may have NCCL alone."""
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
