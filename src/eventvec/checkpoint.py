@@ -324,8 +324,8 @@ def check_run(run: Any) -> None:
         raise ConfigError(f"the run must be a Run, got {type(run).__name__}; load it first: run = ev.load(path)")
 
 
-def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> tuple[Schema, dict[str, Any]]:
-    """Return the schema and the `run.json` of a run before its first step; write them if the run has a folder.
+def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> dict[str, Any]:
+    """Return the `run.json` of a run before its first step; write it and the schema if the run has a folder.
 
     Args:
         method: The method to train.
@@ -359,7 +359,7 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
     info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
     if path is not None:
         write_first(path, config, schema, info)
-    return schema, info
+    return info
 
 
 def schema_of(method: Method, data: Dataset) -> Schema:

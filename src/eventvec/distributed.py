@@ -73,7 +73,7 @@ def is_first() -> bool:
         >>> is_first()
         True
     """
-    return process_count() == 1 or dist.get_rank() == 0
+    return (dist.get_rank() if process_count() > 1 else int(os.environ.get("RANK", "0"))) == 0
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def wait_for_all() -> None:
 
 
 @torch.no_grad()
-def same_weights(module: nn.Module) -> None:
+def same_weights(module: Any) -> None:
     """Give the weights and buffers of a module the values of the first process."""
     if process_count() > 1:
         for tensor in (*module.parameters(), *module.buffers()):
@@ -189,7 +189,7 @@ def average_gradients(weights: Iterable[nn.Parameter]) -> None:
 
 
 @contextmanager
-def spread(method: nn.Module) -> Iterator[None]:
+def spread(method: Any) -> Iterator[None]:
     """Let each process encode its share of the rows inside the block, wherever the method calls its encoder.
 
     That is the encoder itself, its `states`, `read` and `at`, its encoder of events, and an encoder of descriptions
@@ -232,7 +232,7 @@ def summed(values: Tensor) -> Tensor:
     """
     if process_count() == 1:
         return values
-    out: Tensor = _Sum.apply(values)
+    out: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -294,7 +294,7 @@ class _Shared:
         if self.by_event and out.dim() == 3:  # padded to the longest row of the share
             cut = by_row
             out = torch.nn.functional.pad(out, (0, 0, 0, x.longest - out.shape[1]))
-        whole: Tensor = _Gather.apply(out, cut)
+        whole: Tensor = _Gather.apply(out, cut)  # type: ignore[no-untyped-call]
         return whole
 
 
@@ -341,7 +341,7 @@ class _Sum(Function):
 
 
 def _share_of(whole: Tensor, cut: _Cut) -> Tensor:
-    part: Tensor = _Share.apply(whole, cut)
+    part: Tensor = _Share.apply(whole, cut)  # type: ignore[no-untyped-call]
     return part
 
 
@@ -379,7 +379,7 @@ def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
         _in_share.reset(token)
 
 
-def _entries_of(method: nn.Module) -> Iterator[tuple[nn.Module, str, bool]]:
+def _entries_of(method: Any) -> Iterator[tuple[nn.Module, str, bool]]:
     """Yield each function by which a method reads rows: its module, its name and whether it returns events."""
     encoder: Any = method.encoder
     for name, by_event in (("forward", False), ("states", True), ("read", False), ("at", False)):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.encoders.joined import Joined
@@ -201,7 +202,7 @@ def _continued(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tu
 
 
 def choose_device(name: torch.device | str) -> torch.device:
-    """Return the device of a name; `auto` is a GPU if there is one.
+    """Return the device of a name; `auto` is a GPU if there is one, for each of several processes another one.
 
     Raises:
         ConfigError: If the device cannot be used here.
@@ -211,6 +212,8 @@ def choose_device(name: torch.device | str) -> torch.device:
         device(type='cpu')
     """
     if name == "auto":
+        if distributed.launched() and (count := torch.cuda.device_count()):
+            return torch.device("cuda", distributed.local_rank() % count)
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with warnings.catch_warnings(action="ignore"):

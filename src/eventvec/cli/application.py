@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
-from eventvec import interrupts
+from eventvec import distributed, interrupts
 from eventvec.cli import terminal
 from eventvec.cli.parameters import WRITTEN, not_empty
+from eventvec.errors import ConfigError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +29,22 @@ Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=
 
 
 def command(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function as a command that reports an error that the user can correct in one sentence."""
-    return app.command()(terminal.report_errors(function))
+    """Return the function as a command that reports an error that the user can correct in one sentence.
+
+    Of several processes that torchrun started, only one on each machine prints, and all commands but `fit` are refused.
+    """
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if distributed.launched():
+            terminal.out.quiet = terminal.err.quiet = distributed.local_rank() > 0
+            if function.__name__ != "fit":
+                raise ConfigError(
+                    f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
+                )
+        return function(*args, **kwargs)
+
+    return app.command()(terminal.report_errors(run))
 
 
 def main() -> None:

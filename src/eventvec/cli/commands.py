@@ -16,6 +16,7 @@ from eventvec import (
     checkpoint,
     config,
     diagnosis,
+    distributed,
     evaluation,
     event_surprise,
     prediction,
@@ -129,7 +130,10 @@ def fit(
         tables.check_place(out_)
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
-    with bar("reading"):
+    spoken = distributed.local_rank() == 0
+    if not distributed.is_first():
+        tensorboard = mlflow = None
+    with bar("reading", spoken):
         data = to_learn(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
@@ -137,7 +141,7 @@ def fit(
         return
     terminal.notes(data.notes)
     described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}
-    with bar("training") as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
+    with bar("training", spoken) as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
         run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already

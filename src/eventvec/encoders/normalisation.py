@@ -42,7 +42,7 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
             step = self.momentum or 0.1
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), step)
             self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), step)
-        scaled = centred * (self.weight * (variance + self.eps).rsqrt()).view(shape) + self.bias.view(shape)
+        scaled: Tensor = centred * (self.weight * (variance + self.eps).rsqrt()).view(shape) + self.bias.view(shape)
         return scaled.to(values.dtype)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eventvec import distributed
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked
@@ -94,10 +96,11 @@ def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
 
 
 @contextmanager
-def building(folder: Path) -> Iterator[Path]:
+def building(folder: Path) -> Iterator[Path | None]:
     """Yield an empty folder to build a store in, whose files become the store at the end; on an error they are deleted.
 
-    What an interrupted build left is deleted first.
+    What an interrupted build left is deleted first. Where torchrun started several processes, one of them builds the
+    store; the others wait for it, and get None.
 
     Raises:
         ConfigError: If the folder holds other files, or another process builds a store there.
@@ -105,21 +108,35 @@ def building(folder: Path) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
     if folder.exists() and (others := [each.name for each in folder.iterdir() if not PARTS.fullmatch(each.name)]):
+        if INDEX in others and distributed.launched():
+            yield None
+            return
         raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
-    with locked(folder) as free:
-        if not free:
+    while True:
+        with locked(folder) as free:
+            if distributed.launched() and (folder / INDEX).exists():  # another process has built it meanwhile
+                yield None
+                return
+            if free:
+                yield from _filled(folder)
+                return
+        if not distributed.launched():
             raise ConfigError(f"another process builds the store {str(folder)!r}; wait until it ends, or name another")
-        work = folder / WORK
+        time.sleep(0.1)
+
+
+def _filled(folder: Path) -> Iterator[Path]:
+    """Yield the folder of `building`, once, and move its files afterwards."""
+    work = folder / WORK
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(mode=0o700)
+    try:
+        yield work
+        files = [each for each in work.iterdir() if each.is_file()]
+        for file in sorted(files, key=lambda each: each.name == INDEX):  # the last makes the folder a store
+            file.rename(folder / file.name)
+    finally:
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(mode=0o700)
-        try:
-            yield work
-            for file in sorted(
-                (each for each in work.iterdir() if each.is_file()), key=lambda each: each.name == INDEX
-            ):  # it makes the folder a store
-                file.rename(folder / file.name)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 def write_index(

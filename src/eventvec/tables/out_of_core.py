@@ -74,7 +74,8 @@ def read_into_store(
     if (data := mapped.opened(folder, made, schema)) is not None:
         return data
     with mapped.building(folder) as work:
-        _build(source, work, schema, options, made)
+        if work is not None:
+            _build(source, work, schema, options, made)
     data = mapped.opened(folder, made, schema)
     assert data is not None
     return data

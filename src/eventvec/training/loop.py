@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eventvec import checkpoint, run_files, run_writing
+from eventvec import checkpoint, distributed, run_files, run_writing
 from eventvec.checkpoint import Record, Run
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
@@ -62,6 +65,10 @@ def fit(
     improvement. `notes` names the epoch. `keep="last"` and `validation=0` turn this off. For `tpp_embedding`, the same
     share of the described entities is held out, and the best epoch is that with the best mean reciprocal rank of their
     descriptions.
+
+    Where torchrun has started several processes, they train together: each encodes its share of every batch, and all
+    compute the loss of the whole batch, so that the run does not depend on their number, but for rounding and dropout.
+    The first one writes the run folder, on a disk that all share, and calls `progress`.
 
     A run that is bounded by epochs and resumed ends with the weights of one that was never interrupted (same device,
     threads and versions). A run that is bounded by time continues with the seconds that are left.
@@ -138,14 +145,17 @@ def _fit(
         raise DataError("beside needs events with times, and the data have none; leave it out")
     training, held_out, notes = split(method, x, options)
     config = _describe(method, data, options, required=path is not None)
-    with run_writing.writer(path):
+    with distributed.joined(place), ExitStack() as stack:
+        distributed.check_alike(versions=checkpoint.versions(), data=data.fingerprint, options=str(config))
+        distributed.first_does(lambda: stack.enter_context(run_writing.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
             trained = _train(run, x, training, held_out, options, progress)
         except DataError:  # the loss is not finite
-            if path is not None and not resume and not (path / CHECKPOINT).exists():
+            if distributed.is_first() and path is not None and not resume and not (path / CHECKPOINT).exists():
                 run_writing.discard(path)
             raise
+        distributed.wait_for_all()  # so that the folder is complete for all
     rows = held_out if len(held_out) >= options.batch_size else training
     return _with_remark(trained, x[rows], generator(place, options.seed + 1))
 
@@ -175,9 +185,9 @@ def _train(
         options: How the method is trained.
         progress: See `fit`.
     """
-    method, path, place = run.method, run.path, x.device
-    if run.info["finished"] and path is not None:
-        finished = checkpoint.load(path)
+    method, place, first = run.method, x.device, distributed.is_first()
+    if run.info["finished"] and run.path is not None:
+        finished = checkpoint.load(run.path)
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
         notes = (*run.notes, "the run had finished; nothing was trained")
@@ -187,15 +197,18 @@ def _train(
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
     state = Training(method, weights, generator(place, options.seed), options)
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
-    with forked, buffer_pool():
+    with forked, buffer_pool(), distributed.spread(method):
         torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
-        if path is not None and (path / CHECKPOINT).exists():
-            state.restore(path / CHECKPOINT)
+        kept = distributed.first_does(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
+        if kept and run.path is not None:
+            state.restore(run.path / CHECKPOINT)
+        distributed.same_weights(method)
+        path = run.path if first else None
         if path is not None:
             run_writing.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
         state.begin(len(training), validation_batches(held_out, options))
         try:
-            _train_epochs(state, x, training, path, progress)
+            _train_epochs(state, x, training, path, progress if first else None)
         finally:
             if state.steps:  # an interrupted training has changed the weights too
                 attach_lineage(method.encoder, run.lineage)
@@ -216,7 +229,8 @@ def _train(
     seen[held_out] = False
     beside = fitted_beside(run.schema, sizes, x[seen])
     results |= {"beside": sizes} if sizes else {}
-    return checkpoint.finish(replace(run, info={**run.info, **results}, beside=beside))
+    done = replace(run, info={**run.info, **results}, beside=beside)
+    return replace(checkpoint.finish(replace(done, path=path)), path=run.path)
 
 
 def _train_epochs(
@@ -240,10 +254,26 @@ def _train_epochs(
 
 
 def _start(method: Method, data: Dataset, config: Table, options: FitOptions, path: Path | None, resume: bool) -> Run:
-    """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
+    """Return the run before its first step: a new one, or the one in the folder if it is resumed.
+
+    Raises:
+        CheckpointError: If the folder holds a run already, that of another training, or is not there for this process.
+    """
+    info, config = distributed.first_does(lambda: _begin(method, data, config, options, path, resume))
+    if path is not None and not (path / "run.json").exists():
+        raise CheckpointError(
+            f"{path} is not there for process {os.environ.get('RANK')} on {platform.node()}; all need the run "
+            "folder on a disk that their machines share"
+        )
+    return Run(method, checkpoint.schema_of(method, data), config, info, path)
+
+
+def _begin(
+    method: Method, data: Dataset, config: Table, options: FitOptions, path: Path | None, resume: bool
+) -> tuple[dict[str, Any], Table]:
+    """Return the `run.json` and the configuration of a run, and write its first files, if it is new."""
     if path is None or not (path / "run.json").exists():
-        schema, info = checkpoint.start(method, data, config, options.seed, path)
-        return Run(method, schema, config, info, path)
+        return checkpoint.start(method, data, config, options.seed, path), config
     if not resume:
         raise CheckpointError(f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)")
     info = run_files.read_info(path)
@@ -261,7 +291,7 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
         changed.append("fit")
     if changed:
         raise CheckpointError(f"{path} was begun with other settings in [{'], ['.join(changed)}]; resume with the same")
-    return Run(method, checkpoint.schema_of(method, data), config, info, path)
+    return info, config
 
 
 def _describe(method: Method, data: Dataset, options: FitOptions, required: bool) -> Table:

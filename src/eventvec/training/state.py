@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
-from eventvec import run_files
+from eventvec import distributed, run_files
 from eventvec.checkpoint import Record
 from eventvec.errors import DataError
 from eventvec.methods.declarations import Method, score_entry
@@ -103,6 +103,7 @@ class Training:
         with matmul_precision(self.options.precision, batch.device), encoder_mode:
             loss: Tensor = self.method(batch, self.rng)
             loss.backward()
+        distributed.average_gradients(self.method.parameters())
         value = float(loss.detach())
         if not math.isfinite(value):
             raise DataError(f"the loss became {value} at step {self.steps + 1}; lower lr or set clip")
@@ -111,10 +112,9 @@ class Training:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
-        now = time.perf_counter()
-        self.events, self.seconds = self.events + batch.total, now - self.clock
+        self.events, self.seconds = self.events + batch.total, self._since(self.clock)
         is_first = self.step_seconds is None  # it allocates the buffers, and takes about twice as long as others
-        self.step_seconds = (now - begun) / (2 if is_first else 1)
+        self.step_seconds = self._since(begun) / (2 if is_first else 1)
         if self.validated is None and self.held_out:  # a step takes longer than a batch of the validation
             longest = max(self._longest_validation(), self.step_seconds)
             self.reserve = min(longest, len(self.held_out) * self.step_seconds)
@@ -130,7 +130,7 @@ class Training:
         begun = time.perf_counter()
         longest = self._longest_validation() if self.validated is None else math.inf
         losses, score = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
-        self.validated, self.reserve = len(losses), time.perf_counter() - begun
+        self.validated, self.reserve = len(losses), self._since(begun)
         return sum(losses) / len(losses) if losses else None, score
 
     def learning_rate(self, top: float) -> float:
@@ -141,7 +141,7 @@ class Training:
 
     def end_epoch(self, validation: float | None, score: float | None) -> None:
         """Record the epoch, and keep its weights if they are the best so far."""
-        self.seconds = time.perf_counter() - self.clock
+        self.seconds = self._since(self.clock)
         self.history.append(self.record(self.total / max(self.within, 1), validation, score))
         self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
         if validation is not None and (self.options.patience is not None or self.options.keeps_best):
@@ -218,6 +218,11 @@ class Training:
             if {name: value.shape for name, value in values.items()} != expected:
                 raise ValueError(f"the optimizer's averages of weight {place} are not those of its shape")
         return averages
+
+    def _since(self, begun: float) -> float:
+        """Return the seconds since a time; where they decide when training ends, those of the first process."""
+        seconds = time.perf_counter() - begun
+        return seconds if self.options.time_budget is None else distributed.of_first(seconds)
 
     def _share(self) -> float:
         """Return the share of the bound that is used up."""

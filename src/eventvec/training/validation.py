@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from eventvec import distributed
 from eventvec.errors import DataError
 from eventvec.methods.declarations import Method, usable_rows
 from eventvec.precision import matmul_precision
@@ -137,7 +138,9 @@ def validate(
             batch = x[rows]
             losses.append(float(method(batch, rng)))
             yield batch
-            if (time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more batch
+            if seconds == math.inf:
+                continue
+            if distributed.of_first(time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more
                 break
 
     score: Callable[[Iterator[Sequences]], float] | None = getattr(method, "validation_score", None)

@@ -1,0 +1,131 @@
+"""Two processes that train together give the loss and the gradient of one with the same batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+import torch.distributed as dist
+
+import backbones
+import cases
+import eventvec as ev
+from eventvec import distributed
+from eventvec.methods import METHODS
+from eventvec.methods.declarations import usable_rows
+from eventvec.sequences import Sequences
+from processes import start
+
+
+def doubled(x: Sequences) -> Sequences:
+    columns, static = (
+        {name: values.double() if torch.is_tensor(values) and values.is_floating_point() else values
+         for name, values in part.items()}
+        for part in (x.columns, x.static)
+    )  # fmt: skip
+    return Sequences(columns, x.starts, x.lengths, static)
+
+
+def in_double(name: str) -> dict[str, Any]:
+    """Return the loss of a method in float64, its gradient, its buffers and how many events its encoder has read."""
+    method, batch = cases.CASES[name]()
+    batch = doubled(batch[usable_rows(method, batch)])
+    for module in method.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    method.double().train()
+    read = [0]
+    entry = getattr(method.encoder, "events", method.encoder)
+    entry.register_forward_hook(lambda module, given, out: read.__setitem__(0, read[0] + given[0].total))
+    with distributed.spread(method):
+        loss = method(batch, torch.Generator().manual_seed(3))
+        loss.backward()
+    distributed.average_gradients(method.parameters())
+    gradient = {name: weight.grad for name, weight in method.named_parameters()}
+    return {"loss": float(loss), "gradient": gradient, "buffers": dict(method.named_buffers()), "read": read[0]}
+
+
+def all_in_double(rank: int, count: int, folder: Path, models: dict[str, str]) -> None:
+    backbones.folder = lambda kind="llama", seed=0: models[kind]
+    torch.Tensor.float = torch.Tensor.double  # what the package computes in float32
+    torch.set_default_dtype(torch.float64)
+    if count > 1:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count)
+    torch.save({name: in_double(name) for name in METHODS}, folder / f"{count}-{rank}.pt")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return what a single process computes, and what each of two does."""
+    folder = tmp_path_factory.mktemp("processes")
+    models = {kind: backbones.folder(kind) for kind in ("llama", "bert")}
+    running = [start(all_in_double, rank, count, folder, models) for rank, count in ((0, 1), (0, 2), (1, 2))]
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0, 0, 0]
+    return [torch.load(folder / f"{name}.pt") for name in ("1-0", "2-0", "2-1")]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_processes_have_the_gradient_of_one(name: str, results: list[dict[str, Any]]) -> None:
+    alone, *pair = (result[name] for result in results)
+    scale = max(float(values.abs().max()) for values in alone["gradient"].values() if values is not None)
+    assert scale > 0
+    for one in pair:
+        assert one["loss"] == pytest.approx(alone["loss"], rel=1e-9)
+        for weight, values in alone["gradient"].items():
+            other = one["gradient"][weight]
+            assert (values is None) == (other is None), weight
+            if values is not None:
+                assert float((other - values).abs().max()) <= 1e-6 * scale, weight
+        for buffer, values in alone["buffers"].items():
+            torch.testing.assert_close(one["buffers"][buffer], values, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["coles", "ocp", "rtd", "cpc", "cresp_untargeted", "supervised"])
+def test_each_process_encodes_a_share(name: str, results: list[dict[str, Any]]) -> None:
+    alone, first, second = (result[name]["read"] for result in results)
+    assert first + second == alone
+    assert min(first, second) > 0.2 * alone
+
+
+def torchrun(count: int, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [*command, "eventvec", *arguments], capture_output=True, text=True, timeout=300, check=check, env=env
+    )
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return dict(ev.load(run).method.state_dict())
+
+
+def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
+    rng = torch.Generator().manual_seed(0)
+    key, code = torch.randint(40, (2000,), generator=rng), torch.randint(5, (2000,), generator=rng)
+    table = pl.DataFrame({"card": key.numpy(), "day": range(2000), "code": [f"c{each}" for each in code.tolist()]})
+    table.write_parquet(tmp_path / "events.parquet")
+    common = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
+    common += ["--method", "coles", "--epochs", "2", "--batch-size", "16", "--set", "encoder.dim=8"]
+    done = torchrun(2, "fit", *common, "--store", str(tmp_path / "store"), "--out", str(tmp_path / "two"), "--json")
+    assert json.loads(done.stdout)["steps"] == 4  # printed once
+    data = ev.read(tmp_path / "events.parquet", key="card", time="day", categorical=["code"])
+    tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
+    ev.fit(tables, data, epochs=2, batch_size=16, out=tmp_path / "one")
+    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
+    assert one.keys() == two.keys()
+    for name, values in one.items():
+        torch.testing.assert_close(two[name], values, rtol=2e-3, atol=2e-4)
+    again = torchrun(2, "fit", *common, "--out", str(tmp_path / "two"), check=False)
+    assert again.returncode
+    assert again.stderr.count("holds a run already") == 1
+    wrong = torchrun(2, "embed", str(tmp_path / "two"), check=False)
+    assert wrong.stderr.count("only fit can use") == 1
