@@ -50,8 +50,8 @@ class BatchNorm1d(_OfWholeBatch, nn.BatchNorm1d):
     """Normalises the columns of `(n, channels)`.
 
     Example:
-        >>> BatchNorm1d(2)(torch.tensor([[1.0, 5.0], [3.0, 5.0]])).round().tolist()
-        [[-1.0, 0.0], [1.0, 0.0]]
+        >>> BatchNorm1d(1)(torch.tensor([[1.0], [3.0]])).round().tolist()
+        [[-1.0], [1.0]]
     """
 
 

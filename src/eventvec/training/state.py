@@ -112,9 +112,10 @@ class Training:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.steps, self.within, self.total = self.steps + 1, self.within + 1, self.total + value
-        self.events, self.seconds = self.events + batch.total, self._since(self.clock)
+        now = time.perf_counter()
+        self.events, self.seconds = self.events + batch.total, self._agreed(now - self.clock)
         is_first = self.step_seconds is None  # it allocates the buffers, and takes about twice as long as others
-        self.step_seconds = self._since(begun) / (2 if is_first else 1)
+        self.step_seconds = self._agreed(now - begun) / (2 if is_first else 1)
         if self.validated is None and self.held_out:  # a step takes longer than a batch of the validation
             longest = max(self._longest_validation(), self.step_seconds)
             self.reserve = min(longest, len(self.held_out) * self.step_seconds)
@@ -130,7 +131,7 @@ class Training:
         begun = time.perf_counter()
         longest = self._longest_validation() if self.validated is None else math.inf
         losses, score = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
-        self.validated, self.reserve = len(losses), self._since(begun)
+        self.validated, self.reserve = len(losses), self._agreed(time.perf_counter() - begun)
         return sum(losses) / len(losses) if losses else None, score
 
     def learning_rate(self, top: float) -> float:
@@ -141,7 +142,7 @@ class Training:
 
     def end_epoch(self, validation: float | None, score: float | None) -> None:
         """Record the epoch, and keep its weights if they are the best so far."""
-        self.seconds = self._since(self.clock)
+        self.seconds = self._agreed(time.perf_counter() - self.clock)
         self.history.append(self.record(self.total / max(self.within, 1), validation, score))
         self.epoch, self.within, self.total = self.epoch + 1, 0, 0.0
         if validation is not None and (self.options.patience is not None or self.options.keeps_best):
@@ -219,9 +220,8 @@ class Training:
                 raise ValueError(f"the optimizer's averages of weight {place} are not those of its shape")
         return averages
 
-    def _since(self, begun: float) -> float:
-        """Return the seconds since a time; where they decide when training ends, those of the first process."""
-        seconds = time.perf_counter() - begun
+    def _agreed(self, seconds: float) -> float:
+        """Return the seconds that this process measured; where they decide when training ends, those of the first."""
         return seconds if self.options.time_budget is None else distributed.of_first(seconds)
 
     def _share(self) -> float:
