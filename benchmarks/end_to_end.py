@@ -111,11 +111,11 @@ def evaluate(out: str, labels: str) -> dict[str, list[float]]:
 
     stages = Stages()
     with stages.stage("evaluate"):
-        found = np.load(out)
-        label = pl.read_parquet(labels).sort("client").filter(pl.col("client").is_in(found["keys"].tolist()))
-        order = found["keys"].argsort()
-        assert (found["keys"][order] == label["client"].to_numpy()).all()
-        vectors = found["vectors"][order]
+        stored = np.load(out)
+        label = pl.read_parquet(labels).sort("client").filter(pl.col("client").is_in(stored["keys"].tolist()))
+        order = stored["keys"].argsort()
+        assert (stored["keys"][order] == label["client"].to_numpy()).all()
+        vectors = stored["vectors"][order]
         result = ev.score_features(
             {"vectors": vectors}, label["churned"].to_numpy(), models=["lightgbm"], num_threads=1
         )

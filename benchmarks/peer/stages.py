@@ -25,11 +25,11 @@ class Stages:
     def stage(self, name: str) -> Iterator[None]:
         """Measure the block."""
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        own, done = [0.0], threading.Event()
+        anonymous, done = [0.0], threading.Event()
 
         def watch() -> None:
             while not done.wait(0.05):
-                own[0] = max(own[0], memory("RssAnon"))
+                anonymous[0] = max(anonymous[0], memory("RssAnon"))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -40,7 +40,7 @@ class Stages:
             seconds = time.perf_counter() - begun
             done.set()
             watcher.join()
-        self.rows[name] = [seconds, memory("VmHWM"), max(own[0], memory("RssAnon"))]
+        self.rows[name] = [seconds, memory("VmHWM"), max(anonymous[0], memory("RssAnon"))]
 
 
 def memory(entry: str) -> float:

@@ -104,16 +104,16 @@ def first_does(function: Callable[[], T]) -> T:
     """
     if process_count() == 1:
         return function()
-    said: list[Any] = [None, None]
+    outcome: list[Any] = [None, None]
     if is_first():
         try:
-            said[0] = function()
+            outcome[0] = function()
         except (EventvecError, OSError) as error:
-            said[1] = error
-    dist.broadcast_object_list(said)
-    if said[1] is not None:
-        raise said[1]
-    result: T = said[0]
+            outcome[1] = error
+    dist.broadcast_object_list(outcome)
+    if outcome[1] is not None:
+        raise outcome[1]
+    result: T = outcome[0]
     return result
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
@@ -35,16 +37,25 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if distributed.launched():
-            terminal.out.quiet = terminal.err.quiet = distributed.local_rank() > 0
-            if function.__name__ != "fit":
-                raise ConfigError(
-                    f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
-                )
+    def accepted(*args: P.args, **kwargs: P.kwargs) -> R:
+        if distributed.launched() and function.__name__ != "fit":
+            raise ConfigError(
+                f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
+            )
         return function(*args, **kwargs)
 
-    return app.command()(terminal.report_errors(run))
+    reporting = terminal.report_errors(accepted)
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with ExitStack() as stack:
+            if distributed.launched() and distributed.local_rank() > 0:
+                nowhere = stack.enter_context(open(os.devnull, "w"))
+                stack.enter_context(redirect_stdout(nowhere))
+                stack.enter_context(redirect_stderr(nowhere))
+            return reporting(*args, **kwargs)
+
+    return app.command()(run)
 
 
 def main() -> None:

@@ -130,10 +130,9 @@ def fit(
         tables.check_place(out_)
     tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
     parent = parent_run(tables_)
-    spoken = distributed.local_rank() == 0
     if not distributed.is_first():
         tensorboard = mlflow = None
-    with bar("reading", spoken):
+    with bar("reading"):
         data = to_learn(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
@@ -141,7 +140,7 @@ def fit(
         return
     terminal.notes(data.notes)
     described = {"data": dict(data.origin.options), **settings(data.sequences, tables_, parent)} if mlflow else {}
-    with bar("training", spoken) as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
+    with bar("training") as tick, recording(tick, tensorboard, mlflow, out_, described) as progress:
         run = training.fit(tables_, data, out=out_, resume=resume, device=place, progress=progress)
     terminal.notes(run.notes)
     empty = {"epoch": None, "loss": None, "validation": None}  # the time was up already

@@ -80,9 +80,9 @@ def notes(sentences: Iterable[str]) -> None:
 
 def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> None:
     """Print a result: values as JSON for a machine, or a table for a person."""
-    if json_ and not out.quiet:
+    if json_:
         typer.echo(json.dumps(values))
-    elif not json_:
+    else:
         out.print(shown)
 
 

@@ -199,8 +199,8 @@ def _train(
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool(), distributed.spread(method):
         torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
-        kept = distributed.first_does(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
-        if kept and run.path is not None:
+        has_checkpoint = distributed.first_does(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
+        if has_checkpoint and run.path is not None:
             state.restore(run.path / CHECKPOINT)
         distributed.same_weights(method)
         path = run.path if first else None
