@@ -30,7 +30,7 @@ ORDER = (
     ("grids",),
     ("event_surprise", "prediction", "training"),
     ("exporting", "searching", "updating", "evaluation"),
-    ("attribution", "fine_tuned", "frames", "run_card", "vectorizer"),
+    ("attribution", "engines", "fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
     ("auditing", "diagnosis", "shift"),
     ("comparing",),
@@ -44,7 +44,7 @@ LAZY = {
     *("faiss", "sklearn", "lightgbm", "plotly", "matplotlib", "jinja2", "openTSNE", "pandas"),
     *("duckdb", "deltalake", "adbc_driver_postgresql", "adbc_driver_manager"),
     *("transformers", "peft", "tokenizers", "sentence_transformers", "bitsandbytes"),
-    *("tensorboard", "mlflow", "onnx"),
+    *("tensorboard", "mlflow", "onnx", "ray", "pyspark", "joblib"),
 }
 
 

@@ -22,6 +22,7 @@ from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
 from eventvec.diagnosis import Diagnosis, diagnose
 from eventvec.embedding import embed, encode
+from eventvec.engines import Shards, embed_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
@@ -65,6 +66,7 @@ __all__ = [
     "Run",
     "Schema",
     "Sequences",
+    "Shards",
     "Updated",
     "as_of",
     "attach",
@@ -76,6 +78,7 @@ __all__ = [
     "diagnose",
     "drift",
     "embed",
+    "embed_shards",
     "encode",
     "encoders",
     "evaluate",
@@ -104,6 +107,7 @@ __all__ = [
     "to_tensorboard",
     "until",
     "update",
+    "update_shards",
     "views",
     "write",
 ]

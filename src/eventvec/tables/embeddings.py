@@ -25,6 +25,7 @@ from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
 from eventvec.tables.request import OUTPUT
+from eventvec.tables.shard_folder import AGAIN, agreed, files_of_shards
 from eventvec.tables.sources import parquet_schema
 
 NO_TIME = np.iinfo(np.int64).min
@@ -282,13 +283,14 @@ def write(
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
-    """Return the embeddings in a file or a table of a database that `write` wrote.
+    """Return the embeddings in a file or a table of a database that `write` wrote, or in a folder of shards.
 
     Args:
-        path: The file, or the address of the table, see `write`.
+        path: The file, or the address of the table, see `write`; or the folder, see `engines`.
 
     Raises:
-        CheckpointError: If the file or table does not exist, or eventvec did not write it.
+        CheckpointError: If the file or table does not exist, or eventvec did not write it; if a shard is absent, is not
+            what was written, or is of another run or schema.
         DataError: If the database cannot be read.
 
     Example:
@@ -297,6 +299,8 @@ def read_embeddings(path: str | Path) -> Embeddings:
         eventvec.errors.CheckpointError: absent.parquet does not exist; give a file that `eventvec embed` or ...
     """
     file, address = Path(path), address_of(path)
+    if address is None and file.is_dir():
+        return _joined(file)
     name = str(file) if address is None else address.name
     if not file.is_file() if address is None else not metadata_of(address)[0]:
         raise CheckpointError(f"{name} does not exist; give a {_wrote(address)}")
@@ -325,6 +329,27 @@ def read_embeddings(path: str | Path) -> Embeddings:
             f"{name} is not an embeddings {'file' if address is None else 'table'}: it lacks columns or metadata that "
             f"eventvec writes; give a {_wrote(address)}"
         ) from error
+
+
+def _joined(folder: Path) -> Embeddings:
+    """Return the embeddings of all shards in a folder, one shard after the other."""
+    files = files_of_shards(folder)
+    if not files:
+        raise CheckpointError(f"the shards in {folder} have no entity")
+    parts = [read_embeddings(file) for file in files]
+    first = parts[0]
+    for file, part in zip(files, parts, strict=True):
+        if part.schema != first.schema or part.values.shape[1] != first.values.shape[1]:
+            raise CheckpointError(
+                f"{file.name} in {folder} is of another schema than {files[0].name}; remove it, and {AGAIN}"
+            )
+    metadata = agreed([part.metadata for part in parts], [file.name for file in files], folder)
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "events", "last_time")
+    }
+    if first.moments is not None:
+        arrays["moments"] = np.concatenate([part.moments for part in parts if part.moments is not None])
+    return replace(first, keys=pa.concat_arrays([part.keys for part in parts]), metadata=metadata, **arrays)
 
 
 def holds_embeddings(path: str | Path) -> bool:

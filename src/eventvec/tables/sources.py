@@ -253,10 +253,10 @@ def _parquet(files: Sequence[Path]) -> Source:
 
     def load(names: Sequence[str]) -> pa.Table:
         for file, schema in schemas.items():
-            _same_types(names, files[0], first, file, schema)
+            same_types(names, files[0], first, file, schema)
 
         def read(file: Path) -> pa.Table:
-            with _refusing_damage(file):
+            with refusing_damage(file):
                 refuse_changed(file, stamps[file])
                 with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
                     table = opened.read(columns=list(names), use_threads=len(files) < THREADS)
@@ -267,8 +267,8 @@ def _parquet(files: Sequence[Path]) -> Source:
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         for file, schema in schemas.items():
-            _same_types(names, files[0], first, file, schema)
-            with _refusing_damage(file):
+            same_types(names, files[0], first, file, schema)
+            with refusing_damage(file):
                 refuse_changed(file, stamps[file])
                 with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
                     for batch in opened.iter_batches(rows, columns=list(names)):
@@ -283,7 +283,7 @@ def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dic
     """Return the uncompressed bytes of each column, nested ones with all their parts."""
     sizes = dict.fromkeys(names, 0)
     for file, footer in footers.items():
-        with _refusing_damage(file):
+        with refusing_damage(file):
             row_groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
             for part in (group.column(place) for group in row_groups for place in range(footer.num_columns)):
                 path = part.path_in_schema
@@ -292,7 +292,7 @@ def _sizes(footers: Mapping[Path, pq.FileMetaData], names: Sequence[str]) -> dic
     return sizes
 
 
-def _same_types(names: Sequence[str], first: Path, first_schema: pa.Schema, file: Path, schema: pa.Schema) -> None:
+def same_types(names: Sequence[str], first: Path, first_schema: pa.Schema, file: Path, schema: pa.Schema) -> None:
     """Refuse a file in which a column has another type than in the first file."""
     for name in names:
         expected, kind = first_schema.field(name).type, schema.field(name).type if name in schema.names else "absent"
@@ -323,20 +323,20 @@ def _metadata(file: Path) -> pq.FileMetaData:
             f"{file} is not a Parquet file ({size:,} bytes, without Parquet's mark at both ends); "
             "accepted: Parquet, or CSV in a file that ends in .csv or .csv.gz"
         )
-    with _refusing_damage(file):
+    with refusing_damage(file):
         return pq.read_metadata(file)
 
 
 def _schema(file: Path, footer: pq.FileMetaData) -> pa.Schema:
     """Return the columns of a Parquet file."""
-    with _refusing_damage(file):
+    with refusing_damage(file):
         schema = footer.schema.to_arrow_schema()
         _ = schema.names  # they are decoded here
     return schema
 
 
 @contextmanager
-def _refusing_damage(file: Path) -> Iterator[None]:
+def refusing_damage(file: Path) -> Iterator[None]:
     """Refuse a Parquet file if the block fails to read it."""
     try:
         yield

@@ -1,0 +1,152 @@
+"""The rows of a table of events in Parquet files, divided into shards by a hash of their keys.
+
+A shard has all rows of its entities, in the order of the table. Which shard an entity belongs to depends on its key and
+on the number of shards alone: not on the engine, the files or the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventvec.engines.job import EventFile, Job
+from eventvec.errors import DataError, shown
+from eventvec.tables.fields import Array, decoded
+from eventvec.tables.hashing import mix
+from eventvec.tables.keys import key_hashes
+from eventvec.tables.paths import stamp_of
+from eventvec.tables.sources import refusing_damage, same_types
+
+ROWS = 1 << 20
+"""The number of rows that are divided at once."""
+
+
+class Part(NamedTuple):
+    """Row groups of a file, which one worker reads.
+
+    Args:
+        number: Its place in the order of the table.
+        file: The place of the file among those of the job.
+        first: The first row group.
+        end: The row group after the last.
+    """
+
+    number: int
+    file: int
+    first: int
+    end: int
+
+
+class Chunk(NamedTuple):
+    """Rows that were divided at once.
+
+    Args:
+        order: Their place in the order of the table.
+        by_shard: The rows of each shard, which may be none.
+    """
+
+    order: int
+    by_shard: list[pa.RecordBatch]
+
+
+def event_file(path: Path) -> EventFile:
+    """Return a file of events as it is now."""
+    _, size, changed = stamp_of(path)
+    with refusing_damage(path), pq.ParquetFile(path) as opened:
+        return EventFile(str(path.absolute()), size, changed, opened.metadata.num_rows)
+
+
+def parts_of(job: Job) -> list[Part]:
+    """Return the parts of a job's table, of about `ROWS` rows where its row groups are smaller.
+
+    Raises:
+        DataError: If a file has other columns than the first.
+    """
+    parts: list[Part] = []
+    schemas: list[pa.Schema] = []
+    for place, file in enumerate(job.files):
+        path = Path(file.path)
+        with refusing_damage(path), pq.ParquetFile(path) as opened:
+            schemas.append(opened.schema_arrow)
+            sizes = [opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)]
+        same_types(job.columns, Path(job.files[0].path), schemas[0], path, schemas[place])
+        first = rows = 0
+        for group, size in enumerate(sizes):
+            if rows and rows + size > ROWS:
+                parts.append(Part(len(parts), place, first, group))
+                first, rows = group, 0
+            rows += size
+        if rows:
+            parts.append(Part(len(parts), place, first, len(sizes)))
+    return parts
+
+
+def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk]:
+    """Yield the rows of a part, divided into shards, about `ROWS` rows at a time.
+
+    Args:
+        job: The job.
+        part: The part.
+        finished: The shards that are left out, because they are written already.
+
+    Raises:
+        DataError: If the file is absent, damaged or not as it was when the job began, or a key is missing.
+    """
+    file = job.files[part.file]
+    path = Path(file.path)
+    if not path.is_file():
+        raise DataError(f"{path} is missing; workers must see the events at the path that was given")
+    if stamp_of(path)[1:] != (file.bytes, file.changed):
+        raise DataError(f"{path} changed since the job began; read it again")
+    begun = 0
+    with refusing_damage(path), pq.ParquetFile(path) as opened:
+        groups = range(part.first, part.end)
+        for number, batch in enumerate(opened.iter_batches(ROWS, row_groups=groups, columns=list(job.columns))):
+            table = pa.table({name: decoded(pa.chunked_array([batch.column(name)])) for name in job.columns})
+            shard = shards_of(table.column(0), job.shards, f"column {shown(job.columns[0])} of {path}", begun)
+            begun += len(table)
+            yield Chunk(part.number << 32 | number, _divided(table, shard, job.shards, finished))
+
+
+def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> Array:
+    """Return `(n,)` int64, the shard of each key.
+
+    Args:
+        keys: `n` keys.
+        shards: The number of shards.
+        what: What the keys are, for messages.
+        begun: The number of rows before the first of them, for messages.
+
+    Raises:
+        DataError: If a key is missing, or they are of a type that cannot hold keys.
+
+    Example:
+        >>> shards_of(pa.chunked_array([[7, 8, 7]]), 4, "keys").tolist()
+        [0, 2, 0]
+    """
+    if keys.null_count:
+        row = begun + int(np.flatnonzero(keys.is_null().to_numpy())[0])
+        raise DataError(
+            f"{what} has {keys.null_count:,} missing values (first at row {row:,}); every event needs a key"
+        )
+    distinct = keys.combine_chunks().dictionary_encode()
+    hashes = mix(key_hashes(distinct.dictionary)) % np.uint64(shards)
+    shard: Array = hashes.astype(np.int64)[distinct.indices.to_numpy()]
+    return shard
+
+
+def _divided(table: pa.Table, shard: Array, shards: int, finished: Collection[int]) -> list[pa.RecordBatch]:
+    """Return the rows of each shard in the order of the table, and none of the finished ones."""
+    if finished:
+        rest = np.flatnonzero(~np.isin(shard, list(finished)))
+        table, shard = table.take(pa.array(rest)), shard[rest]
+    rows = table.take(pa.array(shard.argsort(kind="stable"))).combine_chunks()
+    batch = pa.record_batch([column.combine_chunks() for column in rows.columns], schema=rows.schema)
+    counts = np.bincount(shard, minlength=shards)
+    starts = counts.cumsum() - counts
+    return [batch.slice(start, count) for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]

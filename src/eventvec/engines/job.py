@@ -1,0 +1,125 @@
+"""What all workers of a job must know, and the options of an engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from eventvec.errors import ConfigError, nearest
+
+EngineName = Literal["local", "ray", "spark"]
+ROWS_OF_SHARD = 1 << 21
+"""The number of rows of the table of events that a shard has on average, if its number of shards is not given."""
+FEWEST = 16
+"""The smallest number of shards that is chosen for a table."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How a table of events is embedded in shards, side by side.
+
+    Args:
+        engine: What runs the work: processes of this machine (local), Ray Data, or Spark. The output is a folder of
+            shards, each with all events of its entities.
+        shards: The number of shards; without it, one for every 2 million rows, and at least 16. A folder of state
+            stores keeps its number.
+        workers: The number of processes that embed at a time; without it, one for each core that the engine has.
+
+    Raises:
+        ConfigError: If the engine is not known, or a number is below 1.
+
+    Example:
+        >>> EngineOptions("local", shards=8).workers is None
+        True
+    """
+
+    engine: EngineName | None = None
+    shards: int | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine is not None and self.engine not in get_args(EngineName):
+            raise ConfigError(f"engine {self.engine!r} is not known; {nearest(self.engine, get_args(EngineName))}")
+        for name in ("shards", "workers"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
+            if value is not None and self.engine is None:
+                raise ConfigError(f"{name} applies to an engine; name one: engine='local' (--engine local)")
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """A Parquet file of the table of events, as it was when the job began."""
+
+    path: str
+    bytes: int
+    changed: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """A table of events that is embedded in shards.
+
+    Args:
+        command: `embed`, or `update` of state stores.
+        run: The run folder, as workers find it.
+        run_id: The run's id.
+        files: The table of events.
+        columns: The columns that are read, first the key.
+        shards: The number of shards.
+        output: The folder of shards.
+        state: The folder of state stores, for `update`.
+        reading: The options of `Run.read`.
+        scoring: The options of `Run.embed`, or those of `update`.
+        wide: Whether a file has a column for each dimension.
+        device: The name of the device.
+        origin: The `[data]` table that the embeddings record.
+        versions: The versions of Python and of the libraries.
+    """
+
+    command: Literal["embed", "update"]
+    run: str
+    run_id: str
+    files: tuple[EventFile, ...]
+    columns: tuple[str, ...]
+    shards: int
+    output: str
+    state: str | None
+    reading: Mapping[str, Any]
+    scoring: Mapping[str, Any]
+    wide: bool
+    device: str
+    origin: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the table of events."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def scratch(self) -> Path:
+        """The folder for what is not yet complete, inside the output."""
+        return Path(self.output) / "unfinished"
+
+    def described(self) -> dict[str, Any]:
+        """Return what decides the content of the output, as JSON holds it, in which two jobs can be compared."""
+        told = asdict(self) | {"device": None, "output": None, "files": [vars(file) for file in self.files]}
+        files = hashlib.sha256(json.dumps(told.pop("files")).encode()).hexdigest()
+        told = {name: value for name, value in told.items() if value is not None}
+        return json.loads(json.dumps(told | {"events": f"{len(self.files)} files, {files}"}, default=str))  # type: ignore[no-any-return]
+
+
+def shards_for(rows: int) -> int:
+    """Return the number of shards of a table.
+
+    Example:
+        >>> shards_for(1000), shards_for(100_000_000)
+        (16, 48)
+    """
+    return max(FEWEST, -(-rows // ROWS_OF_SHARD))

@@ -1,0 +1,113 @@
+"""The engine `local`: processes of this machine, which meet in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from eventvec.engines.event_parts import Part, chunks_of
+from eventvec.engines.job import Job
+from eventvec.engines.shard_worker import Outcome, score
+from eventvec.errors import DataError, EventvecError
+from eventvec.files import whole
+
+DEATHS = 3
+"""How often processes may die, one time after the other, without having done anything in between."""
+
+
+def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], workers: int | None) -> Iterator[Outcome]:
+    """Yield the outcome of each shard that is not finished.
+
+    First each part is written to a file with one record batch for each shard, and then each shard is read from all of
+    them. If a process dies, its work is given to a new one.
+
+    Args:
+        job: The job.
+        parts: The parts of its table.
+        finished: The shards that are left out.
+        workers: The number of processes; by default the number of cores.
+
+    Raises:
+        DataError: If processes die again and again.
+    """
+    folder = job.scratch / "events"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    files = [folder / f"{part.number:05d}.arrow" for part in parts]
+    dividing = {
+        part.number: partial(_divide, job, part, finished, file) for part, file in zip(parts, files, strict=True)
+    }
+    yield from (outcome for outcome in _side_by_side(dividing, workers) if outcome.error)
+    scoring = {
+        shard: partial(score, job, shard, partial(_rows_of, files, job.shards, shard))
+        for shard in range(job.shards)
+        if shard not in finished
+    }
+    yield from _side_by_side(scoring, workers)
+
+
+def _divide(job: Job, part: Part, finished: Collection[int], file: Path) -> Outcome:
+    """Write the rows of a part to a file, one record batch for each shard at a time; a file that is there stays."""
+    if file.exists():
+        return Outcome()
+    try:
+        _write(job, part, finished, file)
+    except (EventvecError, OSError) as error:
+        return Outcome(error=str(error))
+    return Outcome()
+
+
+def _write(job: Job, part: Part, finished: Collection[int], file: Path) -> None:
+    with whole(file) as draft, ExitStack() as stack:
+        writer = None
+        for chunk in chunks_of(job, part, finished):
+            for rows in chunk.by_shard:
+                writer = writer or stack.enter_context(pa.ipc.new_file(str(draft), rows.schema))
+                writer.write_batch(rows)
+
+
+def _rows_of(files: Sequence[Path], shards: int, shard: int) -> list[pa.Table]:
+    """Return the rows of a shard from the files of all parts."""
+    tables = []
+    for file in files:
+        with pa.memory_map(str(file)) as mapped:
+            opened = pa.ipc.open_file(mapped)
+            places = range(shard, opened.num_record_batches, shards)
+            tables.append(pa.Table.from_batches([opened.get_batch(place) for place in places], opened.schema))
+    return tables
+
+
+def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | None) -> Iterator[Outcome]:
+    """Yield the outcome of each task as it is done, in processes of which each does one task at a time.
+
+    Raises:
+        DataError: If processes die again and again.
+    """
+    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+
+    waiting, deaths = dict(tasks), 0
+    while waiting:
+        numbered = (delayed(_numbered)(number, task) for number, task in waiting.items())
+        try:
+            with parallel_config("loky", inner_max_num_threads=1):
+                pool = Parallel(workers or -1, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
+                for number, outcome in pool(numbered):
+                    del waiting[number]
+                    deaths = 0
+                    yield outcome
+        except BrokenProcessPool as error:
+            deaths += 1
+            if deaths == DEATHS:
+                raise DataError(
+                    f"processes of the engine died {DEATHS} times, one after the other, as if memory were short; what "
+                    "is written stays: give the command again with fewer workers= (--workers), and if that does not "
+                    "help, into a new folder with more shards= (--shards)"
+                ) from error
+
+
+def _numbered(number: int, task: Callable[[], Outcome]) -> tuple[int, Outcome]:
+    return number, task()

@@ -1,0 +1,189 @@
+"""What a worker does with a shard, whatever engine runs it: read its events, embed them, and write its file."""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import torch
+from pydantic import BaseModel
+
+from eventvec import checkpoint, tables, updating
+from eventvec.checkpoint import Run
+from eventvec.dataset import Dataset, Origin
+from eventvec.embedding import choose_device
+from eventvec.engines.event_parts import shards_of
+from eventvec.engines.job import Job
+from eventvec.errors import CheckpointError, EventvecError
+from eventvec.run_writing import write_text
+from eventvec.tables import keys
+from eventvec.tables.cutoffs import cutoff_times, snapshots, until
+from eventvec.tables.embeddings import Embeddings
+from eventvec.tables.shard_folder import ShardRecord, digest_of
+from eventvec.tables.sources import open_source, read_table
+
+
+class Outcome(BaseModel, extra="forbid"):
+    """What became of a shard, as JSON between processes: its record, or the sentence of an error.
+
+    Args:
+        record: The shard as it was written.
+        error: The sentence.
+    """
+
+    record: ShardRecord | None = None
+    error: str | None = None
+
+
+def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Outcome:
+    """Return what became of a shard, whose file is written whole or not at all.
+
+    An error that a user can correct is returned, so that every engine reports the same sentence. Others are raised, and
+    the engine treats them as it treats the failures of its tasks.
+
+    Args:
+        job: The job.
+        shard: The shard.
+        tables_: Returns its rows of the table of events, in order.
+    """
+    try:
+        return Outcome(record=_scored(job, shard, tables_))
+    except (EventvecError, OSError) as error:
+        return Outcome(error=f"shard {shard} of {job.shards}: {error}")
+
+
+def file_of(shard: int) -> str:
+    """Return the name of the file of a shard.
+
+    Example:
+        >>> file_of(7)
+        'shard-00007.parquet'
+    """
+    return f"shard-{shard:05d}.parquet"
+
+
+def store_of(folder: Path | str, shard: int) -> Path:
+    """Return the state store of a shard."""
+    return Path(folder) / f"shard-{shard:05d}.db"
+
+
+def record_of(job: Job, shard: int) -> Path:
+    """Return the file with the record of a shard while the job is not complete."""
+    return job.scratch / f"{shard:05d}.json"
+
+
+def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> ShardRecord:
+    """Return the record of a shard after its file was written."""
+    seconds: dict[str, float] = {}
+    with _timed(seconds, "load"):
+        loads = _loaded.cache_info().misses
+        run = _loaded(job.run, job.run_id, job.device, tuple(sorted(job.versions.items())))
+        loads = _loaded.cache_info().misses - loads
+    if not loads:
+        seconds["load"] = 0.0
+    with _timed(seconds, "read"):
+        table = pa.concat_tables(tables_())
+        data = _read(job, run, shard, table) if len(table) else None
+    name = file_of(shard)
+    record = ShardRecord(
+        shard=shard, file=None, rows=len(table), worker=f"{socket.gethostname()}:{os.getpid()}", seconds=seconds
+    )
+    del table
+    if data is not None:
+        with _timed(seconds, "embed"):
+            z, told = _embedded(job, run, shard, data)
+        path = Path(job.output) / name
+        with _timed(seconds, "write"):
+            tables.write(path, z, wide=job.wide)
+        record = record.model_copy(
+            update={
+                "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
+                "sha256": digest_of(path), **told,
+            }
+        )  # fmt: skip
+    write_text(record_of(job, shard), record.model_dump_json())
+    return record
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
+    """Return the run, which a process loads once, with one thread for the work of each process.
+
+    Raises:
+        CheckpointError: If this process does not have the run, or has libraries of other versions.
+    """
+    mine = checkpoint.versions()
+    for name, wanted in versions:
+        if mine[name] != wanted:
+            raise CheckpointError(
+                f"the worker on {socket.gethostname()} has {name} {mine[name]}, and the job was begun with {wanted}; "
+                "install the same version on all machines"
+            )
+    torch.set_num_threads(1)
+    run = checkpoint.load(path)
+    if run.id != run_id:
+        raise CheckpointError(
+            f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers the same folder"
+        )
+    run.method.to(choose_device(device))
+    run.method.eval()
+    return run
+
+
+def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
+    """Return the entities of a shard, cut at the times of the job; None if there are none to embed."""
+    options = dict(job.reading)
+    cut, cutoffs, column = (options.pop(name, None) for name in ("until", "cutoffs", "cutoff_column"))
+    data = run.read(table, **options)
+    data = replace(data, origin=Origin({name: value for name, value in job.origin.items() if name != "until"}))
+    if cutoffs is not None:  # after reading, because that no event is left of one shard is no error
+        mine = _part_of_table(job, run, shard, cutoffs)
+        key = mine.column_names[0]
+        frame = pl.DataFrame({key: keys.key_series(mine.column(key), key)})
+        if not (keys.align(data.keys, frame, key) >= 0).any():
+            return None
+        data = snapshots(data, *cutoff_times(data.keys, data.schema, mine, str(column)))
+    return data if cut is None else until(data, cut)
+
+
+def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
+    """Return the rows of a table with keys that belong to a shard, such as one of cutoffs; the key comes first."""
+    table = _table(path)
+    key = run.schema.key if run.schema.key in table.column_names else run.schema.key_out
+    if key not in table.column_names:
+        open_source(path).need([key])
+    mine = shards_of(table.column(key), job.shards, f"column {key!r} of {path}") == shard
+    return table.filter(pa.array(mine)).select([key, *(name for name in table.column_names if name != key)])
+
+
+@functools.lru_cache(maxsize=1)
+def _table(path: str) -> pa.Table:
+    return read_table(path).to_arrow()
+
+
+def _embedded(job: Job, run: Run, shard: int, data: Dataset) -> tuple[Embeddings, dict[str, Any]]:
+    """Return the embeddings of a shard, and what its record tells beside."""
+    if job.state is None:
+        return run.embed(data, **job.scoring), {"notes": list(data.notes)}
+    options = dict(job.scoring)
+    if options.get("history") is not None:
+        options["history"] = _part_of_table(job, run, shard, options["history"])
+    updated = updating.update(run, data, store_of(job.state, shard), **options)
+    told = {name: getattr(updated, name) for name in ("new", "late", "applied")}
+    return updated.embeddings, {**told, "notes": list(updated.notes)}
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    begun = time.perf_counter()
+    yield
+    seconds[stage] = time.perf_counter() - begun

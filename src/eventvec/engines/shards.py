@@ -1,0 +1,383 @@
+"""`embed_shards` and `update_shards`: a table of events in, a folder of shards out, on an engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from eventvec import checkpoint
+from eventvec.checkpoint import Run
+from eventvec.embedding import choose_device
+from eventvec.engines.event_parts import event_file, parts_of
+from eventvec.engines.job import EngineOptions, Job, shards_for
+from eventvec.engines.local_engine import run_local
+from eventvec.engines.ray_engine import run_ray
+from eventvec.engines.shard_worker import record_of
+from eventvec.engines.spark_engine import run_spark
+from eventvec.errors import CheckpointError, ConfigError, DataError, listed
+from eventvec.files import locked, run_above
+from eventvec.options import accepts, gather
+from eventvec.precision import Precision
+from eventvec.run_files import read_info
+from eventvec.run_writing import write_text
+from eventvec.tables import check_place
+from eventvec.tables.addresses import address_of
+from eventvec.tables.arrangement import open_table
+from eventvec.tables.read_options import Cuts, ReadOptions, TableFormat
+from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord, fault, read_manifest
+from eventvec.updating.batches import UpdateOptions
+
+ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
+STORES = "shards.json"
+"""The file of a folder of state stores that has their number, and the run whose states they hold."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """A folder of embeddings in shards. `embed_shards` and `update_shards` return it.
+
+    Args:
+        folder: The folder, which `read_embeddings` reads.
+        shards: What was written of each shard.
+        skipped: The number of shards that were complete before.
+
+    Example:
+        >>> import eventvec as ev
+        >>> done = ev.embed_shards("run", "events/", "z", engine="ray")  # doctest: +SKIP
+        >>> done.entities, len(done.shards), done.skipped  # doctest: +SKIP
+        (1200000, 24, 0)
+    """
+
+    folder: Path
+    shards: tuple[ShardRecord, ...]
+    skipped: int
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the table of events."""
+        return sum(record.rows for record in self.shards)
+
+    @property
+    def entities(self) -> int:
+        """The number of rows of all files."""
+        return sum(record.entities for record in self.shards)
+
+    @property
+    def new(self) -> int:
+        """The number of entities that were new to the state stores."""
+        return sum(record.new for record in self.shards)
+
+    @property
+    def late(self) -> int:
+        """The number of late events."""
+        return sum(record.late for record in self.shards)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about what was counted or left out, each with its shard."""
+        return tuple(f"shard {record.shard}: {note}" for record in self.shards for note in record.notes)
+
+
+@accepts(EngineOptions, Cuts, TableFormat)
+def embed_shards(
+    run: Path | str,
+    events: Path | str,
+    output: Path | str,
+    *,
+    wide: bool = False,
+    normalize: bool = False,
+    precision: Precision = "float32",
+    device: str = "auto",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Shards:
+    """Write the embedding of each entity of a table of events into a folder of shards, on an engine.
+
+    A shard has the events of all entities whose keys have one hash, so that its file depends on the events, the run
+    and the number of shards alone, and not on the engine. Given again after an interruption, the call goes on: shards
+    whose files have their checksums are not computed again.
+
+    Args:
+        run: The run folder; workers on other machines must see it, the events and the output at the same paths.
+        events: Parquet files: a file, a folder or a glob.
+        output: The folder of shards, which is new, or begun by the same call.
+        wide: As for `Embeddings.arrow`.
+        normalize: Whether each embedding is scaled to length 1.
+        precision: The precision of matrix products, see `embedding.encode`.
+        device: The device of each worker; auto uses a GPU if there is one.
+        overwrite: Whether a folder of shards that another call wrote is replaced.
+        progress: Called with the number of shards that are done and of all shards.
+        options: The fields of `EngineOptions` (engine, which is local by default; shards, workers), of
+            `tables.read_options.Cuts` (until, cutoffs, cutoff_column) and of `TableFormat` (time_format, order, ties,
+            explode, key_as).
+
+    Raises:
+        ConfigError: If options contradict one another, the output holds something else, or the engine is not installed.
+        DataError: If the events cannot be used. What was written stays, and the call goes on when it is given again.
+        CheckpointError: If the run cannot be loaded, or a worker has other versions of the libraries.
+
+    Example:
+        >>> import tempfile
+        >>> import eventvec as ev
+        >>> data = ev.datasets.flights()
+        >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+        ...     _ = ev.fit("coles", data, out=f"{folder}/run", epochs=1)
+        ...     done = ev.embed_shards(f"{folder}/run", "flights.parquet", f"{folder}/z", shards=4, workers=2)
+        ...     z = ev.read_embeddings(f"{folder}/z")
+    """
+    engine = gather(options, EngineOptions, Cuts, TableFormat)
+    cuts, table_format = (
+        gather(options, Cuts, EngineOptions, TableFormat),
+        gather(options, TableFormat, EngineOptions, Cuts),
+    )
+    if cuts.cutoffs is not None and not _is_path(cuts.cutoffs):
+        raise ConfigError("cutoffs must be the path of a table, which workers read")
+    reading = {name: value for name, value in {**vars(cuts), **vars(table_format)}.items() if value is not None}
+    scoring = {"normalize": normalize, "precision": precision}
+    job = _job("embed", run, events, output, engine.shards, None, reading, scoring, wide, device)
+    return _run(job, engine, overwrite, progress)
+
+
+@accepts(UpdateOptions, EngineOptions, TableFormat)
+def update_shards(
+    run: Path | str,
+    events: Path | str,
+    state: Path | str,
+    output: Path | str,
+    *,
+    device: str = "auto",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Shards:
+    """Write the embedding of each entity that has new events into a folder of shards, from stored states, on an engine.
+
+    The states are in a folder with one store for each shard, whose number is that of the first call. Each shard is a
+    batch of its store and is applied once, however often a worker dies or the call is given again, see `update`.
+
+    Args:
+        run: The run folder; workers on other machines must see it, the events, the states and the output at the same
+            paths.
+        events: The new events in Parquet files: a file, a folder or a glob.
+        state: The folder of state stores, which is created if it is missing.
+        output: The folder of shards, which is new, or begun by the same call.
+        device: As for `embed_shards`.
+        overwrite: As for `embed_shards`.
+        progress: As for `embed_shards`.
+        options: The fields of `UpdateOptions` (late, history, batch_id, recent, keep), of `EngineOptions` (engine,
+            which is local by default; shards, workers) and of `tables.read_options.TableFormat`.
+
+    Raises:
+        ConfigError: As for `embed_shards`, or if the states are of another run or number of shards.
+        DataError: If the events cannot be used, or are late.
+        CheckpointError: If a store is damaged, or as for `embed_shards`.
+    """
+    chosen = gather(options, UpdateOptions, EngineOptions, TableFormat)
+    engine, table_format = (
+        gather(options, EngineOptions, UpdateOptions, TableFormat),
+        gather(options, TableFormat, UpdateOptions, EngineOptions),
+    )
+    if chosen.history is not None and not _is_path(chosen.history):
+        raise ConfigError("history must be the path of a table, which workers read")
+    reading = {name: value for name, value in vars(table_format).items() if value is not None}
+    shards = _stores(Path(state), read_info(Path(run))["id"], engine.shards)
+    job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
+    folder = Path(state)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not (folder / STORES).exists():
+        write_text(folder / STORES, json.dumps({"run": job.run_id, "shards": job.shards}))
+    return _run(job, engine, overwrite, progress)
+
+
+def _is_path(table: Any) -> bool:
+    return isinstance(table, str | os.PathLike) and address_of(table) is None
+
+
+def _stores(folder: Path, run_id: str, shards: int | None) -> int | None:
+    """Return the number of shards of a folder of state stores; the given one if there is no such folder yet.
+
+    Raises:
+        ConfigError: If it holds states of another run, or another number of shards was given.
+        CheckpointError: If the folder holds something else.
+    """
+    file = folder / STORES
+    if not file.is_file():
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise CheckpointError(
+                f"{folder} is no folder of state stores; an engine needs one of its own: give --state a new name"
+            )
+        return shards
+    try:
+        held = json.loads(file.read_text(encoding="utf-8"))
+        number, of = int(held["shards"]), str(held["run"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} is damaged; restore it from a backup") from error
+    if of != run_id:
+        raise ConfigError(f"{folder} must hold states of run {run_id}, got those of run {of}; give --state a new name")
+    if shards not in (None, number):
+        raise ConfigError(f"{folder} has {number} shards, got shards={shards}; leave it out")
+    return number
+
+
+def _job(
+    command: Any,
+    run: Path | str,
+    events: Path | str,
+    output: Path | str,
+    shards: int | None,
+    state: Path | str | None,
+    reading: Mapping[str, Any],
+    scoring: Mapping[str, Any],
+    wide: bool,
+    device: str,
+) -> Job:
+    """Return a job after a check of what it reads, see `Job`."""
+    if isinstance(run, Run):
+        raise ConfigError("an engine needs the folder of a run, which each of its workers loads; give its path")
+    choose_device(device)
+    if not _is_path(events):
+        raise ConfigError(
+            "an engine reads Parquet files: give a file, a folder or a glob; write other tables to Parquet first"
+        )
+    folder = Path(output)
+    _check_output(folder, [Path(run), *([] if state is None else [Path(state)])])
+    trained = checkpoint.load(run)
+    options = ReadOptions.of(dict(reading))
+    table = open_table(events, trained.schema, options)
+    source, lists, key = table.events.table, table.events.lists, table.requested.key
+    if not source.files or not source.typed:
+        raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
+    if key in lists:
+        raise ConfigError(f"an engine needs a key of the rows, and {key!r} is of the elements of lists")
+    if any(folder.resolve() in file.resolve().parents for file in source.files):
+        raise ConfigError(f"{folder} holds the events; name a folder elsewhere")
+    names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
+    files = tuple(event_file(file) for file in source.files)
+    return Job(
+        command=command,
+        run=str(Path(run).absolute()),
+        run_id=trained.id,
+        files=files,
+        columns=tuple(dict.fromkeys([key, *(lists.get(name, name) for name in names)])),
+        shards=shards or shards_for(sum(file.rows for file in files)),
+        output=str(folder.absolute()),
+        state=None if state is None else str(Path(state).absolute()),
+        reading={name: os.path.abspath(value) if name == "cutoffs" else value for name, value in reading.items()},
+        scoring={
+            name: os.path.abspath(value) if name == "history" and value else value for name, value in scoring.items()
+        },
+        wide=wide,
+        device=device,
+        origin=options.describe(events),
+        versions=checkpoint.versions(),
+    )
+
+
+def _check_output(folder: Path, inputs: list[Path]) -> None:
+    """Refuse a folder that cannot be written, or in which an input lies."""
+    if address_of(str(folder)) is not None or "://" in str(folder):
+        raise ConfigError("an engine writes a folder of Parquet files; name a folder")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; an engine writes a folder: name a new one")
+    check_place(folder)
+    if above := run_above(folder / "shard"):
+        raise ConfigError(f"{folder} lies in the run folder {above}; name a folder elsewhere")
+    for each in inputs:
+        if folder.resolve() in (each.resolve(), *each.resolve().parents):
+            raise ConfigError(f"{folder} is or holds an input; name a folder elsewhere")
+
+
+def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | None) -> Shards:
+    """Write the shards that are not written yet, then the manifest."""
+    folder = Path(job.output)
+    with locked(folder) as free:
+        if not free:
+            raise ConfigError(f"another process writes {folder}; wait until it is done, or name another folder")
+        done = _begin(job, folder, overwrite)
+        skipped = len(done)
+        if len(done) < job.shards and sum(record.rows for record in done.values()) < job.rows:
+            parts = parts_of(job)
+            for outcome in ENGINES[engine.engine or "local"](job, parts, frozenset(done), engine.workers):
+                if outcome.error is not None or outcome.record is None:
+                    raise DataError(f"{outcome.error}; {len(done)} of {job.shards} shards are written and stay")
+                done[outcome.record.shard] = outcome.record
+                if progress:
+                    progress(len(done), job.shards)
+        records = [done.get(shard, ShardRecord(shard=shard, file=None, rows=0)) for shard in range(job.shards)]
+        rows = sum(record.rows for record in records)
+        if rows != job.rows:
+            shutil.rmtree(job.scratch)
+            raise DataError(
+                f"the engine brought {rows:,} rows to its workers, and the table has {job.rows:,}; nothing is kept: "
+                "give the command again"
+            )
+        manifest = Manifest(job=job.described(), rows=rows, shards=records)
+        write_text(folder / MANIFEST, manifest.model_dump_json(indent=1))
+        shutil.rmtree(job.scratch, ignore_errors=True)
+    return Shards(folder, tuple(records), skipped)
+
+
+def _begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
+    """Return the shards that are written already, after a check that the folder is of the same job."""
+    plan = job.scratch / "job.json"
+    before = _before(folder, plan)
+    if before is not None and before != job.described():
+        different = listed(name for name in before | job.described() if before.get(name) != job.described().get(name))
+        if not overwrite:
+            raise ConfigError(
+                f"{folder} holds shards of another job; the two differ in {different}; name another folder, or replace "
+                "it: overwrite=True (--overwrite)"
+            )
+        _clear(folder)
+    elif before is None and any(file.name != ".lock" for file in folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty and holds no shards; name a new folder")
+    job.scratch.mkdir(mode=0o700, exist_ok=True)
+    done = {}
+    for record in _recorded(job, folder):
+        if fault(folder, record) is None and record.shard < job.shards:
+            done[record.shard] = record
+    if not plan.exists():
+        write_text(plan, json.dumps(job.described()))
+        for record in done.values():  # of a complete folder in which a file is absent or damaged
+            write_text(record_of(job, record.shard), record.model_dump_json())
+    if len(done) < job.shards:
+        (folder / MANIFEST).unlink(missing_ok=True)
+    return done
+
+
+def _before(folder: Path, plan: Path) -> dict[str, Any] | None:
+    """Return the description of the job whose shards are in a folder, None if there are none."""
+    if plan.is_file():
+        with suppress(ValueError):
+            before: dict[str, Any] = json.loads(plan.read_text(encoding="utf-8"))
+            return before
+    return read_manifest(folder).job if (folder / MANIFEST).is_file() else None
+
+
+def _recorded(job: Job, folder: Path) -> list[ShardRecord]:
+    """Return the records of a folder, whose files may have gone since."""
+    if (folder / MANIFEST).is_file():
+        return read_manifest(folder).shards
+    records = []
+    for file in sorted(job.scratch.glob("[0-9]*.json")):
+        with suppress(ValidationError):  # of a killed process on a file system that loses the end of files
+            records.append(ShardRecord.model_validate_json(file.read_bytes()))
+    return records
+
+
+def _clear(folder: Path) -> None:
+    """Delete the shards and the manifest in a folder."""
+    (folder / MANIFEST).unlink(missing_ok=True)
+    shutil.rmtree(folder / "unfinished", ignore_errors=True)
+    for file in folder.glob("shard-*.parquet"):
+        file.unlink()

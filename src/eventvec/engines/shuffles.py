@@ -1,0 +1,86 @@
+"""Rows of shards as bytes, which engines move between machines without knowing their types.
+
+A row of the shuffled table is the rows of one shard in one part of the events, as an Arrow stream. So an engine needs
+types for a number, an order and bytes only, whatever the events hold, and no value is converted on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import pyarrow as pa
+
+from eventvec.engines.event_parts import Part, chunks_of
+from eventvec.engines.job import Job
+from eventvec.engines.shard_worker import score
+from eventvec.errors import DataError, EventvecError
+
+SHUFFLED = pa.schema([("shard", pa.int32()), ("place", pa.int64()), ("rows", pa.binary())])
+"""The columns of the table that an engine shuffles: it brings the rows of one `shard` together."""
+
+
+def divided(job: Job, part: Part, finished: Collection[int]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a part with the columns of `SHUFFLED`.
+
+    An error stops the job, because a shard must not be embedded without some of its rows. Its sentence is left in the
+    output folder, since engines wrap exceptions in their own.
+
+    Args:
+        job: The job.
+        part: The part of its table.
+        finished: The shards that are left out.
+    """
+    try:
+        for chunk in chunks_of(job, part, finished):
+            filled = {shard: rows for shard, rows in enumerate(chunk.by_shard) if rows.num_rows}
+            columns = [list(filled), [chunk.order] * len(filled), [_stream(rows) for rows in filled.values()]]
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(values, field.type) for values, field in zip(columns, SHUFFLED, strict=True)], schema=SHUFFLED
+            )
+    except (EventvecError, OSError) as error:
+        with suppress(OSError):
+            (job.scratch / "error").write_text(str(error), encoding="utf-8")
+        raise
+
+
+def scored(job: Job, shard: int, places: Sequence[int], rows: Sequence[bytes]) -> str:
+    """Return the outcome of a shard as JSON.
+
+    Args:
+        job: The job.
+        shard: The shard.
+        places: The place of each of its slices in the order of the table.
+        rows: Each of its slices, as an Arrow stream.
+    """
+    ordered = [stream for _, stream in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
+    return score(job, shard, partial(_tables, ordered)).model_dump_json()
+
+
+@contextmanager
+def explaining(job: Job) -> Iterator[None]:
+    """Raise the sentence that a worker left, in place of the exception in which the engine wrapped it.
+
+    Raises:
+        DataError: If a worker left a sentence.
+    """
+    sentence = job.scratch / "error"
+    sentence.unlink(missing_ok=True)
+    try:
+        yield
+    except Exception as error:
+        if sentence.is_file():
+            raise DataError(sentence.read_text(encoding="utf-8")) from error
+        raise
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(sink.getvalue())
+
+
+def _tables(streams: Sequence[bytes]) -> list[pa.Table]:
+    return [pa.ipc.open_stream(stream).read_all() for stream in streams]

@@ -1,0 +1,91 @@
+"""The engine `spark`: Spark's shuffle between two functions of `mapInArrow`."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from eventvec.engines.event_parts import Part
+from eventvec.engines.job import Job
+from eventvec.engines.shard_worker import Outcome
+from eventvec.engines.shuffles import divided, explaining, scored
+from eventvec.errors import need
+
+SLICES = 16
+"""The number of slices that Spark passes to a worker at once; each may have many megabytes."""
+FAILURES = 4
+"""How often a task may fail on this machine, as on a cluster."""
+
+
+def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], workers: int | None) -> Iterator[Outcome]:
+    """Yield the outcome of each shard that is not finished.
+
+    The caller's session is used, or that of `spark-submit`, or else Spark on this machine, which is stopped at the end.
+    Spark starts a task again whose worker died.
+
+    Args:
+        job: The job.
+        parts: The parts of its table.
+        finished: The shards that are left out.
+        workers: The number of shards that are embedded at a time, by default all cores of the cluster; it applies to
+            Spark on this machine only.
+    """
+    sql = need("pyspark.sql", "spark")
+    active = sql.SparkSession.getActiveSession()
+    session = active or _session(sql, workers)
+    try:
+        ours = session.newSession()  # options that are set here do not reach the caller's session
+        ours.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", SLICES)
+        ours.conf.set(
+            "spark.sql.adaptive.coalescePartitions.enabled", "false"
+        )  # it would embed small shards in one task
+        n_left = max(job.shards - len(finished), 1)
+        table = ours.createDataFrame([tuple(part) for part in parts], ", ".join(f"{name} int" for name in Part._fields))
+        spread = table.repartition(max(len(parts), 1), "number")
+        shuffled = spread.mapInArrow(_divide(job, frozenset(finished)), "shard int, place bigint, rows binary")
+        together = shuffled.repartition(n_left, "shard").sortWithinPartitions("shard", "place")
+        with explaining(job):
+            for row in together.mapInArrow(_embed(job), "outcome string").collect():
+                yield Outcome.model_validate_json(row.outcome)
+    finally:
+        if active is None:
+            session.stop()
+
+
+def _session(sql: Any, workers: int | None) -> Any:
+    """Return the session of `spark-submit` or of PYSPARK_SUBMIT_ARGS, or else one of this machine with this Python."""
+    builder = sql.SparkSession.builder.appName("eventvec")
+    if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(f"local[{workers or '*'},{FAILURES}]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.log.level", "ERROR")
+    return builder.getOrCreate()
+
+
+def _divide(job: Job, finished: Collection[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that divides the rows of parts into shards."""
+
+    def divide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for part in batch.to_pylist():
+                yield from divided(job, Part(**part), finished)
+
+    return divide
+
+
+def _embed(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that embeds the entities of shards, whose slices follow one another."""
+
+    def embed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        slices = (row for batch in batches for row in batch.to_pylist())
+        for shard, group in itertools.groupby(slices, key=lambda row: row["shard"]):
+            together = list(group)
+            outcome = scored(job, shard, [row["place"] for row in together], [row["rows"] for row in together])
+            yield pa.record_batch({"outcome": pa.array([outcome], pa.string())})
+
+    return embed
