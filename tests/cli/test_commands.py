@@ -354,7 +354,11 @@ def test_doctor_shows_versions_and_devices() -> None:
     assert shown["version of eventvec"] != "not installed"
     assert "cpu" in shown["devices"]
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    modules = {"faiss-cpu": "faiss", "mlflow-skinny": "mlflow"}  # where the module has another name than the package
+    modules = {
+        "faiss-cpu": "faiss",
+        "mlflow-skinny": "mlflow",
+        "ray[data]": "ray",
+    }  # where the module has another name than the package
     extras = {
         extra: [
             modules.get(name, name.replace("-", "_"))

@@ -30,10 +30,13 @@ from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, to_learn, to_score
+from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import FILES, WRITTEN, Device, Events, Json, event_tables, not_empty, takes
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
+from eventvec.engines import EngineOptions
+from eventvec.engines.state_folder import forget_in_stores
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
@@ -155,7 +158,7 @@ def fit(
 
 
 @command
-@takes(Cuts, TableFormat, Storage)
+@takes(Cuts, TableFormat, Storage, EngineOptions)
 def embed(
     run: RunFolder,
     events: Events,
@@ -171,7 +174,13 @@ def embed(
     """Write one embedding per entity, or one for each of its times in --cutoffs.
 
     Example: `eventvec embed run events.parquet -o embeddings.parquet`
+
+    On several machines, or on all cores of one: `eventvec embed run events/ -o shards --engine ray`
     """
+    if is_on_engine(options):
+        chosen = {"wide": wide, "normalize": normalize, "precision": precision, "device": device, **options}
+        embed_on_engine(run, events, output, {**chosen, "overwrite": overwrite}, json_)
+        return
     trained, data = to_score(run, events, output, overwrite, device, options)
     with bar("embedding") as tick:
         z = trained.embed(data, normalize=normalize, precision=precision, progress=tick)  # type: ignore[arg-type]
@@ -180,7 +189,7 @@ def embed(
 
 
 @command
-@takes(UpdateOptions, TableFormat)
+@takes(UpdateOptions, TableFormat, EngineOptions)
 def update(
     run: RunFolder,
     state: Annotated[Path, typer.Option(help="State store of the run; created if it does not exist.")],
@@ -207,11 +216,18 @@ def update(
     if forget is not None and events is None and output is None:
         if followed is not None and index is not None and followed.has(forget):
             followed.forget(forget).save(index)
-        updating.forget(state, forget, run_files.read_info(run)["id"])
+        delete = forget_in_stores if state.is_dir() else updating.forget
+        delete(state, forget, run_files.read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
     if forget is not None or events is None or output is None:
         raise ConfigError("give NEW_EVENTS and -o FILE to apply a batch, or --forget KEY alone to delete an entity")
+    if is_on_engine(options):
+        if index is not None:
+            raise ConfigError("--index follows one state store; update without --engine, or build the index anew")
+        chosen = {"device": device, "overwrite": overwrite, **options}
+        update_on_engine(run, events, state, output, chosen, json_)
+        return
     tables.check_place(state)
     tables.check_output(output, [run, events, state, index, options.get("history")], overwrite=overwrite)
     place = choose_device(device)

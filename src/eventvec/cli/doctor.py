@@ -21,6 +21,8 @@ EXTRAS = {
     "tensorboard": ["tensorboard"],
     "mlflow": ["mlflow"],
     "onnx": ["onnx"],
+    "ray": ["ray"],
+    "spark": ["pyspark"],
     "duckdb": ["duckdb"],
     "delta": ["deltalake"],
     "postgres": ["adbc_driver_postgresql"],

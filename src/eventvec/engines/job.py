@@ -47,8 +47,6 @@ class EngineOptions:
         for name in ("shards", "workers"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
-            if value is not None and self.engine is None:
-                raise ConfigError(f"{name} applies to an engine; name one: engine='local' (--engine local)")
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     dividing = {
         part.number: partial(_divide, job, part, finished, file) for part, file in zip(parts, files, strict=True)
     }
-    yield from (outcome for outcome in _side_by_side(dividing, workers) if outcome.error)
+    failed = [outcome for outcome in _side_by_side(dividing, workers) if outcome.error]
+    yield from failed
+    if failed:  # a shard must not be embedded without some of its rows
+        return
     scoring = {
         shard: partial(score, job, shard, partial(_rows_of, files, job.shards, shard))
         for shard in range(job.shards)
@@ -87,7 +90,7 @@ def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | Non
     Raises:
         DataError: If processes die again and again.
     """
-    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
+    from joblib import Parallel, delayed, parallel_config
 
     waiting, deaths = dict(tasks), 0
     while waiting:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -30,16 +32,20 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
     data = need("ray.data", "ray")
     begun = not ray.is_initialized()
     if begun:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report its use to its makers
+        logging.getLogger("ray.data").setLevel(logging.WARNING)
         ray.init(log_to_driver=False, logging_level="warning", include_dashboard=False)
     try:
         context = data.DataContext.get_current()
         shown, context.enable_progress_bars = context.enable_progress_bars, False
         try:
             n_workers = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            divide, embed = _Divide(job, frozenset(finished)), _Embed(job)
+            divide, embed = _divide(job, frozenset(finished)), _embed(job)
             table = data.from_items([part._asdict() for part in parts], override_num_blocks=len(parts))
             shuffled = table.map_batches(divide, batch_size=1, batch_format="pyarrow", zero_copy_batch=True)
-            shards = shuffled.groupby("shard").map_groups(embed, batch_format="pyarrow", concurrency=n_workers)
+            together = shuffled.groupby("shard", num_partitions=job.shards)
+            side_by_side = data.TaskPoolStrategy(size=n_workers)
+            shards = together.map_groups(embed, batch_format="pyarrow", compute=side_by_side)
             with explaining(job):
                 for row in shards.iter_rows():
                     yield Outcome.model_validate_json(row["outcome"])
@@ -50,27 +56,25 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
             ray.shutdown()
 
 
-class _Divide:
-    """Divides the rows of a part into shards."""
+def _divide(job: Job, finished: Collection[int]) -> Callable[[pa.Table], Iterator[pa.Table]]:
+    """Return the function that divides the rows of parts into shards."""
 
-    def __init__(self, job: Job, finished: Collection[int]) -> None:
-        self.job, self.finished = job, finished
-
-    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        for part in batch.to_pylist():
-            yield SHUFFLED.empty_table()
-            for rows in divided(self.job, Part(**part), self.finished):
+    def divide(parts: pa.Table) -> Iterator[pa.Table]:
+        yield SHUFFLED.empty_table()
+        for part in parts.to_pylist():
+            for rows in divided(job, Part(**part), finished):
                 yield pa.Table.from_batches([rows])
 
+    return divide
 
-class _Embed:
-    """Embeds the entities of a shard."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+def _embed(job: Job) -> Callable[[pa.Table], pa.Table]:
+    """Return the function that embeds the entities of a shard."""
 
-    def __call__(self, group: pa.Table) -> pa.Table:
-        columns: dict[str, list[Any]] = group.to_pydict()
-        shards = columns["shard"]
-        outcomes = [scored(self.job, shards[0], columns["place"], columns["rows"])] if shards else []
+    def embed(slices: pa.Table) -> pa.Table:
+        columns: dict[str, list[Any]] = slices.to_pydict()
+        shards = columns["shard"][:1]
+        outcomes = [scored(job, shard, columns["place"], columns["rows"]) for shard in shards]
         return pa.table({"outcome": pa.array(outcomes, pa.string())})
+
+    return embed

@@ -103,7 +103,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
             z, told = _embedded(job, run, shard, data)
         path = Path(job.output) / name
         with _timed(seconds, "write"):
-            tables.write(path, z, wide=job.wide)
+            tables.write(path, z, wide=job.wide, overwrite=True)
         record = record.model_copy(
             update={
                 "file": name, "entities": len(z), "events": int(z.events.sum()), "bytes": path.stat().st_size,
@@ -132,7 +132,7 @@ def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str]
     run = checkpoint.load(path)
     if run.id != run_id:
         raise CheckpointError(
-            f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers the same folder"
+            f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers one folder"
         )
     run.method.to(choose_device(device))
     run.method.eval()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from eventvec import checkpoint
 from eventvec.checkpoint import Run
@@ -19,10 +15,11 @@ from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import event_file, parts_of
 from eventvec.engines.job import EngineOptions, Job, shards_for
 from eventvec.engines.local_engine import run_local
+from eventvec.engines.output_folder import begun
 from eventvec.engines.ray_engine import run_ray
-from eventvec.engines.shard_worker import record_of
 from eventvec.engines.spark_engine import run_spark
-from eventvec.errors import CheckpointError, ConfigError, DataError, listed
+from eventvec.engines.state_folder import create_stores, number_of_stores
+from eventvec.errors import ConfigError, DataError
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
@@ -32,12 +29,10 @@ from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
 from eventvec.tables.read_options import Cuts, ReadOptions, TableFormat
-from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord, fault, read_manifest
+from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord
 from eventvec.updating.batches import UpdateOptions
 
 ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
-STORES = "shards.json"
-"""The file of a folder of state stores that has their number, and the run whose states they hold."""
 Progress = Callable[[int, int], None]
 
 
@@ -190,43 +185,14 @@ def update_shards(
     if chosen.history is not None and not _is_path(chosen.history):
         raise ConfigError("history must be the path of a table, which workers read")
     reading = {name: value for name, value in vars(table_format).items() if value is not None}
-    shards = _stores(Path(state), read_info(Path(run))["id"], engine.shards)
+    shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
     job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
-    folder = Path(state)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not (folder / STORES).exists():
-        write_text(folder / STORES, json.dumps({"run": job.run_id, "shards": job.shards}))
+    create_stores(Path(state), job.run_id, job.shards)
     return _run(job, engine, overwrite, progress)
 
 
 def _is_path(table: Any) -> bool:
     return isinstance(table, str | os.PathLike) and address_of(table) is None
-
-
-def _stores(folder: Path, run_id: str, shards: int | None) -> int | None:
-    """Return the number of shards of a folder of state stores; the given one if there is no such folder yet.
-
-    Raises:
-        ConfigError: If it holds states of another run, or another number of shards was given.
-        CheckpointError: If the folder holds something else.
-    """
-    file = folder / STORES
-    if not file.is_file():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise CheckpointError(
-                f"{folder} is no folder of state stores; an engine needs one of its own: give --state a new name"
-            )
-        return shards
-    try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-        number, of = int(held["shards"]), str(held["run"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{file} is damaged; restore it from a backup") from error
-    if of != run_id:
-        raise ConfigError(f"{folder} must hold states of run {run_id}, got those of run {of}; give --state a new name")
-    if shards not in (None, number):
-        raise ConfigError(f"{folder} has {number} shards, got shards={shards}; leave it out")
-    return number
 
 
 def _job(
@@ -303,16 +269,20 @@ def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | 
     with locked(folder) as free:
         if not free:
             raise ConfigError(f"another process writes {folder}; wait until it is done, or name another folder")
-        done = _begin(job, folder, overwrite)
+        done = begun(job, folder, overwrite)
         skipped = len(done)
         if len(done) < job.shards and sum(record.rows for record in done.values()) < job.rows:
             parts = parts_of(job)
+            errors = []
             for outcome in ENGINES[engine.engine or "local"](job, parts, frozenset(done), engine.workers):
-                if outcome.error is not None or outcome.record is None:
-                    raise DataError(f"{outcome.error}; {len(done)} of {job.shards} shards are written and stay")
+                if outcome.record is None:
+                    errors.append(outcome.error)
+                    continue
                 done[outcome.record.shard] = outcome.record
                 if progress:
                     progress(len(done), job.shards)
+            if errors:
+                raise DataError(f"{errors[0]}; {len(done)} of {job.shards} shards are written and stay")
         records = [done.get(shard, ShardRecord(shard=shard, file=None, rows=0)) for shard in range(job.shards)]
         rows = sum(record.rows for record in records)
         if rows != job.rows:
@@ -325,59 +295,3 @@ def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | 
         write_text(folder / MANIFEST, manifest.model_dump_json(indent=1))
         shutil.rmtree(job.scratch, ignore_errors=True)
     return Shards(folder, tuple(records), skipped)
-
-
-def _begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
-    """Return the shards that are written already, after a check that the folder is of the same job."""
-    plan = job.scratch / "job.json"
-    before = _before(folder, plan)
-    if before is not None and before != job.described():
-        different = listed(name for name in before | job.described() if before.get(name) != job.described().get(name))
-        if not overwrite:
-            raise ConfigError(
-                f"{folder} holds shards of another job; the two differ in {different}; name another folder, or replace "
-                "it: overwrite=True (--overwrite)"
-            )
-        _clear(folder)
-    elif before is None and any(file.name != ".lock" for file in folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty and holds no shards; name a new folder")
-    job.scratch.mkdir(mode=0o700, exist_ok=True)
-    done = {}
-    for record in _recorded(job, folder):
-        if fault(folder, record) is None and record.shard < job.shards:
-            done[record.shard] = record
-    if not plan.exists():
-        write_text(plan, json.dumps(job.described()))
-        for record in done.values():  # of a complete folder in which a file is absent or damaged
-            write_text(record_of(job, record.shard), record.model_dump_json())
-    if len(done) < job.shards:
-        (folder / MANIFEST).unlink(missing_ok=True)
-    return done
-
-
-def _before(folder: Path, plan: Path) -> dict[str, Any] | None:
-    """Return the description of the job whose shards are in a folder, None if there are none."""
-    if plan.is_file():
-        with suppress(ValueError):
-            before: dict[str, Any] = json.loads(plan.read_text(encoding="utf-8"))
-            return before
-    return read_manifest(folder).job if (folder / MANIFEST).is_file() else None
-
-
-def _recorded(job: Job, folder: Path) -> list[ShardRecord]:
-    """Return the records of a folder, whose files may have gone since."""
-    if (folder / MANIFEST).is_file():
-        return read_manifest(folder).shards
-    records = []
-    for file in sorted(job.scratch.glob("[0-9]*.json")):
-        with suppress(ValidationError):  # of a killed process on a file system that loses the end of files
-            records.append(ShardRecord.model_validate_json(file.read_bytes()))
-    return records
-
-
-def _clear(folder: Path) -> None:
-    """Delete the shards and the manifest in a folder."""
-    (folder / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(folder / "unfinished", ignore_errors=True)
-    for file in folder.glob("shard-*.parquet"):
-        file.unlink()

@@ -243,9 +243,11 @@ def _feature_sets(
     if time is not None and data.origin.until != time:
         data = cut(data, time)
     cutoffs, notes = moments if z.moments is None else z.moments, list[str]()
-    if cutoffs is None and data.fingerprint != z.metadata.get("fingerprint"):
-        notes.append("The aggregates are of other events than the embedding, or of more entities.")
     same = same_events(data, z, cutoffs)
+    known = z.metadata.get("fingerprint")  # unknown of embeddings that were written in parts
+    is_other = data.fingerprint != known if known else not np.array_equal(same.sequences.lengths.numpy(), z.events)
+    if cutoffs is None and is_other:
+        notes.append("The aggregates are of other events than the embedding, or of more entities.")
     if cutoffs is None and (last := _last_event(data)) is not None:
         cutoffs = np.full(len(same), last)
     timed = with_moment(same, cutoffs)

@@ -25,7 +25,7 @@ from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
 from eventvec.tables.request import OUTPUT
-from eventvec.tables.shard_folder import AGAIN, agreed, files_of_shards
+from eventvec.tables.shard_folder import AGAIN, MANIFEST, agreed, files_of_shards
 from eventvec.tables.sources import parquet_schema
 
 NO_TIME = np.iinfo(np.int64).min
@@ -362,7 +362,7 @@ def holds_embeddings(path: str | Path) -> bool:
     file = Path(path)
     try:
         if not file.is_file():
-            return False
+            return (file / MANIFEST).is_file()
         schema = parquet_schema(file)
     except (DataError, OSError, ValueError):  # it is no Parquet file, or no path
         return False

@@ -1,0 +1,56 @@
+"""`embed` and `update` in shards on an engine, which the option --engine chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eventvec.cli import terminal
+from eventvec.engines import EngineOptions, Shards, embed_shards, update_shards
+from eventvec.errors import ConfigError
+from eventvec.options import fields
+from eventvec.progress_bars import bar
+
+NOTES = 5
+"""The number of notes that are shown; all are in the manifest."""
+
+
+def is_on_engine(options: Mapping[str, Any]) -> bool:
+    """Return whether an engine is named.
+
+    Raises:
+        ConfigError: If options of an engine are given without one.
+    """
+    if "engine" in options:
+        return True
+    for name in fields(EngineOptions):
+        if name in options:
+            raise ConfigError(f"--{name} applies to an engine; name one: --engine local, ray or spark")
+    return False
+
+
+def embed_on_engine(run: Path, events: Any, output: str, options: Mapping[str, Any], as_json: bool) -> None:
+    """Write embeddings into a folder of shards, and show what was written."""
+    if "store" in options:
+        raise ConfigError("--store is for events that one process reads; an engine divides them itself: leave it out")
+    with bar("embedding") as tick:
+        shards = embed_shards(run, events, output, progress=tick, **options)
+    _show(shards, {}, as_json)
+
+
+def update_on_engine(
+    run: Path, events: Any, state: Path, output: str, options: Mapping[str, Any], as_json: bool
+) -> None:
+    """Write fresh embeddings into a folder of shards, and show what was written."""
+    with bar("updating") as tick:
+        shards = update_shards(run, events, state, output, progress=tick, **options)
+    _show(shards, {"new": shards.new, "late": shards.late}, as_json)
+
+
+def _show(shards: Shards, further: Mapping[str, int], as_json: bool) -> None:
+    notes = shards.notes
+    more = [f"{len(notes) - NOTES:,} more notes are in the manifest"] if len(notes) > NOTES else []
+    terminal.notes([*notes[:NOTES], *more])
+    told = {"output": str(shards.folder), "entities": shards.entities, **further, "rows": shards.rows}
+    terminal.show({**told, "shards": len(shards.shards), "skipped": shards.skipped}, as_json)
