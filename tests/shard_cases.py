@@ -14,15 +14,19 @@ ENTITIES, EVENTS = 300, 6000
 CUT = 6000
 
 
-def events(seed: int = 0) -> pl.DataFrame:
-    """Return events of which many have the time of another event of their entity, so that their order matters."""
-    rng = np.random.default_rng(seed)
+def events(times: int = 1) -> pl.DataFrame:
+    """Return events of which many have the time of another event of their entity, so that their order matters.
+
+    Args:
+        times: How many times `EVENTS` and `ENTITIES` there are.
+    """
+    rng = np.random.default_rng(0)
     return pl.DataFrame(
         {
-            "card": rng.integers(0, ENTITIES, EVENTS),
-            "when": rng.integers(0, 100, EVENTS) * 100,
-            "shop": pl.Series(rng.choice(list("abcdef"), EVENTS)).cast(pl.Categorical),
-            "paid": rng.normal(size=EVENTS),
+            "card": rng.integers(0, ENTITIES * times, EVENTS * times),
+            "when": rng.integers(0, 100, EVENTS * times) * 100,
+            "shop": pl.Series(rng.choice(list("abcdef"), EVENTS * times)).cast(pl.Categorical),
+            "paid": rng.normal(size=EVENTS * times),
         }
     )
 

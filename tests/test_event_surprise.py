@@ -222,6 +222,7 @@ def check_areas(trained_areas: dict[str, tuple[float, float]], least: dict[str, 
     assert low == {}, trained_areas
 
 
+@pytest.mark.slow
 def test_odd_flights_of_aircraft_that_were_held_out_are_found() -> None:
     train, test = flights(seed=0, aircraft=500, held_out=150)
     run, untrained = learn(train, seed=0, epochs=6)

@@ -9,6 +9,7 @@ import pytest
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_histories_are_embedded_by_all_towers(small: Callable[..., list[dict[str, Any]]]) -> None:
     rows = small("towers")
     assert [row["encoder"].split(",")[0] for row in rows] == [

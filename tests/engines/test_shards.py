@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -279,11 +277,9 @@ def test_the_command_writes_the_same_shards(place: Path, tmp_path: Path):
     assert ours == theirs
     labels = tmp_path / "labels.parquet"
     pl.DataFrame({"card": range(ENTITIES), "y": [card % 2 for card in range(ENTITIES)]}).write_parquet(labels)
-    result = CliRunner().invoke(
-        app, ["evaluate", str(tmp_path / "z"), str(labels), "--label", "y", "--events", str(place / "events"), "--json"]
-    )
-    assert result.exit_code == 0, result.stderr
-    assert "other events" not in result.stdout
+    data = ev.read(place / "events", schema=ev.load(place / "run").schema)
+    result = ev.evaluate(ev.read_embeddings(tmp_path / "z"), data, labels, "y", models=["logistic_regression"])
+    assert not [note for note in result.notes if "other events" in note]
 
 
 def fill_disk(place: Path, output: Path, size: int) -> None:
@@ -292,6 +288,7 @@ def fill_disk(place: Path, output: Path, size: int) -> None:
     get_reusable_executor().shutdown()  # a child of multiprocessing waits for its threads
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tmp_path: Path):
     smallest = min(file.stat().st_size for file in (place / "z").glob("shard-*"))
     for size in (10_000, smallest - 100):  # of the events in parts, and of embeddings
@@ -301,20 +298,6 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tm
         assert not list(output.rglob("*draft*"))
         ev.embed_shards(place / "run", place / "events", output, shards=SHARDS, workers=2)
         assert digests(output) == digests(place / "z")
-
-
-def slowly(place: Path, output: Path, engine: str) -> None:
-    """Embed in shards, for so long that a process can be killed meanwhile."""
-    ev.embed_shards(place / "run", place / "events", output, engine=engine, shards=SHARDS, workers=2)
-
-
-def first_worker(output: Path) -> Iterator[int]:
-    """Yield the process that wrote the first shard, when it is written."""
-    while True:
-        for file in output.glob("unfinished/[0-9]*.json"):
-            yield int(json.loads(file.read_bytes())["worker"].rpartition(":")[2])
-            return
-        time.sleep(0.001)
 
 
 def test_processes_that_die_again_and_again_end_the_job():

@@ -51,6 +51,7 @@ def accuracy(method: TargetedCReSP, training: ev.Dataset, test: ev.Dataset) -> f
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(*sets[0]).score(*sets[1])
 
 
+@pytest.mark.slow
 def test_the_prediction_learns_to_use_x_star():
     method = on_positions(dim=32, width=32, layers=1)
     before = covariate_use(method, snooker(640, seed=300).sequences, rng())

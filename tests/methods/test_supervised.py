@@ -343,6 +343,7 @@ def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: c
     assert changes(run, method)["cells.0.weight_ih_l0"] > 0
 
 
+@pytest.mark.slow
 def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: checkpoint.Run, truth: pl.DataFrame):
     few = data[[row for row in range(SIZE) if row % 4][:18]]
     tuned = ev.fit(started_from(run, data), few, epochs=60, batch_size=12, lr=0.01, validation=0)

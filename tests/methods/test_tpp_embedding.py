@@ -248,7 +248,10 @@ def method(schema: Schema) -> TPPEmbedding:
     return TPPEmbedding(backbones.encoder(schema, "bert", lora=4, unit=1e12), "note")
 
 
-@pytest.mark.parametrize("objective", ["ranking", "symmetric", "mse"])
+@pytest.mark.parametrize(
+    "objective",
+    [pytest.param("ranking", marks=pytest.mark.slow), "symmetric", pytest.param("mse", marks=pytest.mark.slow)],
+)
 def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
     training, test = problem(512, 0), problem(64, 1)
     trained = TPPEmbedding(backbones.encoder(test.schema, lora=0, unit=1e12), "note", objective=objective)
@@ -267,7 +270,7 @@ def test_descriptions_retrieve_histories_that_were_held_out(objective: str):
         (timed, "time", 10, 0.4, 1.0),
         (timed, "text", 1, 0.03, 0.031),  # all histories are equal and share their ranks: 2 / 65
         pytest.param(problem, "text", 10, 0.4, 1.0, marks=pytest.mark.slow),
-        (problem, "time", 10, 0.0, 0.15),  # the times say nothing; chance is 0.074
+        pytest.param(problem, "time", 10, 0.0, 0.15, marks=pytest.mark.slow),  # the times say nothing; chance is 0.074
     ],
 )
 def test_what_is_left_out_cannot_be_found(

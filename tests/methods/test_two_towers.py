@@ -81,7 +81,7 @@ def test_a_frozen_tower_encodes_each_description_once_in_a_training(monkeypatch:
     assert sorted(encoded) == sorted(set(strings(data.sequences.static["note"])))
 
 
-@pytest.mark.parametrize("lora", [None, 0])
+@pytest.mark.parametrize("lora", [None, pytest.param(0, marks=pytest.mark.slow)])
 def test_descriptions_retrieve_histories_that_were_held_out(lora: int | None):
     training, test = problem(512, 0), problem(64, 1)
     method = towers(test.schema, lora)

@@ -62,6 +62,7 @@ def log_loss(run: Run, seed: int) -> float:
     return -float(predictions.select(of_label.clip(1e-12).log().mean()).item())
 
 
+@pytest.mark.slow
 def test_training_far_too_long_leaves_predictions_as_good_as_those_of_the_best_epoch(data: ev.Dataset) -> None:
     run = ev.fit(supervised(data), data, **TOO_LONG)
     losses = [float(record["validation"] or 0) for record in run.history]

@@ -127,7 +127,7 @@ def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> 
 
     Example:
         >>> shards_of(pa.chunked_array([[7, 8, 7]]), 4, "keys").tolist()
-        [0, 2, 0]
+        [3, 2, 3]
     """
     if keys.null_count:
         row = begun + int(np.flatnonzero(keys.is_null().to_numpy())[0])

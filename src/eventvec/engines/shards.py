@@ -123,12 +123,17 @@ def embed_shards(
 
     Example:
         >>> import tempfile
+        >>> import polars as pl
         >>> import eventvec as ev
-        >>> data = ev.datasets.flights()
-        >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
-        ...     _ = ev.fit("coles", data, out=f"{folder}/run", epochs=1)
-        ...     done = ev.embed_shards(f"{folder}/run", "flights.parquet", f"{folder}/z", shards=4, workers=2)
+        >>> events = pl.DataFrame({"id": [1, 1, 2, 2, 3], "t": [1, 2, 1, 2, 1], "v": [0.5, 1.0, 2.0, 3.0, 4.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     events.write_parquet(f"{folder}/events.parquet")
+        ...     data = ev.read(events, key="id", time="t", numeric=["v"])
+        ...     run = ev.fit("ocp", data, epochs=1, out=f"{folder}/run")
+        ...     done = ev.embed_shards(run.path, f"{folder}/events.parquet", f"{folder}/z", shards=2, workers=1)
         ...     z = ev.read_embeddings(f"{folder}/z")
+        >>> len(done.shards), done.rows, sorted(z.keys.to_pylist())
+        (2, 5, [1, 2, 3])
     """
     engine = gather(options, EngineOptions, Cuts, TableFormat)
     cuts, table_format = (
@@ -176,6 +181,21 @@ def update_shards(
         ConfigError: As for `embed_shards`, or if the states are of another run or number of shards.
         DataError: If the events cannot be used, or are late.
         CheckpointError: If a store is damaged, or as for `embed_shards`.
+
+    Example:
+        >>> import tempfile
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = ev.fit("ocp", ev.read(events, key="id", time="t", numeric=["v"]), epochs=1, out=f"{folder}/run")
+        ...     for day in (1, 2):
+        ...         events.filter(t=day).write_parquet(f"{folder}/{day}.parquet")
+        ...         new, z = f"{folder}/{day}.parquet", f"{folder}/z{day}"
+        ...         done = ev.update_shards(run.path, new, f"{folder}/states", z, shards=2, workers=1)
+        ...     counts = ev.read_embeddings(f"{folder}/z2").events.tolist()
+        >>> done.new, counts
+        (0, [2, 2])
     """
     chosen = gather(options, UpdateOptions, EngineOptions, TableFormat)
     engine, table_format = (

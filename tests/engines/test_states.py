@@ -1,0 +1,103 @@
+"""State stores in shards: fresh embeddings equal those of whole histories, and each batch is applied once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import eventvec as ev
+from eventvec.cli import app
+from eventvec.engines.state_folder import forget_in_stores
+from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
+
+SHARDS = 5
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, two batches, and states after the first of them."""
+    folder = tmp_path_factory.mktemp("states")
+    make(folder)
+    before = pl.col("when") < CUT
+    write_events(events().filter(before), folder / "first")
+    write_events(events().filter(~before, pl.col("card") < ENTITIES // 2), folder / "second", files=2)
+    ev.update_shards(folder / "run", folder / "first", folder / "state", folder / "z", shards=SHARDS, workers=2)
+    return folder
+
+
+@pytest.fixture
+def state(place: Path, tmp_path: Path) -> Path:
+    """A copy of the states, which a test may change."""
+    return Path(shutil.copytree(place / "state", tmp_path / "state"))
+
+
+def test_the_first_batch_may_be_whole_histories(place: Path):
+    check_alike(ev.read_embeddings(place / "z"), ev.load(place / "run").embed(place / "first"))
+
+
+def test_fresh_embeddings_are_those_of_whole_histories_and_a_batch_is_applied_once(
+    place: Path, state: Path, tmp_path: Path
+):
+    update = partial(ev.update_shards, place / "run", place / "second", state, workers=2)
+    done = update(output=tmp_path / "z")
+    assert (done.new, len(done.shards), done.entities) == (0, SHARDS, ENTITIES // 2)
+    expected = ev.load(place / "run").embed(events().filter(pl.col("card") < ENTITIES // 2))
+    fresh = ev.read_embeddings(tmp_path / "z")
+    check_alike(fresh, expected)
+    again = update(output=tmp_path / "again")
+    assert not any(record.applied for record in again.shards)
+    assert by_key(ev.read_embeddings(tmp_path / "again")) == by_key(fresh)
+    assert update(output=tmp_path / "z").skipped == SHARDS
+
+
+def test_late_events_are_refused_whole_or_recomputed_from_histories(place: Path, state: Path, tmp_path: Path):
+    late = events().filter(pl.col("card") == 7).head(1).with_columns(when=pl.lit(-5, pl.Int64))
+    batch = pl.concat([events().filter(pl.col("when") >= CUT, pl.col("card") < 20), late])
+    folder = write_events(batch, tmp_path / "batch", files=1)
+    update = partial(ev.update_shards, place / "run", folder, state, workers=2)
+    with pytest.raises(ev.DataError, match=r"shard \d of 5: .* 4 of 5 shards are written and stay"):
+        update(output=tmp_path / "refused")
+    history = tmp_path / "history.parquet"
+    events().filter(pl.col("when") < CUT, pl.col("card") == 7).write_parquet(history)
+    done = update(output=tmp_path / "z", late="recompute", history=history)
+    assert done.late == 1
+    everything = pl.concat([events().filter(pl.col("card") < 20), late])
+    expected = ev.load(place / "run").embed(everything)
+    fresh = ev.read_embeddings(tmp_path / "z")
+    check_alike(fresh, expected[[key in by_key(fresh) for key in expected.keys.to_pylist()]])
+
+
+def test_states_of_another_number_or_run_are_refused(place: Path, state: Path, tmp_path: Path):
+    with pytest.raises(ev.ConfigError, match="has 5 shards, got shards=4; leave shards"):
+        ev.update_shards(place / "run", place / "second", state, tmp_path / "z", shards=4)
+    held = json.loads((state / "shards.json").read_text())
+    (state / "shards.json").write_text(json.dumps({**held, "run": "3f2a"}))
+    with pytest.raises(ev.ConfigError, match=r"must hold states of run .*, got those of run 3f2a"):
+        ev.update_shards(place / "run", place / "second", state, tmp_path / "z")
+    (state / "shards.json").unlink()
+    with pytest.raises(ev.CheckpointError, match="is no folder of state stores"):
+        ev.update_shards(place / "run", place / "second", state, tmp_path / "z")
+    assert not (tmp_path / "z").exists()
+
+
+def test_the_command_updates_and_forgets(place: Path, state: Path, tmp_path: Path):
+    run, second, output = str(place / "run"), str(place / "second"), str(tmp_path / "z")
+    arguments = ["update", run, second, "--state", str(state), "-o", output]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "is a folder; a folder of state stores is for an engine: --engine local" in " ".join(result.stderr.split())
+    result = CliRunner().invoke(app, [*arguments, "--engine", "local", "--workers", "2", "--json"])
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert (told["entities"], told["new"], told["late"], told["shards"]) == (ENTITIES // 2, 0, 0, SHARDS)
+    forget = ["update", run, "--state", str(state), "--forget", "7"]
+    assert CliRunner().invoke(app, forget).exit_code == 0
+    assert CliRunner().invoke(app, forget).exit_code == 1
+    with pytest.raises(ev.DataError, match="no entity of that key"):
+        forget_in_stores(state, "7", ev.load(run).id)
