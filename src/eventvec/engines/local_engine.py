@@ -94,7 +94,7 @@ def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | Non
 
     waiting, deaths = dict(tasks), 0
     while waiting:
-        numbered = (delayed(_numbered)(number, task) for number, task in waiting.items())
+        numbered = (delayed(_numbered)(number, task) for number, task in list(waiting.items()))
         try:
             with parallel_config("loky", inner_max_num_threads=1):
                 pool = Parallel(workers or -1, return_as="generator_unordered", batch_size=1, pre_dispatch="all")

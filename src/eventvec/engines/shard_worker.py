@@ -55,10 +55,14 @@ def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Ou
         shard: The shard.
         tables_: Returns its rows of the table of events, in order.
     """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # one for each worker, and the same bits with any number of them
     try:
         return Outcome(record=_scored(job, shard, tables_))
     except (EventvecError, OSError) as error:
         return Outcome(error=f"shard {shard} of {job.shards}: {error}")
+    finally:
+        torch.set_num_threads(threads)  # a single worker is the caller's process
 
 
 def file_of(shard: int) -> str:
@@ -116,7 +120,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
 
 @functools.lru_cache(maxsize=1)
 def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
-    """Return the run, which a process loads once, with one thread for the work of each process.
+    """Return the run, which a process loads once.
 
     Raises:
         CheckpointError: If this process does not have the run, or has libraries of other versions.
@@ -128,7 +132,6 @@ def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str]
                 f"the worker on {socket.gethostname()} has {name} {mine[name]}, and the job was begun with {wanted}; "
                 "install the same version on all machines"
             )
-    torch.set_num_threads(1)
     run = checkpoint.load(path)
     if run.id != run_id:
         raise CheckpointError(
