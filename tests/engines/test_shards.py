@@ -54,6 +54,9 @@ def test_shards_hold_what_one_process_writes(place: Path):
     assert [record.shard for record in manifest.shards] == list(range(SHARDS))
     assert manifest.rows == sum(record.rows for record in manifest.shards) == EVENTS
     assert sum(record.entities for record in manifest.shards) == ENTITIES
+    for record in manifest.shards:
+        assert list(record.seconds) == ["load", "read", "embed", "write"]
+        assert min(record.seconds[stage] for stage in ("read", "embed", "write")) > 0
     assert {record.file: record.sha256 for record in manifest.shards} == digests(place / "z")
     assert sorted(file.name for file in (place / "z").iterdir()) == sorted([*digests(place / "z"), "manifest.json"])
 

@@ -98,9 +98,8 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
         table = pa.concat_tables(tables_())
         data = _read(job, run, shard, table) if len(table) else None
     name = file_of(shard)
-    record = ShardRecord(
-        shard=shard, file=None, rows=len(table), worker=f"{socket.gethostname()}:{os.getpid()}", seconds=seconds
-    )
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    record = ShardRecord(shard=shard, file=None, rows=len(table), worker=worker)
     del table
     if data is not None:
         with _timed(seconds, "embed"):
@@ -114,6 +113,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
                 "sha256": digest_of(path), **told,
             }
         )  # fmt: skip
+    record = record.model_copy(update={"seconds": seconds})
     write_text(record_of(job, shard), record.model_dump_json())
     return record
 
