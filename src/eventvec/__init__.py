@@ -22,7 +22,7 @@ from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
 from eventvec.diagnosis import Diagnosis, diagnose
 from eventvec.embedding import embed, encode
-from eventvec.engines import Shards, embed_shards, update_shards
+from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
@@ -85,6 +85,7 @@ __all__ = [
     "fine_tune",
     "fit",
     "forget",
+    "forget_in_shards",
     "influence",
     "join",
     "load",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,6 +95,11 @@ def test_entities_have_a_row_for_each_of_their_times(place: Path, tmp_path: Path
         dict(zip(zip(each.keys.to_pylist(), each.moments.tolist(), strict=True), each.values.tolist(), strict=True))
         for each in (z, expected)
     )
+    pl.DataFrame({"card": [3], "month": [2000]}).write_parquet(cutoffs)
+    with pytest.raises(ev.ConfigError, match="holds shards of another job; the two differ in tables"):
+        ev.embed_shards(place / "run", place / "events", tmp_path / "z", shards=16, **options)
+    again = ev.embed_shards(place / "run", place / "events", tmp_path / "y", shards=16, workers=2, **options)
+    assert again.entities == 1  # the workers, which are still there, read the table anew
     assert rows.keys() == wanted.keys() == {(3, 2000), (3, CUT), (7, 50)}
     np.testing.assert_allclose([rows[row] for row in wanted], list(wanted.values()), atol=1e-5)
 
@@ -128,10 +134,10 @@ def test_given_again_only_what_is_absent_or_damaged_is_written(place: Path, writ
     (written / "shard-00003.parquet").unlink()
     damaged = written / "shard-00001.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-9] + b"x" + damaged.read_bytes()[-8:])
-    kept = (written / "shard-00002.parquet").stat().st_mtime_ns
+    changed_before = (written / "shard-00002.parquet").stat().st_mtime_ns
     assert again().skipped == SHARDS - 2
     assert digests(written) == before
-    assert (written / "shard-00002.parquet").stat().st_mtime_ns == kept
+    assert (written / "shard-00002.parquet").stat().st_mtime_ns == changed_before
 
 
 def test_another_job_does_not_touch_the_folder_without_overwrite(place: Path, written: Path):
@@ -305,7 +311,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tm
 
 def test_processes_that_die_again_and_again_end_the_job():
     with pytest.raises(ev.DataError, match="processes of the engine died 3 times, one after the other"):
-        list(local_engine._side_by_side({0: partial(os.kill, 0, 0), 1: partial(die, 9)}, 2))
+        list(local_engine._side_by_side({1: partial(die, signal.SIGKILL)}, 2))
 
 
 def die(signal_: int) -> None:

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 from eventvec.cli import app
-from eventvec.engines.state_folder import forget_in_stores
 from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
 
 SHARDS = 5
@@ -91,7 +90,7 @@ def test_the_command_updates_and_forgets(place: Path, state: Path, tmp_path: Pat
     arguments = ["update", run, second, "--state", str(state), "-o", output]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "is a folder; a folder of state stores is for an engine: --engine local" in " ".join(result.stderr.split())
+    assert "is a folder; for one of state stores, use update_shards" in " ".join(result.stderr.split())
     result = CliRunner().invoke(app, [*arguments, "--engine", "local", "--workers", "2", "--json"])
     assert result.exit_code == 0, result.stderr
     told = json.loads(result.stdout)
@@ -100,4 +99,4 @@ def test_the_command_updates_and_forgets(place: Path, state: Path, tmp_path: Pat
     assert CliRunner().invoke(app, forget).exit_code == 0
     assert CliRunner().invoke(app, forget).exit_code == 1
     with pytest.raises(ev.DataError, match="no entity of that key"):
-        forget_in_stores(state, "7", ev.load(run).id)
+        ev.forget_in_shards(state, "7", ev.load(run).id)

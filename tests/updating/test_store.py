@@ -172,7 +172,10 @@ def test_no_store_is_created_in_a_run_folder(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is a folder; a folder of state"), opened(tmp_path, "3f2a", "state"):
+    with (
+        pytest.raises(CheckpointError, match="is a folder; for one of state stores, use"),
+        opened(tmp_path, "3f2a", "state"),
+    ):
         pass
 
 

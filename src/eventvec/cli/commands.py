@@ -35,8 +35,7 @@ from eventvec.cli.parameters import FILES, WRITTEN, Device, Events, Json, event_
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
-from eventvec.engines import EngineOptions
-from eventvec.engines.state_folder import forget_in_stores
+from eventvec.engines import EngineOptions, forget_in_shards
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
@@ -216,7 +215,7 @@ def update(
     if forget is not None and events is None and output is None:
         if followed is not None and index is not None and followed.has(forget):
             followed.forget(forget).save(index)
-        delete = forget_in_stores if state.is_dir() else updating.forget
+        delete = forget_in_shards if state.is_dir() else updating.forget
         delete(state, forget, run_files.read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return

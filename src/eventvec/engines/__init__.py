@@ -8,5 +8,6 @@ given again: finished shards are not computed again, and a folder without a mani
 
 from eventvec.engines.job import EngineOptions
 from eventvec.engines.shards import Shards, embed_shards, update_shards
+from eventvec.engines.state_folder import forget_in_shards
 
-__all__ = ["EngineOptions", "Shards", "embed_shards", "update_shards"]
+__all__ = ["EngineOptions", "Shards", "embed_shards", "forget_in_shards", "update_shards"]

@@ -76,6 +76,7 @@ class Job:
         scoring: The options of `Run.embed`, or those of `update`.
         wide: Whether a file has a column for each dimension.
         device: The name of the device.
+        tables: The sizes and the times of the last change of the files of cutoffs or histories, by path.
         origin: The `[data]` table that the embeddings record.
         versions: The versions of Python and of the libraries.
     """
@@ -92,6 +93,7 @@ class Job:
     scoring: Mapping[str, Any]
     wide: bool
     device: str
+    tables: Mapping[str, tuple[tuple[int, int], ...]]
     origin: Mapping[str, Any]
     versions: Mapping[str, str]
 

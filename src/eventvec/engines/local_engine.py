@@ -38,9 +38,7 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     folder = job.scratch / "events"
     folder.mkdir(mode=0o700, exist_ok=True)
     files = [folder / f"{part.number:05d}.arrow" for part in parts]
-    dividing = {
-        part.number: partial(_divide, job, part, finished, file) for part, file in zip(parts, files, strict=True)
-    }
+    dividing = {part.number: partial(_divide, job, part, file) for part, file in zip(parts, files, strict=True)}
     failed = [outcome for outcome in _side_by_side(dividing, workers) if outcome.error]
     yield from failed
     if failed:  # a shard must not be embedded without some of its rows
@@ -53,21 +51,21 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     yield from _side_by_side(scoring, workers)
 
 
-def _divide(job: Job, part: Part, finished: Collection[int], file: Path) -> Outcome:
+def _divide(job: Job, part: Part, file: Path) -> Outcome:
     """Write the rows of a part to a file, one record batch for each shard at a time; a file that is there stays."""
     if file.exists():
         return Outcome()
     try:
-        _write(job, part, finished, file)
+        _write(job, part, file)
     except (EventvecError, OSError) as error:
         return Outcome(error=str(error))
     return Outcome()
 
 
-def _write(job: Job, part: Part, finished: Collection[int], file: Path) -> None:
+def _write(job: Job, part: Part, file: Path) -> None:
     with whole(file) as draft, ExitStack() as stack:
         writer = None
-        for chunk in chunks_of(job, part, finished):
+        for chunk in chunks_of(job, part, ()):  # of all shards, because the file may be read again later
             for rows in chunk.by_shard:
                 writer = writer or stack.enter_context(pa.ipc.new_file(str(draft), rows.schema))
                 writer.write_batch(rows)

@@ -17,7 +17,7 @@ from eventvec.run_writing import write_text
 from eventvec.tables.shard_folder import MANIFEST, ShardRecord, fault, read_manifest
 
 
-def begun(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
+def begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
     """Return the shards that are written already, after a check that the folder is of the same job."""
     plan = job.scratch / "job.json"
     before = _before(folder, plan)

@@ -23,11 +23,12 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
-from eventvec.errors import CheckpointError, EventvecError
+from eventvec.errors import CheckpointError, DataError, EventvecError
 from eventvec.run_writing import write_text
 from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
+from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.shard_folder import ShardRecord, digest_of
 from eventvec.tables.sources import open_source, read_table
 
@@ -160,7 +161,7 @@ def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
 
 def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
     """Return the rows of a table with keys that belong to a shard, such as one of cutoffs; the key comes first."""
-    table = _table(path)
+    table = _table(path, job.tables[path])
     key = run.schema.key if run.schema.key in table.column_names else run.schema.key_out
     if key not in table.column_names:
         open_source(path).need([key])
@@ -169,7 +170,14 @@ def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
 
 
 @functools.lru_cache(maxsize=1)
-def _table(path: str) -> pa.Table:
+def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
+    """Return a table of cutoffs or histories, which a process reads once, and again if its files have changed.
+
+    Raises:
+        DataError: If they have changed since the job began.
+    """
+    if stamps != tuple(stamp_of(file)[1:] for file in files_of(path)):
+        raise DataError(f"{path} changed since the job began; give the command again")
     return read_table(path).to_arrow()
 
 

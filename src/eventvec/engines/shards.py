@@ -15,7 +15,7 @@ from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import event_file, parts_of
 from eventvec.engines.job import EngineOptions, Job, shards_for
 from eventvec.engines.local_engine import run_local
-from eventvec.engines.output_folder import begun
+from eventvec.engines.output_folder import begin
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
@@ -28,6 +28,7 @@ from eventvec.run_writing import write_text
 from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
+from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.read_options import Cuts, ReadOptions, TableFormat
 from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord
 from eventvec.updating.batches import UpdateOptions
@@ -249,6 +250,9 @@ def _job(
         raise ConfigError(f"{folder} holds the events; name a folder elsewhere")
     names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
     files = tuple(event_file(file) for file in source.files)
+    further = [
+        os.path.abspath(table[name]) for table, name in ((reading, "cutoffs"), (scoring, "history")) if table.get(name)
+    ]
     return Job(
         command=command,
         run=str(Path(run).absolute()),
@@ -264,6 +268,7 @@ def _job(
         },
         wide=wide,
         device=device,
+        tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in further},
         origin=options.describe(events),
         versions=checkpoint.versions(),
     )
@@ -289,7 +294,7 @@ def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | 
     with locked(folder) as free:
         if not free:
             raise ConfigError(f"another process writes {folder}; wait until it is done, or name another folder")
-        done = begun(job, folder, overwrite)
+        done = begin(job, folder, overwrite)
         skipped = len(done)
         if len(done) < job.shards and sum(record.rows for record in done.values()) < job.rows:
             parts = parts_of(job)

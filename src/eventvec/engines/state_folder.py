@@ -55,23 +55,29 @@ def create_stores(folder: Path, run_id: str, shards: int) -> None:
         write_text(folder / STORES, json.dumps({"run": run_id, "shards": shards}))
 
 
-def forget_in_stores(folder: Path, key: str, run_id: str) -> None:
+def forget_in_shards(state: Path | str, key: str, run: str) -> None:
     """Delete an entity from the store of its shard.
 
     Args:
-        folder: The folder of state stores.
-        key: The entity's key as text, see `updating.forget`.
-        run_id: The run's id.
+        state: The folder of state stores, see `update_shards`.
+        key: The entity's key as text, see `forget`.
+        run: The run's id.
 
     Raises:
         CheckpointError: If the folder holds no state stores.
         ConfigError: If they are of another run.
         DataError: If they do not have the entity.
+
+    Example:
+        >>> forget_in_shards("absent", "7", "3f2a")
+        Traceback (most recent call last):
+        eventvec.errors.CheckpointError: absent holds no state stores
     """
-    shards = number_of_stores(folder, run_id, None)
+    folder = Path(state)
+    shards = number_of_stores(folder, run, None)
     if shards is None:
         raise CheckpointError(f"{folder} holds no state stores")
     store = store_of(folder, int(shards_of(pa.chunked_array([[key]]), shards, "the key")[0]))
     if not store.exists():
         raise DataError(f"{folder} has no entity of that key; write whole numbers in digits, UUIDs in lower case")
-    forget(store, key, run_id)
+    forget(store, key, run)

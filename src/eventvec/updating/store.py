@@ -306,7 +306,9 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
         if kind is not None and not path.exists():
             _create(path, run, kind)
         if path.is_dir():
-            raise CheckpointError(f"{path} is a folder; a folder of state stores is for an engine: --engine local")
+            raise CheckpointError(
+                f"{path} is a folder; for one of state stores, use update_shards and forget_in_shards (--engine)"
+            )
         if not path.is_file():
             raise CheckpointError(f"{path} is not a state store: there is no such file")
         with closing(_connect(path)) as db:
