@@ -286,6 +286,8 @@ def test_the_command_writes_the_same_shards(place: Path, tmp_path: Path):
     assert ours == theirs
     labels = tmp_path / "labels.parquet"
     pl.DataFrame({"card": range(ENTITIES), "y": [card % 2 for card in range(ENTITIES)]}).write_parquet(labels)
+    result = CliRunner().invoke(app, ["search", str(tmp_path / "z"), "--key", "7", "--json"])
+    assert json.loads(result.stdout)["searched"] == ENTITIES, result.stderr
     data = ev.read(place / "events", schema=ev.load(place / "run").schema)
     result = ev.evaluate(ev.read_embeddings(tmp_path / "z"), data, labels, "y", models=["logistic_regression"])
     assert not [note for note in result.notes if "other events" in note]

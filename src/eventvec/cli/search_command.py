@@ -79,12 +79,14 @@ def search(
 
 
 def _index(path: Path, approximate: bool) -> searching.Index:
-    """Return the index in a file, or one of the embeddings in a file."""
-    if not path.is_file():
+    """Return the index in a file, or one of the embeddings in a file or a folder of shards."""
+    if not path.exists():
         raise CheckpointError(f"{path} does not exist; give embeddings that `eventvec embed` wrote, or an index")
-    with path.open("rb") as file:
-        is_parquet = file.read(4) == b"PAR1"
-    if is_parquet:
+    has_vectors = path.is_dir()  # a folder of shards
+    if not has_vectors:
+        with path.open("rb") as file:
+            has_vectors = file.read(4) == b"PAR1"
+    if has_vectors:
         with bar("indexing"):
             return searching.Index.of(tables.read_embeddings(path), approximate=approximate)
     read = searching.read_index(path)
