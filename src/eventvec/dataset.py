@@ -162,6 +162,20 @@ def static_texts(x: Sequences, name: str) -> Sequences:
     return texts
 
 
+def period(x: Sequences) -> tuple[Any, Any] | None:
+    """Return the times of the first and of the last event of all rows, or None without events or their times.
+
+    Example:
+        >>> period(Sequences({"time": torch.tensor([2, 5, 1])}, torch.tensor([0, 2]), torch.tensor([2, 1])))
+        (1, 5)
+    """
+    time, filled = x.columns.get("time"), x.lengths > 0
+    if not isinstance(time, Tensor) or not bool(filled.any()):
+        return None
+    starts, lengths = x.starts[filled], x.lengths[filled]
+    return time[starts].min().item(), time[starts + lengths - 1].max().item()  # a row is in order of time
+
+
 def _key_bytes(keys: pa.Array) -> list[Any]:
     """Return the bytes of keys; they are equal for equal keys whose types differ in width, offsets or layout."""
     if isinstance(keys.type, pa.BaseExtensionType):
@@ -191,16 +205,13 @@ def _content(x: Sequences) -> Iterator[Any]:
             yield from _content(values)
 
 
-def _chunks(x: Sequences, column: Tensor, events: int = 2**20) -> Iterator[Tensor]:
-    """Yield a column's values row after row, about `events` at a time, so that it is never copied as a whole."""
-    ends = x.lengths.cumsum(0)
-    if torch.equal(x.starts, ends - x.lengths):
+def _chunks(x: Sequences, column: Tensor) -> Iterator[Tensor]:
+    """Yield a column's values row after row, a part at a time, so that it is never copied as a whole."""
+    if torch.equal(x.starts, x.lengths.cumsum(0) - x.lengths):
         yield column[: x.total]
         return
-    block = ends.div(events, rounding_mode="floor")
-    for rows in torch.split(torch.arange(len(x)), torch.unique_consecutive(block, return_counts=True)[1].tolist()):
-        part = x[rows]
-        yield column[part.flat()]
+    for block in x.blocks():
+        yield column[x[block].flat()]
 
 
 def check_dataset(data: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset, check_dataset
+from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.embedding import encode
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
 from eventvec.errors import ConfigError, DataError
@@ -93,8 +93,7 @@ def _recorded(data: Dataset) -> Tensor:
         cuts.append(_one(data, instant(data.schema, data.origin.until)))
     if cuts:
         return torch.stack(cuts).amin(0)
-    values = data.sequences.values("time")
-    return _one(data, values.max().item() if len(values) else 0)
+    return _one(data, (period(data.sequences) or (0, 0))[1])
 
 
 def _one(data: Dataset, moment: float) -> Tensor:

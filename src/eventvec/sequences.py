@@ -6,9 +6,11 @@ here: the meaning of columns (`schema`) and the keys of entities (`dataset`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias, Union
 
 import numpy as np
@@ -17,6 +19,8 @@ from torch import Tensor
 
 Values: TypeAlias = Union[Tensor, "Sequences"]
 Rows: TypeAlias = Tensor | Sequence[int] | slice
+BLOCK = 1 << 20
+"""The events of a block of rows, of which a few copies fit into the memory of any machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,24 @@ class Sequences:
             raise IndexError(f"{int(outside.sum())} of {len(outside)} windows reach outside their row")
         static = {name: values[rows] for name, values in self.static.items()}
         return replace(self, starts=self.starts[rows] + offset, lengths=length, static=static)
+
+    def blocks(self, per_row: int = 0) -> Iterator[builtins.slice]:
+        """Yield the positions of consecutive rows with at most about `BLOCK` events in all, but at least one row.
+
+        What is computed from one block after the other takes memory for a block, however many rows there are.
+
+        Args:
+            per_row: How many numbers are computed for each row beside its events; they count as events.
+
+        Example:
+            >>> x = Sequences({}, torch.zeros(4).long(), torch.tensor([3, 1, 0, 5]))
+            >>> list(x.blocks()), list(x.blocks(per_row=BLOCK // 2))
+            ([slice(0, 4, None)], [slice(0, 1, None), slice(1, 3, None), slice(3, 4, None)])
+        """
+        block = ((self.lengths + per_row).cumsum(0) - 1).clamp(min=0) // BLOCK
+        counts = torch.unique_consecutive(block, return_counts=True)[1]
+        for start, stop in pairwise([0, *counts.cumsum(0).tolist()]):
+            yield slice(start, stop)
 
     def take(self, index: Tensor, lengths: Tensor) -> Sequences:
         """Return rows with new columns, to which the selected events are copied in row order.

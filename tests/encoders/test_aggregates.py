@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eventvec import sequences
 from eventvec.dataset import Dataset
 from eventvec.encoders import aggregates
 from eventvec.encoders.aggregates import Aggregates, aggregate_features
@@ -168,12 +169,12 @@ def test_the_block_size_has_no_influence(monkeypatch, size):
     schema = a_schema({"c": 4, "d": 2}, ("n",))
     x = random_rows(np.random.default_rng(1), schema, [3, 0, 17, 1, 5, 9])
     z = Aggregates(schema)(x)
-    monkeypatch.setattr(aggregates, "BLOCK_SIZE", size)
+    monkeypatch.setattr(sequences, "BLOCK", size)
     assert torch.equal(Aggregates(schema)(x), z)
 
 
 def test_blocks_have_at_most_their_size(monkeypatch):
-    monkeypatch.setattr(aggregates, "BLOCK_SIZE", 20)
+    monkeypatch.setattr(sequences, "BLOCK", 20)
     lengths = torch.tensor([3, 3, 3, 100, 0, 0, 0])
     x, blocks = Sequences({}, lengths.cumsum(0) - lengths, lengths), list[slice]()
     aggregates.by_blocks(x, 5, 1, lambda rows, block: blocks.append(block) or torch.zeros(len(rows), 1))

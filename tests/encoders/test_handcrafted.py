@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import make
+from eventvec import sequences
 from eventvec.embedding import encode
-from eventvec.encoders import Handcrafted, RunningHandcrafted, aggregates
+from eventvec.encoders import Handcrafted, RunningHandcrafted
 from eventvec.encoders.handcrafted import MOMENT
 from eventvec.encoders.running import finite
 from eventvec.errors import ConfigError, DataError
@@ -265,7 +266,7 @@ def test_the_block_size_has_no_influence(monkeypatch, size):
     encoder, x = Handcrafted(make.schema()), make.sequences([3, 0, 17, 1, 5, 9])
     x = replace(x, static={MOMENT: NOW * torch.arange(1, 7)})
     z, states = encoder(x), encoder.running.state(x)
-    monkeypatch.setattr(aggregates, "BLOCK_SIZE", size)
+    monkeypatch.setattr(sequences, "BLOCK", size)
     assert torch.equal(encoder(x), z)
     assert torch.equal(encoder.running.state(x), states)
 

@@ -8,7 +8,6 @@ has the number of events and of distinct values; both are here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,6 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
-
-BLOCK_SIZE = 1 << 20
-"""The approximate size of a block of rows: its number of features plus its number of events."""
 
 
 class Aggregates(nn.Module):
@@ -188,7 +184,7 @@ def _extremes(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tenso
 def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences, slice], Tensor]) -> Tensor:
     """Return `(n, dim)` float32 on the device of the rows, from a function of consecutive rows that fit into memory.
 
-    A block has about `BLOCK_SIZE` intermediate numbers and events in all, but at least one row. On devices without
+    A block has about `sequences.BLOCK` intermediate numbers and events in all, but at least one row. On devices without
     float64 (mps) the rows are moved to the CPU.
 
     Args:
@@ -205,9 +201,6 @@ def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences,
     device = x.device
     x = x.to("cpu") if device.type == "mps" else x
     results = torch.zeros(len(x), dim, device=x.device)
-    ends = (x.lengths + width).cumsum(0)
-    sizes = torch.unique_consecutive((ends - 1) // BLOCK_SIZE, return_counts=True)[1]
-    for start, stop in pairwise([0, *sizes.cumsum(0).tolist()]):
-        block = slice(start, stop)
+    for block in x.blocks(per_row=width):
         results[block] = function(x[block], block)
     return results.to(device)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eventvec.dataset import Dataset, repeated
+from eventvec.dataset import Dataset, period, repeated
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
@@ -258,8 +258,8 @@ def _feature_sets(
 
 def _last_event(data: Dataset) -> Any:
     """Return the time of the last event of all data, the moment of prediction; None if the data were cut at a time."""
-    values = data.sequences.values("time").cpu().numpy()
-    return None if data.origin.until is not None or data.moments is not None or not len(values) else values.max()
+    ends = period(data.sequences)
+    return None if data.origin.until is not None or data.moments is not None or ends is None else ends[1]
 
 
 def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from eventvec.checkpoint import Run, check_run
-from eventvec.dataset import Dataset, check_entities
+from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -145,9 +145,10 @@ def span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
         >>> span_notes(day, week, Schema("card", "day", "integer"))
         ['the old period spans 1 and the new one 7: that alone changes the number of events per entity, ...']
     """
-    if "time" not in old.columns or not old.total or not new.total:
+    ends = [period(old), period(new)]
+    spans = [float(last - first) for first, last in filter(None, ends)]
+    if len(spans) < 2:
         return []
-    spans = [float(x.values("time").max() - x.values("time").min()) for x in (old, new)]
     if max(spans) <= UNEQUAL * min(spans):
         return []
     days = [f"{span / 86_400e6:.3g} days" if schema.clock else f"{span:.4g}" for span in spans]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
-from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Static, Vector
+from eventvec.dataset import Dataset, period
+from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Static, Text, Vector
 from eventvec.sequences import Sequences, Values
 
 
@@ -32,12 +34,12 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     """
     x, schema = data.sequences, data.schema
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
-    rows += [_row(field.name, *_summarise(field, x.values(field.name))) for field in schema.fields]
+    rows += [_row(field.name, *_summarise(field, _by_parts(x, field.name))) for field in schema.fields]
     rows += [_row(field.name, "summed", _bag(field, x)) for field in schema.bags]
-    rows += [_row(field.name, *_summarise(field, x.columns[field.name][x.flat()])) for field in schema.texts]
+    rows += [_row(field.name, *_summarise(field, _by_parts(x, field.name))) for field in schema.texts]
     for field in schema.static:
         if field.name in x.static:
-            kind, entries = _summarise(field, x.static[field.name])
+            kind, entries = _summarise(field, [x.static[field.name]])
             rows.append(_row(field.name, f"static {kind}", entries))
     return rows
 
@@ -58,9 +60,7 @@ def facts(data: Dataset) -> dict[str, Any]:
     """
     x, events = data.sequences, replace(data.schema, static=())
     described: dict[str, Any] = {}
-    if "time" in x.columns and x.total:
-        times = x.values("time")
-        ends = [times.min().item(), times.max().item()]
+    if (ends := period(x)) is not None:
         described["period"] = [_day(int(end)) if data.schema.clock else end for end in ends]
     if x.total:
         lengths = x.lengths[x.lengths > 0]
@@ -76,34 +76,74 @@ def _day(time: int) -> str:
     return str(np.datetime64(time, "us").astype("datetime64[D]"))
 
 
-def _summarise(field: Static, values: Values) -> tuple[str, dict[str, float]]:
+def _by_parts(x: Sequences, name: str) -> Iterator[Values]:
+    """Yield a column's values row after row, a part at a time: a column may be larger than memory."""
+    for block in x.blocks():
+        yield x.columns[name][x[block].flat()]
+
+
+def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, float]]:
     """Return the kind of a column and the entries of its row.
 
     Args:
         field: The column.
-        values: Its values, one for each event or entity.
+        parts: Its values, one for each event or entity, a part at a time.
     """
-    total = max(len(values), 1)
-    if not isinstance(values, Tensor):
-        return "text", {"missing": int((values.lengths == 0).sum()) / total}
+    total, missing, unknown, spread = 0, 0, 0, _Spread()
+    for values in parts:
+        total += len(values)
+        if not isinstance(values, Tensor):
+            missing += int((values.lengths == 0).sum())
+        elif isinstance(field, Categorical):
+            missing, unknown = missing + int((values == MISSING).sum()), unknown + int((values == UNKNOWN).sum())
+        elif isinstance(field, Vector):
+            missing += int(values.isnan().any(1).sum())
+        else:
+            present = values[~values.isnan()]
+            missing += len(values) - len(present)
+            spread.add(present)
+    shares = {"missing": missing / max(total, 1)}
+    if isinstance(field, Text):
+        return "text", shares
     if isinstance(field, Categorical):
-        unknown, missing = (int((values == code).sum()) / total for code in (UNKNOWN, MISSING))
         kind = "hashed" if field.buckets else "categorical"
-        return kind, {"values": field.size - FIRST, "unknown": unknown, "missing": missing}
+        return kind, {"values": field.size - FIRST, "unknown": unknown / max(total, 1), **shares}
     if isinstance(field, Vector):
-        return "vector", {"values": field.size, "missing": int(values.isnan().any(1).sum()) / total}
-    present = values[~values.isnan()].double()
-    scale = {"mean": present.mean().item(), "std": present.std(correction=0).item()} if len(present) else {}
-    return "numeric", {"missing": 1 - len(present) / total, **scale}
+        return "vector", {"values": field.size, **shares}
+    return "numeric", {**spread.entries(), **shares}
 
 
 def _bag(field: Categorical, x: Sequences) -> dict[str, float]:
     """Return the entries of a list column: unknown elements, and events without any."""
-    bags = x.columns[field.name][x.flat()]
-    assert not isinstance(bags, Tensor)
-    unknown = int((bags.values("code") == UNKNOWN).sum()) / max(bags.total, 1)
-    missing = int((bags.lengths == 0).sum()) / max(len(bags), 1)
-    return {"values": field.size - FIRST, "unknown": unknown, "missing": missing}
+    elements, unknown, missing = 0, 0, 0
+    for bags in _by_parts(x, field.name):
+        assert not isinstance(bags, Tensor)
+        elements += bags.total
+        unknown += int((bags.values("code") == UNKNOWN).sum())
+        missing += int((bags.lengths == 0).sum())
+    shares = {"unknown": unknown / max(elements, 1), "missing": missing / max(x.total, 1)}
+    return {"values": field.size - FIRST, **shares}
+
+
+class _Spread:
+    """The mean and the standard deviation of numbers that come in parts (Chan, Golub and LeVeque 1979)."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, values: Tensor) -> None:
+        """Take the numbers of a part into account."""
+        if not len(values):
+            return
+        squares, mean = torch.var_mean(values.double(), correction=0)
+        count, step = self.count + len(values), mean.item() - self.mean
+        self.squares += squares.item() * len(values) + step**2 * self.count * len(values) / count
+        self.mean += step * len(values) / count
+        self.count = count
+
+    def entries(self) -> dict[str, float]:
+        """Return `mean` and `std`, or nothing without numbers."""
+        return {"mean": self.mean, "std": math.sqrt(self.squares / self.count)} if self.count else {}
 
 
 def _row(name: str, kind: str, entries: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from eventvec.methods.declarations import Method, usable_rows
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
-from eventvec.views import distinct_times
+from eventvec.views import count_times
 
 BATCHES = 50
 """The largest number of batches in a validation: more would hardly change the mean, and take long on large data."""
@@ -48,7 +48,7 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
             "too few events, or too few distinct times, or lack a value that it needs"
         )
     if len(rows) < 2:
-        times = distinct_times(x).longest
+        times = int(count_times(x).max()) if len(x) else 0
         ties = f" at {times} distinct times" if times < x.longest else ""
         raise DataError(
             f"{len(rows)} of {len(x):,} entities can be used by this method, at least 2 are needed: histories are too "
@@ -162,17 +162,22 @@ def all_equal(x: Sequences) -> bool:
         >>> all_equal(x), all_equal(Sequences({"code": torch.tensor([5, 5, 4])}, x.starts, x.lengths))
         (True, False)
     """
-    index = x.flat()
-    for name, column in x.columns.items():  # stops at the first column that varies
-        if name == "time":
-            continue
-        if not isinstance(column, Tensor):
-            return False
-        values = column[index]
-        if name == "gap":
-            values = values[~values.isnan()]
-        if len(values) and not bool(values.isclose(values[0], rtol=0, atol=0, equal_nan=True).all()):
-            return False
+    first: dict[str, Tensor] = {}
+    for block in x.blocks():
+        rows = x[block]
+        index = rows.flat()
+        for name, column in rows.columns.items():  # stops at the first column that varies
+            if name == "time":
+                continue
+            if not isinstance(column, Tensor):
+                return False
+            values = column[index]
+            if name == "gap":
+                values = values[~values.isnan()]
+            if not len(values):
+                continue
+            if not bool(values.isclose(first.setdefault(name, values[0]), rtol=0, atol=0, equal_nan=True).all()):
+                return False
     return True
 
 

@@ -39,7 +39,7 @@ from eventvec.views.samples import (
     of_every_row,
     several,
 )
-from eventvec.views.ties import distinct_times, during
+from eventvec.views.ties import count_times, distinct_times, during
 from eventvec.views.window_pairs import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
@@ -95,6 +95,7 @@ __all__ = [
     "Views",
     "Windowed",
     "as_of",
+    "count_times",
     "distinct_times",
     "draw",
     "during",

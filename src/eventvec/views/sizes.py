@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from eventvec.sequences import Sequences
-from eventvec.views.ties import distinct_times
+from eventvec.views.ties import count_times
 
 
 def slice_bounds(x: Sequences) -> tuple[int, int]:
@@ -36,7 +36,7 @@ def window_length(x: Sequences) -> int:
         >>> window_length(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
         7
     """
-    counts = distinct_times(x).lengths
+    counts = count_times(x)
     counts = counts[counts > 0]
     return min(max((int(counts.median()) if len(counts) else 0) // 10, 1), 50)
 

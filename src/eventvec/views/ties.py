@@ -31,6 +31,20 @@ def distinct_times(x: Sequences) -> Sequences:
     return Sequences({"event": step[is_first]}, lengths.cumsum(0) - lengths, lengths)
 
 
+def count_times(x: Sequences) -> Tensor:
+    """Return `(n,)` the number of distinct times of each row, in memory for a part of the rows.
+
+    Example:
+        >>> x = Sequences({"time": torch.tensor([1, 1, 4, 4, 4])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
+        >>> count_times(x).tolist()
+        [2, 1]
+    """
+    counts = torch.zeros_like(x.lengths)
+    for block in x.blocks():
+        counts[block] = distinct_times(x[block]).lengths
+    return counts
+
+
 def during(x: Sequences, times: Sequences, rows: Tensor, first: Tensor, count: int) -> Sequences:
     """Return windows over `count` consecutive distinct times, with all events at each; no event is copied.
 

@@ -37,9 +37,11 @@ class _Windows:
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with at least one pair in order."""
-        groups, source, _ = _groups(x, self.within)
-        has_pair = _count_pairs(distinct_times(groups), self) >= 1
-        return torch.zeros_like(x.lengths).index_add(0, source, has_pair.long()) > 0
+        usable = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        for block in x.blocks():
+            groups, source, _ = _groups(x[block], self.within)
+            usable[block].index_fill_(0, source[_count_pairs(distinct_times(groups), self) >= 1], True)
+        return usable
 
 
 @dataclass(frozen=True)

@@ -219,13 +219,11 @@ class TimeWindows:
             DataError: If there is no column `time`, or if `width` is a text and times are fractions or every row is
                 shorter.
         """
-        (time, span), others = self._times(x), self.shortest - 1
-        self._refuse_all_wider(x, time)
-        near = time[others:] < time[: max(len(time) - others, 0)] + span  # each event and the one `others` places later
-        before = torch.cat([near.new_zeros(1, dtype=torch.long), near.cumsum(0)])
-        first = x.starts.clamp(max=len(near))
-        last = (x.starts + (x.lengths - others).clamp(min=0)).clamp(max=len(near))
-        return before[last] - before[first] >= 2
+        self._refuse_all_wider(x, self._times(x)[0])
+        usable = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        for block in x.blocks():
+            usable[block] = self._n_windows(x[block], self._begins(x[block])) >= 2
+        return usable
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row that has a window, row after row.
@@ -234,7 +232,7 @@ class TimeWindows:
             DataError: If there is no column `time`, or if `width` is a text and times are fractions.
         """
         begins = self._begins(batch)
-        n_windows = torch.zeros_like(batch.lengths).index_add(0, batch.rows(), begins.long())
+        n_windows = self._n_windows(batch, begins)
         source = (n_windows > 0).nonzero().squeeze(1).repeat_interleave(self.count)
         before = (n_windows.cumsum(0) - n_windows)[source]  # windows of the preceding rows
         first = begins.nonzero().squeeze(1)[before + integers(n_windows[source], rng)]
@@ -242,6 +240,10 @@ class TimeWindows:
         rest = batch.slice(source, offset, batch.lengths[source] - offset)
         time, span = self._times(rest)
         return batch.slice(source, offset, searchsorted(rest, "time", time[rest.starts] + span)), source
+
+    def _n_windows(self, x: Sequences, begins: Tensor) -> Tensor:
+        """Return `(n,)` how many windows begin in each row."""
+        return torch.zeros_like(x.lengths).index_add(0, x.rows(), begins.long())
 
     def _begins(self, x: Sequences) -> Tensor:
         """Return `(total,)` bool: true for events at which a window of at least `shortest` events begins."""
