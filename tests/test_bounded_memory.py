@@ -13,11 +13,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import cases
 import eventvec as ev
 import make
 from eventvec import sequences
 from eventvec.encoders import Aggregates
 from eventvec.features import handcrafted_features
+from eventvec.methods.declarations import usable_rows
 from eventvec.tables import describe, facts
 from eventvec.training.validation import all_equal
 from eventvec.views import TimeWindows, count_times
@@ -71,6 +73,20 @@ def test_nothing_as_large_as_the_data_is_computed(monkeypatch: pytest.MonkeyPatc
     with Largest() as largest:
         USES[use](data)
     assert 0 < largest.numbers < ALL // 3
+
+
+@pytest.mark.parametrize("name", cases.CASES)
+def test_no_method_needs_all_events_at_once_to_tell_which_rows_it_can_use(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    method, few = cases.CASES[name]()
+    x = few[torch.arange(len(few)).repeat(200)]
+    expected = usable_rows(method, few).repeat(200)
+    monkeypatch.setattr(sequences, "BLOCK", x.total // 50)
+    with Largest() as largest:
+        usable = usable_rows(method, x)
+    assert torch.equal(usable, expected)
+    assert largest.numbers < x.total
 
 
 def test_a_tensor_as_large_as_the_data_is_noticed() -> None:

@@ -127,7 +127,8 @@ class TextEncoder(nn.Module):
 
     def has_text(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: the rows with a text that is not empty."""
-        return _texts(x, self.text).lengths.view(-1, 2).sum(1) >= 1
+        texts = (_texts(x[block], self.text).lengths.view(-1, 2).sum(1) for block in x.blocks())
+        return torch.cat([x.lengths[:0], *texts]) >= 1
 
     def get_extra_state(self) -> Tensor:
         """Return the tokenizer as UTF-8 bytes, which are saved with the weights."""

@@ -198,16 +198,19 @@ def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tenso
         >>> varied_covariates(PointEncoder(), torch.tensor([True, False]), x)
         tensor([ True, False])
     """
-    if x.total and (count := int(rows.sum())) > 1:
-        columns = [points.column(name, x[rows]) for name in points.covariates]
-        if all(bool((values == values[0]).all()) for values in columns):
-            several = len(columns) > 1
-            raise DataError(
-                f"covariate{'s' * several} {', '.join(map(shown, points.covariates))} {'have' if several else 'has'} a "
-                f"single value in all events of {count:,} rows, so a prediction cannot depend on it; name a column "
-                "that varies, or take an untargeted method such as cresp_untargeted"
-            )
-    return rows
+    used, several = x[rows & (x.lengths > 0)], len(points.covariates) > 1
+    if len(used) < 2:
+        return rows
+    for name in points.covariates:
+        columns = (points.column(name, used[block]) for block in used.blocks())
+        first = next(columns)
+        if any(bool((values != first[0]).any()) for values in (first, *columns)):
+            return rows
+    raise DataError(
+        f"covariate{'s' * several} {', '.join(map(shown, points.covariates))} {'have' if several else 'has'} a "
+        f"single value in all events of {len(used):,} rows, so a prediction cannot depend on it; name a column "
+        "that varies, or take an untargeted method such as cresp_untargeted"
+    )
 
 
 def rows_with(views: ShuffledParts | Sinusoids | Snooker, targets: int, x: Sequences) -> Tensor:

@@ -108,7 +108,10 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
         >>> usable_rows(method, Sequences({}, torch.tensor([0, 1]), torch.tensor([1, 2]))).tolist()
         [False, True]
     """
-    return readable_rows(method, x) & readable_rows(getattr(method, "encoder", None), x)
+    usable = readable_rows(method, x).clone()
+    for block in x.blocks():  # an encoder looks at the values of all events
+        usable[block] &= readable_rows(getattr(method, "encoder", None), x[block])
+    return usable
 
 
 def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
