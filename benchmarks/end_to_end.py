@@ -31,7 +31,7 @@ from benchmarks.peer.worker import POOLS
 
 EVENTS, DAYS, BLOCK = 880, 730, 4_000_000
 """Events of an entity in the mean, days of the log, and rows that are made at once."""
-BESIDE = ("diagnose", "features")
+BESIDE = ("diagnose", "features", "update")
 """Stages that are not on the way to an evaluated embedding; they do not count in `all`."""
 SIZES = (1, 10, 44)
 """Millions of events."""
@@ -82,6 +82,8 @@ def ours(path: str, out: str, store: str | None) -> dict[str, list[float]]:
             ev.diagnose(data)
         with stages.stage("features"):
             handcrafted_features(data)
+        with stages.stage("update"):
+            ev.update(run, data, Path(store).with_suffix(".states"))
     return stages.rows
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ class Dataset:
         vocabularies = {field.name: field.buckets or field.values for field in self.schema.categorical}
         words = [field for field in self.schema.static if isinstance(field, Categorical) and field.name in x.static]
         digest.update(repr((len(self), vocabularies, *words, *self.schema.bags)).encode())
-        for part in (*_key_bytes(self.keys), *_content(x)):
+        for part in chain(_key_bytes(self.keys), _content(x)):  # one part at a time is in memory
             digest.update(part)
         return digest.hexdigest()
 

@@ -10,7 +10,10 @@ import polars as pl
 import pytest
 
 import eventvec as ev
+import make
+from eventvec import sequences
 from eventvec.errors import DataError
+from eventvec.updating import batch_identity as module
 from eventvec.updating.batch_identity import batch_identity
 from updates import untrained
 
@@ -46,3 +49,15 @@ def test_every_part_of_an_event_counts_for_the_identity_of_a_batch() -> None:
     others = [events.with_columns(**{n: pl.Series(values) for n, values in change.items()}) for change in changes]
     batches = [events, *others, events[:2], pl.concat([events, events[2:]])]
     assert len({batch_identity(ev.read(batch, schema=data.schema)) for batch in batches}) == len(batches)
+
+
+def test_a_batch_larger_than_memory_has_the_same_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make.dataset([3, 0, 50, 7, 1, 90])
+    expected = batch_identity(data)
+    monkeypatch.setattr(sequences, "BLOCK", 20)
+    for in_memory in (1000, 80, 10, 1):
+        monkeypatch.setattr(module, "IN_MEMORY", in_memory)
+        assert batch_identity(data, tmp_path) == batch_identity(data[[5, 1, 0, 4, 3, 2]], tmp_path) == expected
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileNotFoundError):
+        batch_identity(data, tmp_path / "absent")  # so the files were there

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from eventvec.dataset import Dataset
+from eventvec.sequences import Sequences
 from eventvec.tables.fields import Array
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
@@ -16,9 +21,11 @@ from eventvec.tables.nested import row_hashes
 MARK = "events:"
 """The beginning of an identity; the fingerprints by which earlier versions identified batches do not have it."""
 SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+IN_MEMORY = 1 << 22
+"""The largest number of events whose hashes are put in order at once."""
 
 
-def batch_identity(data: Dataset) -> str:
+def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
     """Return a digest of the multiset of a batch's events, as the model reads them.
 
     An event is its canonical key, its time and its values of the schema's columns; `gap` follows from these. So any
@@ -27,6 +34,8 @@ def batch_identity(data: Dataset) -> str:
 
     Args:
         data: The batch, coded by the run's schema.
+        folder: Where temporary files are written, 16 bytes for each event of a batch of more than `IN_MEMORY`; the
+            system's folder by default.
 
     Example:
         >>> import polars as pl
@@ -37,21 +46,46 @@ def batch_identity(data: Dataset) -> str:
         >>> batch_identity(first) == batch_identity(again), first.fingerprint == again.fingerprint
         (True, False)
     """
-    x = data.sequences.to("cpu")
+    x, names = data.sequences.to("cpu"), ["time", *sorted(f.name for f in (*data.schema.fields, *data.schema.nested))]
+    keys = key_hashes(data.keys)
+    digest = hashlib.blake2b(repr((x.total, names)).encode(), digest_size=16)
+    for part in _sorted((_hashes(x[block], keys[block], names) for block in x.blocks()), x.total, folder):
+        digest.update(np.ascontiguousarray(part, "<u8").data)
+    return MARK + digest.hexdigest()
+
+
+def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:
+    """Return `(total, 2)` two hashes of each event."""
     index, rows = x.flat(), x.rows().numpy()
-    names = ["time", *sorted(field.name for field in (*data.schema.fields, *data.schema.nested))]
-    hashes = [mix(key_hashes(data.keys) ^ np.uint64(seed))[rows] for seed in SEEDS]
+    hashes = [mix(keys ^ np.uint64(seed))[rows] for seed in SEEDS]
     for place, name in enumerate(names, 1):
-        column = x.columns[name]
-        values = column[index]
+        values = x.columns[name][index]
         bits = _bits(values.numpy()) if isinstance(values, Tensor) else row_hashes(values)
         bits = bits + np.uint64(place)
         hashes = [mix(each ^ mix(bits ^ np.uint64(seed))) for each, seed in zip(hashes, SEEDS, strict=True)]
-    events = np.stack(hashes, 1)
-    events = events[np.lexsort((events[:, 1], events[:, 0]))]
-    digest = hashlib.blake2b(repr((len(events), names)).encode(), digest_size=16)
-    digest.update(np.ascontiguousarray(events, "<u8").data)
-    return MARK + digest.hexdigest()
+    return np.stack(hashes, 1)
+
+
+def _sorted(parts: Iterable[Array], total: int, folder: Path | str | None) -> Iterator[Array]:
+    """Yield all hashes in order, a part at a time; more than `IN_MEMORY` wait in files, divided by their first bits."""
+    bits = min(max((total - 1) // IN_MEMORY, 0).bit_length(), 8)
+    if not bits:
+        yield _in_order(np.concatenate([np.empty((0, 2), np.uint64), *parts]))
+        return
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile(dir=folder)) for _ in range(1 << bits)]
+        for part in parts:
+            ordered = _in_order(part)
+            counts = np.bincount((ordered[:, 0] >> np.uint64(64 - bits)).astype(np.int64), minlength=len(files))
+            for file, hashes in zip(files, np.split(ordered, counts.cumsum()[:-1]), strict=True):
+                file.write(hashes.tobytes())
+        for file in files:
+            file.seek(0)
+            yield _in_order(np.frombuffer(file.read(), np.uint64).reshape(-1, 2))
+
+
+def _in_order(hashes: Array) -> Array:
+    return hashes[np.lexsort((hashes[:, 1], hashes[:, 0]))]
 
 
 def _bits(values: Array) -> Array:

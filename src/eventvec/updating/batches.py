@@ -159,7 +159,7 @@ def update(
     order = texts.arg_sort()  # the store keeps a batch in the order of its canonical keys
     data = read if order.is_sorted() else read[order.cast(pl.Int64).to_numpy()]
     names = texts.gather(order).to_list()
-    identity = batch_identity(data)
+    identity = batch_identity(data, Path(state).absolute().parent)
     with _evaluation_mode(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
         with opened(state, run.id, states.kind) as store, store.writing():

@@ -15,7 +15,7 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences, Values, join, stack
+from eventvec.sequences import Sequences, Values, join, searchsorted, stack
 from eventvec.tables import keys, times
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, count_and_first
@@ -61,18 +61,17 @@ def plan(
     Raises:
         DataError: If late events are refused, or a history is not what the store was given.
     """
-    x = data.sequences
-    rows, time = x.rows().numpy(), x.values("time").numpy()
-    late = (before.version >= 0)[rows] & (time < before.last_time[rows])
-    n_late = np.bincount(rows[late], minlength=len(x))
-    spanning = (before.version >= 0)[rows] & (time == before.last_time[rows])
+    x, last_time = data.sequences, torch.from_numpy(before.last_time)
+    in_order = [searchsorted(x, "time", last_time, right) for right in (False, True)]  # a row is in order of time
+    n_late, n_until = (np.where(before.version >= 0, counts.numpy(), 0) for counts in in_order)
     version, events, dropped, notes = before.version, before.events, before.dropped, tuple[str, ...]()
-    if late.any():
-        count = f"{int(late.sum()):,} of {len(late):,} events are older than the state of their entity"
+    if n_late.any():
+        count = f"{int(n_late.sum()):,} of {x.total:,} events are older than the state of their entity"
         if mode == "refuse":
-            raise error(late)
+            raise error(x.steps().numpy() < n_late[x.rows().numpy()])
         if mode == "drop":
-            x = x.take(x.flat()[torch.from_numpy(~late)], x.lengths - torch.from_numpy(n_late))
+            offset = torch.from_numpy(n_late)
+            x = x.slice(torch.arange(len(x)), offset, x.lengths - offset)
             dropped = dropped + n_late
             notes = (f"{count} and were dropped",)
         else:
@@ -82,12 +81,12 @@ def plan(
                 np.where(recomputed, start, value) for start, value in ((-1, version), (0, events), (0, dropped))
             )
             notes = (f"{count}: {int(recomputed.sum()):,} entities were recomputed from their histories",)
-    if (spanning := spanning & (version >= 0)[rows]).any():
-        count = f"{int(spanning.sum()):,} of {len(time):,} events"
+    if spanning := int((n_until - n_late)[version >= 0].sum()):
+        count = f"{spanning:,} of {data.sequences.total:,} events"
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, data.schema.clock)
     last = np.where(x.lengths.numpy() > 0, _last(x), before.last_time)
-    return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(late.sum()), notes)
+    return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(n_late.sum()), notes)
 
 
 def _last(x: Sequences) -> Array:
@@ -103,6 +102,8 @@ def _last(x: Sequences) -> Array:
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:
     """Return the rows with the `gap` between the last event of each known entity's state and its first new event."""
     first = x.starts[torch.from_numpy(known) & (x.lengths > 0)]
+    if not len(first):
+        return x
     gap, time = x.columns["gap"], x.columns["time"]
     assert isinstance(gap, Tensor)
     assert isinstance(time, Tensor)
