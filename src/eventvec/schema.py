@@ -104,7 +104,7 @@ class Numeric:
             >>> Numeric("amount", edges=(1.0, 5.0)).bins(torch.tensor([0.0, 1.0, 9.0, float("nan")])).tolist()
             [1, 2, 3, 0]
         """
-        edges = torch.tensor(self.edges, dtype=torch.float32, device=values.device)
+        edges = torch.tensor(self.edges, dtype=torch.float32).to(values.device, non_blocking=True)
         places = torch.bucketize(values.float(), edges, right=True) + 1
         return places.masked_fill(values.isnan(), 0)
 

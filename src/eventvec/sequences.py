@@ -7,7 +7,7 @@ here: the meaning of columns (`schema`) and the keys of entities (`dataset`).
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,6 +19,8 @@ from torch import Tensor
 
 Values: TypeAlias = Union[Tensor, "Sequences"]
 Rows: TypeAlias = Tensor | Sequence[int] | slice
+COPY = "eventvec_on_host"
+"""The attribute of lengths on a device that holds their copy on the CPU."""
 BLOCK = 1 << 20
 """The events of a block of rows, of which a few copies fit into the memory of any machine."""
 
@@ -60,13 +62,13 @@ class Sequences:
 
     @cached_property
     def total(self) -> int:
-        """Number of events in all rows; read from the device once."""
-        return int(self.lengths.sum())
+        """Number of events in all rows; lengths are read from the device once."""
+        return int(on_host(self.lengths).sum())
 
     @cached_property
     def longest(self) -> int:
-        """Length of the longest row, 0 without rows; read from the device once."""
-        return int(self.lengths.max()) if len(self) else 0
+        """Length of the longest row, 0 without rows; lengths are read from the device once."""
+        return int(on_host(self.lengths).max()) if len(self) else 0
 
     def __getitem__(self, rows: Rows) -> Sequences:
         """Return the selected rows, in that order; no event is copied.
@@ -74,11 +76,14 @@ class Sequences:
         Args:
             rows: Integer positions `(m,)`, a boolean mask `(n,)`, a list of integers or a slice.
         """
-        index = rows if isinstance(rows, slice) else torch.as_tensor(rows, device=self.device)
+        index = rows if isinstance(rows, slice) else torch.as_tensor(rows).to(self.device, non_blocking=True)
         if isinstance(index, Tensor) and index.dtype != torch.bool:
             index = index.long()
         static = {name: values[index] for name, values in self.static.items()}
-        return replace(self, starts=self.starts[index], lengths=self.lengths[index], static=static)
+        lengths = self.lengths[index]
+        if isinstance(rows, Tensor) and rows.device.type == "cpu":
+            keep_copy(lengths, self.lengths, lambda copy: copy[rows])
+        return replace(self, starts=self.starts[index], lengths=lengths, static=static)
 
     def slice(self, rows: Tensor, offset: Tensor, length: Tensor) -> Sequences:
         """Return windows inside rows, as new rows; no event is copied.
@@ -176,7 +181,10 @@ class Sequences:
             return self
         columns = {name: values.to(device) for name, values in self.columns.items()}
         static = {name: values.to(device) for name, values in self.static.items()}
-        return Sequences(columns, self.starts.to(device), self.lengths.to(device), static)
+        lengths = self.lengths.to(device)
+        if self.device.type == "cpu":
+            setattr(lengths, COPY, self.lengths)
+        return Sequences(columns, self.starts.to(device), lengths, static)
 
     def _spread(self, per_row: Tensor, counting: bool = False) -> Tensor:
         """Return `(total,)` the value of each event's row, or with `counting` that value and one more at each event.
@@ -190,6 +198,47 @@ class Sequences:
             return spread + torch.arange(self.total, device=self.device) if counting else spread
         values = np.repeat(first.numpy(), self.lengths.numpy())
         return torch.from_numpy(values + np.arange(self.total) if counting else values)
+
+
+def on_host(lengths: Tensor) -> Tensor:
+    """Return lengths on the CPU. They are copied once, which waits for the device: the copy stays with the tensor.
+
+    Example:
+        >>> on_host(torch.tensor([3, 1])).tolist()
+        [3, 1]
+    """
+    if lengths.device.type == "cpu":
+        return lengths
+    if not hasattr(lengths, COPY):
+        setattr(lengths, COPY, lengths.cpu())
+    copy: Tensor = getattr(lengths, COPY)
+    return copy
+
+
+def keep_copy(lengths: Tensor, origin: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return lengths that follow from others, whose copy on the CPU, if there is one, gives their own.
+
+    Example:
+        >>> lengths = torch.tensor([3, 1])
+        >>> keep_copy(lengths - 1, lengths, lambda copy: copy - 1).tolist()
+        [2, 0]
+    """
+    if hasattr(origin, COPY):
+        setattr(lengths, COPY, function(getattr(origin, COPY)))
+    return lengths
+
+
+def single_events(columns: Mapping[str, Values], index: Tensor) -> Sequences:
+    """Return a row of one event for each position in columns.
+
+    Example:
+        >>> single_events({"code": torch.tensor([5, 6, 7])}, torch.tensor([2, 0])).values("code").tolist()
+        [7, 5]
+    """
+    ones = torch.ones_like(index)
+    if index.device.type != "cpu":
+        setattr(ones, COPY, torch.ones(len(index), dtype=torch.int64))
+    return Sequences(columns, index, ones)
 
 
 def stack(*parts: Sequences) -> Sequences:

@@ -18,7 +18,7 @@ from eventvec.encoders.interface import Encoder, readable_rows
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, single_events
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
         columns = {"x": place, "y": x.static.get("y*")}
         each = torch.arange(len(x), device=x.device)
         present = {name: values for name, values in columns.items() if isinstance(values, Tensor)}
-        targets = Sequences(present, each, torch.ones_like(each))
+        targets = single_events(present, each)
     if not isinstance(targets, Sequences):
         raise DataError(
             "a prediction is made at static['targets'] or static['x*'], which the rows lack; make it with "

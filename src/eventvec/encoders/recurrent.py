@@ -13,7 +13,7 @@ from eventvec.encoders.pooling import pooled
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, single_events
 
 Part = Literal["last", "mean", "max"]
 PARTS: tuple[Part, ...] = ("last", "mean", "max")
@@ -164,8 +164,7 @@ class Recurrent(nn.Module):
 
     def _look_up(self, x: Sequences, pack: Pack) -> Tensor:
         """Return `(total, events.dim)` the encoded events in the order of `pack`, with each event as a row."""
-        starts = pack.positions(x.starts)
-        return self.events(Sequences(x.columns, starts, torch.ones_like(starts)))
+        return self.events(single_events(x.columns, pack.positions(x.starts)))
 
     def _stack(self) -> list[routing.Cell]:
         return [cell for cell in self.cells if isinstance(cell, nn.GRU | nn.LSTM)]

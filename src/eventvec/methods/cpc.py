@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, keep_copy
 from eventvec.views.draws import at_least, integers
 
 BLOCK = 32
@@ -82,7 +82,7 @@ class CPC(nn.Module):
             predicted: `(total, horizons, d)`.
             negatives: `(n, negatives, d)`.
         """
-        count = (batch.lengths + BLOCK - 1) // BLOCK
+        count = keep_copy((batch.lengths + BLOCK - 1) // BLOCK, batch.lengths, lambda copy: (copy + BLOCK - 1) // BLOCK)
         parts = Sequences({}, count, count)
         row, offset = parts.rows(), BLOCK * parts.steps()
         blocks = batch.slice(row, offset, (batch.lengths[row] - offset).clamp(max=BLOCK))  # events in the same order

@@ -13,7 +13,7 @@ from eventvec.encoders.interface import state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
 from eventvec.schema import Schema, check_schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, keep_copy, on_host
 from eventvec.views import RandomSlices
 from eventvec.views.draws import at_least, integers
 from eventvec.views.sizes import slice_bounds
@@ -101,7 +101,7 @@ class NextEvent(nn.Module):
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean over the events of the slices, first events excluded, of the sum over fields, in nats."""
         x, _ = self.views(batch, rng)
-        later = (x.steps() > 0).nonzero().squeeze(1)
+        later = _later(x)
         states = self.encoder.states(x)[later - 1]
         return self._nll(states, x, x.flat()[later], rng if self.training else None).nansum(1).mean()
 
@@ -113,7 +113,7 @@ class NextEvent(nn.Module):
         The columns are those of `fields`. The first event of a row has NaN, and so has a gap that is missing. Scores
         are computed for some events at a time, so that their memory does not grow with the number of events.
         """
-        later = (x.steps() > 0).nonzero().squeeze(1)
+        later = _later(x)
         index, states = x.flat()[later], self.encoder.states(x)[later - 1]
         widest = max(head.out_features for head in self.modules() if isinstance(head, nn.Linear))
         size = max(1, CELLS // widest)
@@ -175,6 +175,13 @@ class NextEvent(nn.Module):
         """Return one slice of each row, of up to twice the median length, as `views`."""
         longest = slice_bounds(x)[1]
         return {"method": {"views": {"name": "random_slices", "count": 1, "shortest": longest, "longest": longest}}}
+
+
+def _later(x: Sequences) -> Tensor:
+    """Return the places, among all events in row order, of those that are not the first of their row."""
+    on_host(x.lengths)
+    lengths = keep_copy((x.lengths - 1).clamp(min=0), x.lengths, lambda copy: (copy - 1).clamp(min=0))
+    return Sequences({}, x.lengths.cumsum(0) - x.lengths + 1, lengths).flat()
 
 
 def _exact(head: nn.Module, states: Tensor, target: Tensor) -> Tensor:

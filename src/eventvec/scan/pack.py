@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from eventvec.sequences import on_host
+
 
 class Chunk(NamedTuple):
     """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step.
@@ -55,9 +57,9 @@ class Pack:
     def of(lengths: Tensor) -> Pack:
         """Return the layout of rows of these lengths, which are copied from the device once."""
         ordered, order = lengths.sort(descending=True, stable=True)
-        n, host = len(lengths), ordered.cpu()
+        n = len(lengths)
         ranks = torch.empty_like(order).scatter_(0, order, torch.arange(n, device=order.device))
-        sizes = (n - host.bincount().cumsum(0)[:-1]).tolist() if n else []
+        sizes = (n - on_host(lengths).bincount().cumsum(0)[:-1]).tolist() if n else []
         return Pack(order, ranks, ordered, sizes)
 
     @property
@@ -85,9 +87,14 @@ class Pack:
     @cached_property
     def rows(self) -> Tensor:
         """`(total,)` the place in `order` of the row that each packed event is from."""
-        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.order.device)
+        sizes = self._sizes
         packed = torch.arange(self.offsets[-1], device=self.order.device)
         return packed - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes, output_size=len(packed))
+
+    @cached_property
+    def _sizes(self) -> Tensor:
+        """`sizes` on the device, which is not waited for."""
+        return torch.tensor(self.sizes, dtype=torch.int64).to(self.order.device, non_blocking=True)
 
     def rectangle(self, first: int, end: int) -> tuple[Tensor, Tensor]:
         """Return `(steps, rows)` twice: the packed event at each step of some rows, and whether it is padding.
@@ -112,7 +119,7 @@ class Pack:
         Args:
             starts: `(n,)` in the order of the rows.
         """
-        sizes = torch.tensor(self.sizes, dtype=torch.int64, device=self.order.device)
+        sizes = self._sizes
         step = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=len(self.rows))
         return starts[self.order][self.rows] + step
 

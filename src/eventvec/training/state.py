@@ -84,9 +84,9 @@ class Training:
         self._stop()
 
     def batches(self, training: Tensor) -> Iterator[Tensor]:
-        """Yield the rows of each remaining batch of the current epoch, until training stops."""
+        """Yield the rows of each remaining batch of the current epoch, on the CPU, until training stops."""
         shuffle = torch.Generator().manual_seed((self.options.seed * 1_000_003 + self.epoch) % 2**62)
-        order = training[torch.randperm(len(training), generator=shuffle).to(training.device)]
+        order = training.cpu()[torch.randperm(len(training), generator=shuffle)]
         size = self.options.batch_size
         for rows in order[: self.per_epoch * size].split(size)[self.within :]:
             if self.stopped:

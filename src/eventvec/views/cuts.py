@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.sequences import Sequences, Values, searchsorted
+from eventvec.sequences import Sequences, Values, keep_copy, on_host, searchsorted
 
 
 def as_of(x: Sequences, time: Tensor | float) -> Sequences:
@@ -59,11 +59,13 @@ def hold_out(x: Sequences, targets: int = 1) -> Sequences:
         )
         fewer = "no event" if targets == 1 else "fewer"
         raise DataError(f"{what}, but {count:,} of {len(x):,} rows have {fewer}")
-    held_out = torch.full_like(x.lengths, targets)
+    on_host(x.lengths)  # waits for a device once, and not for the targets and the rest each
+    held_out = keep_copy(torch.full_like(x.lengths, targets), x.lengths, lambda copy: torch.full_like(copy, targets))
     static: dict[str, Values] = {**x.static, "targets": replace(x, lengths=held_out, static={})}
     if targets == 1 and {"x", "y"} <= set(x.columns):
         static |= {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
-    return replace(x, starts=x.starts + targets, lengths=x.lengths - targets, static=static)
+    lengths = keep_copy(x.lengths - targets, x.lengths, lambda copy: copy - targets)
+    return replace(x, starts=x.starts + targets, lengths=lengths, static=static)
 
 
 def restart_gap(x: Sequences) -> Sequences:

@@ -27,8 +27,12 @@ def distinct_times(x: Sequences) -> Sequences:
         return Sequences({"event": step}, x.lengths.cumsum(0) - x.lengths, x.lengths)
     time, is_first = x.values("time"), step == 0
     is_first[1:] |= time[1:] != time[:-1]
-    lengths = torch.bincount(x.rows()[is_first], minlength=len(x))
-    return Sequences({"event": step[is_first]}, lengths.cumsum(0) - lengths, lengths)
+    lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), is_first.long())
+    place = torch.where(is_first, is_first.cumsum(0) - 1, len(step))  # the others go to the end, which is cut off
+    event = step.new_zeros(len(step) + 1).index_copy(0, place, step)[
+        :-1
+    ]  # so the host need not know how many there are
+    return Sequences({"event": event}, lengths.cumsum(0) - lengths, lengths)
 
 
 def count_times(x: Sequences) -> Tensor:

@@ -1,0 +1,84 @@
+"""How often a training step waits for a device, counted on a CPU that pretends to be one, and on a GPU by torch."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import cases
+import make
+from eventvec.methods import CoLES, ocp
+from eventvec.methods.declarations import usable_rows
+from eventvec.sequences import Sequences, on_host
+from eventvec.views import RandomSlices
+from pretended import DEVICE, Pretended
+
+WAITS = {
+    **dict.fromkeys(("rtd", "supervised"), 0),
+    **dict.fromkeys(("coles", "ocp", "ocp_biased", "pcl", "sop", "nsp", "cpc", "expclr", "expert_triplets"), 1),
+    **dict.fromkeys(("cresp", "cresp_untargeted", "fclr", "cnp", "acnp", "acnp_cross", "metacde", "next_event"), 1),
+    "cross_order": 3,
+    "entity_contrastive": 4,
+    "siamese": 5,
+    "ts2vec": 7,
+}
+"""Waits for views, encoding and loss, beside that for the value of the loss; more for methods with language models."""
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_views_encoding_and_loss_wait_for_the_device_as_often_as_said(name: str) -> None:
+    method, x = cases.CASES[name]()
+    x = x[torch.arange(len(x)).repeat(3)]
+    x, rng = x[usable_rows(method, x)], torch.Generator().manual_seed(0)
+    with Pretended() as device:
+        on_host(x.lengths)  # once in a run
+        device.waits.clear()
+        loss = method(x[torch.arange(len(x))], rng)  # rows that the host has chosen
+        loss.backward()
+        assert device.waits.total() == WAITS[name], device.waits
+        float(loss.detach())
+        assert device.waits.total() == WAITS[name] + 1
+
+
+def test_the_pretended_device_notices_what_waits() -> None:
+    x = Sequences({"time": torch.arange(9)}, torch.tensor([0, 4]), torch.tensor([4, 5]))
+    with Pretended() as device:
+        assert x.device == DEVICE
+        time = x.values("time")  # one wait, for its size
+        assert device.waits.total() == 1
+        x.rows(), x.steps(), x.longest, x.total, time.sum(), time[time.argsort()], torch.arange(3, device=x.device)
+        assert device.waits.total() == 1
+        waiting = [
+            lambda: time.nonzero(), lambda: time[time > 3], lambda: bool((time > 3).any()), lambda: time.cpu(),
+            lambda: time.max().item(), lambda: time.tolist(), lambda: time.unique(), lambda: time.bincount(),
+            lambda: torch.tensor([1, 2], device=x.device), lambda: torch.arange(3).to(x.device),
+            lambda: time.repeat_interleave(time),
+        ]  # fmt: skip
+        for count, function in enumerate(waiting, 1):
+            function()
+            assert device.waits.total() == 1 + count, count
+        host = time.cpu()
+        count = device.waits.total()
+        host.nonzero(), host.tolist(), (host + 1).cpu(), host.to(x.device, non_blocking=True), host[host > 3]
+        assert device.waits.total() == count
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("name", ["coles", "ocp"])
+def test_a_gpu_waits_once_for_views_encoding_and_loss(name: str) -> None:
+    encoder = make.encoder("gru").cuda()
+    method = (CoLES(encoder, RandomSlices(2, 3, 5)) if name == "coles" else ocp(encoder, length=2)).cuda()
+    x, rng = make.sequences([9, 12, 7, 20]).to("cuda"), torch.Generator("cuda").manual_seed(0)
+    method(x, rng).backward()  # cuDNN measures its kernels
+    on_host(x.lengths)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            method(x[torch.arange(len(x))], rng).backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len([w for w in caught if "synchronizing" in str(w.message)]) == 1, [str(w.message) for w in caught]
