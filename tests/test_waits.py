@@ -17,9 +17,10 @@ from pretended import DEVICE, Pretended
 
 WAITS = {
     **dict.fromkeys(("rtd", "supervised"), 0),
-    **dict.fromkeys(("coles", "ocp", "ocp_biased", "pcl", "sop", "nsp", "cpc", "expclr", "expert_triplets"), 1),
+    **dict.fromkeys(
+        ("coles", "cross_order", "ocp", "ocp_biased", "pcl", "sop", "nsp", "cpc", "expclr", "expert_triplets"), 1
+    ),
     **dict.fromkeys(("cresp", "cresp_untargeted", "fclr", "cnp", "acnp", "acnp_cross", "metacde", "next_event"), 1),
-    "cross_order": 3,
     "entity_contrastive": 4,
     "siamese": 5,
     "ts2vec": 7,

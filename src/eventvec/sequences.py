@@ -81,8 +81,8 @@ class Sequences:
             index = index.long()
         static = {name: values[index] for name, values in self.static.items()}
         lengths = self.lengths[index]
-        if isinstance(rows, Tensor) and rows.device.type == "cpu":
-            keep_copy(lengths, self.lengths, lambda copy: copy[rows])
+        if isinstance(rows, slice) or (isinstance(rows, Tensor) and rows.device.type == "cpu"):
+            keep_copy(lengths, lambda copy: copy[rows], self.lengths)
         return replace(self, starts=self.starts[index], lengths=lengths, static=static)
 
     def slice(self, rows: Tensor, offset: Tensor, length: Tensor) -> Sequences:
@@ -215,16 +215,16 @@ def on_host(lengths: Tensor) -> Tensor:
     return copy
 
 
-def keep_copy(lengths: Tensor, origin: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return lengths that follow from others, whose copy on the CPU, if there is one, gives their own.
+def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor) -> Tensor:
+    """Return lengths that follow from others; if these have copies on the CPU, their copy follows from those.
 
     Example:
         >>> lengths = torch.tensor([3, 1])
-        >>> keep_copy(lengths - 1, lengths, lambda copy: copy - 1).tolist()
+        >>> keep_copy(lengths - 1, lambda copy: copy - 1, lengths).tolist()
         [2, 0]
     """
-    if hasattr(origin, COPY):
-        setattr(lengths, COPY, function(getattr(origin, COPY)))
+    if all(hasattr(origin, COPY) for origin in origins):
+        setattr(lengths, COPY, function(*(getattr(origin, COPY) for origin in origins)))
     return lengths
 
 
@@ -255,6 +255,7 @@ def stack(*parts: Sequences) -> Sequences:
     """
     first = parts[0]
     lengths = torch.cat([part.lengths for part in parts])
+    keep_copy(lengths, lambda *copies: torch.cat(copies), *(part.lengths for part in parts))
     static = {name: _concat([part.static[name] for part in parts]) for name in _common([p.static for p in parts])}
     names = _common([part.columns for part in parts])
     if all(part.columns[name] is first.columns[name] for part in parts for name in names):
@@ -279,10 +280,11 @@ def join(first: Sequences, second: Sequences) -> Sequences:
     """
     n = len(first)
     pair = stack(first, second)
-    order = torch.arange(2 * n, device=pair.device).view(2, n).T.reshape(-1)  # first 0, second 0, first 1, …
+    order = torch.arange(2 * n).view(2, n).T.reshape(-1)  # first 0, second 0, first 1, …
     interleaved = pair[order]
     segment = interleaved.rows() % 2
-    merged = replace(interleaved, static=first.static).take(interleaved.flat(), first.lengths + second.lengths)
+    lengths = keep_copy(first.lengths + second.lengths, torch.add, first.lengths, second.lengths)
+    merged = replace(interleaved, static=first.static).take(interleaved.flat(), lengths)
     return replace(merged, columns={**merged.columns, "segment": segment})
 
 

@@ -82,7 +82,7 @@ class CPC(nn.Module):
             predicted: `(total, horizons, d)`.
             negatives: `(n, negatives, d)`.
         """
-        count = keep_copy((batch.lengths + BLOCK - 1) // BLOCK, batch.lengths, lambda copy: (copy + BLOCK - 1) // BLOCK)
+        count = keep_copy((batch.lengths + BLOCK - 1) // BLOCK, lambda copy: (copy + BLOCK - 1) // BLOCK, batch.lengths)
         parts = Sequences({}, count, count)
         row, offset = parts.rows(), BLOCK * parts.steps()
         blocks = batch.slice(row, offset, (batch.lengths[row] - offset).clamp(max=BLOCK))  # events in the same order

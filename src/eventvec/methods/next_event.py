@@ -180,7 +180,7 @@ class NextEvent(nn.Module):
 def _later(x: Sequences) -> Tensor:
     """Return the places, among all events in row order, of those that are not the first of their row."""
     on_host(x.lengths)
-    lengths = keep_copy((x.lengths - 1).clamp(min=0), x.lengths, lambda copy: (copy - 1).clamp(min=0))
+    lengths = keep_copy((x.lengths - 1).clamp(min=0), lambda copy: (copy - 1).clamp(min=0), x.lengths)
     return Sequences({}, x.lengths.cumsum(0) - x.lengths + 1, lengths).flat()
 
 

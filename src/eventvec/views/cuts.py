@@ -60,11 +60,11 @@ def hold_out(x: Sequences, targets: int = 1) -> Sequences:
         fewer = "no event" if targets == 1 else "fewer"
         raise DataError(f"{what}, but {count:,} of {len(x):,} rows have {fewer}")
     on_host(x.lengths)  # waits for a device once, and not for the targets and the rest each
-    held_out = keep_copy(torch.full_like(x.lengths, targets), x.lengths, lambda copy: torch.full_like(copy, targets))
+    held_out = keep_copy(torch.full_like(x.lengths, targets), lambda copy: torch.full_like(copy, targets), x.lengths)
     static: dict[str, Values] = {**x.static, "targets": replace(x, lengths=held_out, static={})}
     if targets == 1 and {"x", "y"} <= set(x.columns):
         static |= {f"{name}*": x.columns[name][x.starts] for name in ("x", "y")}
-    lengths = keep_copy(x.lengths - targets, x.lengths, lambda copy: copy - targets)
+    lengths = keep_copy(x.lengths - targets, lambda copy: copy - targets, x.lengths)
     return replace(x, starts=x.starts + targets, lengths=lengths, static=static)
 
 
