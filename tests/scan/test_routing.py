@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from eventvec.precision import onednn_agrees
 from eventvec.scan import layer, matmul, routing
-from eventvec.scan.buffers import buffer_pool
+from eventvec.scan.buffers import Buffers, buffer_pool
 
 CELLS, ROUTES = ("gru", "lstm"), ("cells", "kernel", "rule")
 
@@ -235,6 +235,30 @@ def test_stacks_equal_torch_whatever_code_runs_each_layer(names, cell, monkeypat
         torch.testing.assert_close([end[pack.ranks] for end in ends[1]], list(expected[1:][parts]))
         torch.testing.assert_close(only_ends, ends)
         torch.testing.assert_close([end[pack.ranks] for end in ends[0]], lower_ends[parts])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_batches_of_any_lengths_have_matrix_products_of_few_shapes(cell, monkeypatch):
+    """oneDNN keeps compiled code of 0.6 MB for each shape, also where a batch ends within a chunk."""
+
+    class Rows(TorchDispatchMode):
+        """Records the numbers of rows of the first factors, and of the columns of transposed ones."""
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.addmm_):
+                numbers.update(size for factor in args[-2:] for size in factor.shape)
+            return func(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(matmul, "SMALL", 0)
+    monkeypatch.setattr(matmul, "float32_precision", lambda: "medium")
+    rng, numbers, product = np.random.default_rng(0), set(), None
+    for _ in range(20):
+        module, pack, *inputs = packed(rng.integers(20, 60, 40).tolist(), cell, dtype=torch.float32)
+        with route("cells"), Rows():
+            gradients(fast(module, pack, *inputs), [*module.parameters()])
+        product = matmul.StepProduct(torch.ones(1, 1), torch.float32, 1, Buffers())
+    assert max(numbers) > 500
+    assert not [number for number in numbers if product.round_up(number) != number]
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from eventvec.scan.buffers import Buffers
 from eventvec.scan.cells import Cell, reused_rows, step_rows
@@ -68,7 +69,7 @@ class Layer:
         gates, *input_parts = [part[chunk.at :] for part in saved] or [self.product.out, *self.scratch]
         if self.of_n:
             (weight, bias), n = self.of_n, input_parts[0]
-            values = self.inputs[chunk.at : chunk.at + self.product.round_up(sum(sizes))]
+            values = _rows(self.inputs, chunk.at, self.product.round_up(sum(sizes)))
             if weight.dtype == bias.dtype:
                 torch.addmm(bias, values, weight.T, out=n[: len(values)])
             else:
@@ -107,16 +108,16 @@ class Gradients:
         self.d_inputs = torch.zeros_like(inputs) if for_inputs else None
         self.w_input = self._rolled(w_input, 1).to(dtype) if for_inputs else w_input
 
-    def add(self, span: slice, d_gates: Tensor, h: Tensor) -> None:
+    def add(self, at: int, d_gates: Tensor, h: Tensor) -> None:
         """Add the gradients of one chunk.
 
         Args:
-            span: Its packed events, and some after them.
+            at: Its first packed event.
             d_gates: `(events, 4d)` gradients, 0 for the events after the chunk.
             h: `(events, d)` the state h before each event.
         """
         self.d_bias += d_gates.sum(0)
-        rounded, inputs = d_gates.to(self.dtype), self.inputs[span].to(self.dtype)
+        rounded, inputs = d_gates.to(self.dtype), _rows(self.inputs, at, len(d_gates)).to(self.dtype)
         of_state, of_input = rounded[:, self.cell.first_state_block * self.d :], rounded[:, : len(self.d_w_input)]
         if rounded is d_gates:
             self.d_w_state.addmm_(of_state.T, h)
@@ -125,7 +126,8 @@ class Gradients:
             self.d_w_state += of_state.T @ h.to(self.dtype)
             self.d_w_input += of_input.T @ inputs
         if self.d_inputs is not None:  # adds 0 after the chunk
-            self.d_inputs[span] += of_input @ self.w_input
+            d_inputs = self.d_inputs[at : at + len(d_gates)]
+            d_inputs += (of_input @ self.w_input)[: len(d_inputs)]
 
     def result(self) -> tuple[Tensor | None, ...]:
         """Return the gradients of inputs, both weights and both biases, in torch's order of gates."""
@@ -156,8 +158,11 @@ class Scan(torch.autograd.Function):
             layer = Layer(weights, dtype, inputs, start, Buffers())
             traces = [w_state.new_empty(total, d) if all_states else buffers.take(w_state, total, d)]  # may be returned
             traces += [buffers.take(w_state, total, d) for _ in start[1:]]
-            saved = [buffers.take(w_state, total + len(layer.joined), blocks * d) for blocks in cell.saved]
-            for chunk in chunks(pack.sizes, CHUNK):
+            work = list(chunks(pack.sizes, CHUNK))
+            events = [chunk.end - chunk.at for chunk in work]
+            more = max([len(layer.joined), *(layer.product.round_up(n) - n for n in events)])  # after the last event
+            saved = [buffers.take(w_state, total + more, blocks * d) for blocks in cell.saved]
+            for chunk in work:
                 layer.run(chunk, saved, traces)
         ctx.save_for_backward(inputs, w_input, w_state, *start, *traces, *saved)
         ctx.cell, ctx.pack, ctx.dtype, ctx.buffers = cell, pack, dtype, buffers
@@ -178,6 +183,7 @@ class Scan(torch.autograd.Function):
             product = StepProduct(w_state, dtype, pack.active, buffers)
             gradients = Gradients(cell, w_input, w_state, inputs, dtype, ctx.needs_input_grad[3])
             rows = product.round_up(max((chunk.end - chunk.at for chunk in work), default=0))
+            rows += product.round_up(pack.active)  # the last step of a chunk takes rows after it
             slopes, scratch, *previous = (buffers.take(w_state, rows, size) for size in (4 * d, d, *[d] * parts))
             previous[0].zero_()  # rows after a chunk are multiplied by 0, so they must be finite
             for chunk in reversed(work):
@@ -185,16 +191,22 @@ class Scan(torch.autograd.Function):
                 chunk_traces, chunk_previous = [trace[span] for trace in traces], [part[:n] for part in previous]
                 for trace, first, out in zip(traces, start, chunk_previous, strict=True):
                     torch.cat(pack.before(trace, first, chunk), out=out)
-                rows = min(product.round_up(n), len(inputs) - chunk.at)
+                rows = product.round_up(n)
                 gates = [part[span] for part in saved]
                 slopes[n:rows] = 0
                 cell.slopes(gates, chunk_previous, chunk_traces, slopes[:n], scratch[:n])
                 d_chunk = None if d_states is None else d_states[span]
                 cell.backward(gates, slopes, scratch[:n], d_chunk, d_start, chunk.sizes, product)
-                gradients.add(slice(chunk.at, chunk.at + rows), slopes[:rows], previous[0][:rows])
+                gradients.add(chunk.at, slopes[:rows], previous[0][:rows])
         d_inputs, *d_weights = gradients.result()
         ctx.buffers.saved = False
         return None, None, None, d_inputs, None, *d_weights, *d_start
+
+
+def _rows(inputs: Tensor, at: int, rows: int) -> Tensor:
+    """Return `(rows, m)` packed events, with zeros after the last one, so that no last chunk has a shape of its own."""
+    values = inputs[at : at + rows]
+    return values if len(values) == rows else functional.pad(values, (0, 0, 0, rows - len(values)))
 
 
 run_for_gradients: Callable[..., tuple[Any, ...]] = Scan.apply
