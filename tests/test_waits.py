@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 import cases
 import make
 from eventvec.methods import CoLES, ocp
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences, on_host
-from eventvec.views import RandomSlices
+from eventvec.views import (
+    Altered,
+    CappedSamples,
+    Counterfeits,
+    DisjointSamples,
+    DisjointSegments,
+    EntityPairs,
+    NextPairs,
+    OrderPairs,
+    Perturbed,
+    RandomSamples,
+    RandomSlices,
+    RejectionSlices,
+    ShuffledParts,
+)
 from pretended import DEVICE, Pretended
 
 WAITS = {
@@ -21,9 +37,7 @@ WAITS = {
         ("coles", "cross_order", "ocp", "ocp_biased", "pcl", "sop", "nsp", "cpc", "expclr", "expert_triplets"), 1
     ),
     **dict.fromkeys(("cresp", "cresp_untargeted", "fclr", "cnp", "acnp", "acnp_cross", "metacde", "next_event"), 1),
-    "entity_contrastive": 4,
-    "siamese": 5,
-    "ts2vec": 7,
+    **dict.fromkeys(("entity_contrastive", "siamese", "ts2vec"), 1),
 }
 """Waits for views, encoding and loss, beside that for the value of the loss; more for methods with language models."""
 
@@ -41,6 +55,35 @@ def test_views_encoding_and_loss_wait_for_the_device_as_often_as_said(name: str)
         assert device.waits.total() == WAITS[name], device.waits
         float(loss.detach())
         assert device.waits.total() == WAITS[name] + 1
+
+
+SAMPLERS: dict[int, list[Callable[[Sequences, torch.Generator], tuple[Sequences, Tensor]]]] = {
+    0: [Perturbed(make.schema(), pieces=3), Counterfeits(2)],
+    1: [
+        RandomSlices(3, 3, 5), RejectionSlices(6, 2, 5), DisjointSegments(3), RandomSamples(3, 3, 5),
+        CappedSamples(3, 3, 5), DisjointSamples(3), ShuffledParts(3), Altered(RandomSlices(3, 3, 5), 0.3, shuffle=True),
+        Counterfeits(2, "gaps"), EntityPairs(2), OrderPairs(2), NextPairs(RandomSlices(2, 4, 5)),
+    ],
+    2: [EntityPairs(count=3), OrderPairs(count=3)],
+}  # fmt: skip
+"""Samplers by how often they wait, the sizes of their views included.
+
+Several pairs of a row wait for the number of pairs first, because random numbers are drawn for each. Not here are
+`TimeWindows` and windows `within` a category, which wait more often.
+"""
+
+
+@pytest.mark.parametrize(("count", "sampler"), [(n, sampler) for n, several in SAMPLERS.items() for sampler in several])
+def test_samplers_wait_for_the_device_as_often_as_said(
+    count: int, sampler: Callable[[Sequences, torch.Generator], tuple[Sequences, Tensor]]
+) -> None:
+    x = make.sequences([9, 12, 7, 20, 8, 15])
+    with Pretended() as device:
+        on_host(x.lengths)
+        device.waits.clear()
+        views, _ = sampler(x[torch.arange(len(x))], torch.Generator().manual_seed(0))
+        views.flat(), views.pad(views.values("time"))
+        assert device.waits.total() == count, device.waits
 
 
 def test_the_pretended_device_notices_what_waits() -> None:
