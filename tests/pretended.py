@@ -27,11 +27,15 @@ INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_"}
 
 
 class Pretended(TorchFunctionMode):
-    """In this context, tensors are on a GPU; `waits` has the lines of the package at which the host waits for it."""
+    """In this context, tensors are on a GPU; `waits` has the lines of the package at which the host waits for it.
+
+    `waits_of_backbones` has those inside the library of language models, which reads whether a mask is all ones.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: Counter[str] = Counter()
+        self.waits_of_backbones: Counter[str] = Counter()
         self.operations = _Operations(self)
         self.on_host = False
         self.autocast = mock.patch.object(torch, "autocast", _autocast(torch.autocast))
@@ -83,9 +87,11 @@ class Pretended(TorchFunctionMode):
         """Count a wait at the line of the package that is running."""
         if self.on_host:
             return
-        frames = [f for f in traceback.extract_stack() if "/src/eventvec/" in f.filename]
+        stack = traceback.extract_stack()
+        frames = [f for f in stack if "/src/eventvec/" in f.filename]
         places = [f"{f.filename.rpartition('eventvec/')[2]}:{f.lineno}" for f in frames[-7:]]
-        self.waits[" < ".join(reversed(places))] += 1
+        in_backbone = any("/transformers/" in f.filename for f in stack)
+        (self.waits_of_backbones if in_backbone else self.waits)[" < ".join(reversed(places))] += 1
 
 
 class _Operations(TorchDispatchMode):

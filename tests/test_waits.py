@@ -11,7 +11,7 @@ from torch import Tensor
 
 import cases
 import make
-from eventvec.methods import CoLES, ocp
+from eventvec.methods import METHODS, CoLES, ocp
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences, on_host
 from eventvec.views import (
@@ -38,8 +38,22 @@ WAITS = {
     ),
     **dict.fromkeys(("cresp", "cresp_untargeted", "fclr", "cnp", "acnp", "acnp_cross", "metacde", "next_event"), 1),
     **dict.fromkeys(("entity_contrastive", "siamese", "ts2vec"), 1),
+    "tpp_embedding": 2,  # the bytes of the descriptions, which the CPU decodes; the sizes of the histories
+    "masked_language": 3,  # the sizes of the texts, then their bytes, which the CPU decodes; how many tokens are hidden
 }
-"""Waits for views, encoding and loss, beside that for the value of the loss; more for methods with language models."""
+"""Waits for views, encoding and loss, beside that for the value of the loss."""
+
+
+def known(x: Sequences) -> Sequences:
+    """Return rows whose lengths the host knows, as `Sequences.to` moves them to a device once in a run."""
+    for rows in (x, *x.columns.values(), *x.static.values()):
+        if isinstance(rows, Sequences):
+            on_host(rows.lengths)
+    return x
+
+
+def test_every_method_has_its_row() -> None:
+    assert set(WAITS) == set(METHODS)
 
 
 @pytest.mark.parametrize("name", WAITS)
@@ -48,7 +62,7 @@ def test_views_encoding_and_loss_wait_for_the_device_as_often_as_said(name: str)
     x = x[torch.arange(len(x)).repeat(3)]
     x, rng = x[usable_rows(method, x)], torch.Generator().manual_seed(0)
     with Pretended() as device:
-        on_host(x.lengths)  # once in a run
+        known(x)
         device.waits.clear()
         loss = method(x[torch.arange(len(x))], rng)  # rows that the host has chosen
         loss.backward()

@@ -177,15 +177,16 @@ class Sequences:
         return torch.arange(self.longest, device=self.device) < self.lengths.unsqueeze(1)
 
     def to(self, device: torch.device | str) -> Sequences:
-        """Return the same rows on a device; the object itself if it is there already."""
+        """Return the same rows on a device, which is not waited for; the object itself if it is there already."""
         if self.device == torch.device(device):
             return self
-        columns = {name: values.to(device) for name, values in self.columns.items()}
-        static = {name: values.to(device) for name, values in self.static.items()}
-        lengths = self.lengths.to(device)
-        if self.device.type == "cpu":
-            setattr(lengths, COPY, self.lengths)
-        return Sequences(columns, self.starts.to(device), lengths, static)
+        host = self.device.type == "cpu"
+        columns, static = (
+            {name: _moved(values, device, host) for name, values in table.items()}
+            for table in (self.columns, self.static)
+        )
+        lengths = with_copy(self.lengths, device) if host else self.lengths.to(device)
+        return Sequences(columns, self.starts.to(device, non_blocking=host), lengths, static)
 
     def _spread(self, per_row: Tensor, counting: bool = False) -> Tensor:
         """Return `(total,)` the value of each event's row, or with `counting` that value and one more at each event.
@@ -218,6 +219,18 @@ def on_host(lengths: Tensor) -> Tensor:
     return copy
 
 
+def read_together(*lengths: Tensor) -> None:
+    """Let the CPU have a copy of several lengths, as `on_host` does, and wait for the device once for all of them.
+
+    Example:
+        >>> read_together(torch.tensor([3, 1]), torch.tensor([2]))
+    """
+    new = [each for each in lengths if each.device.type != "cpu" and not hasattr(each, COPY)]
+    copies = torch.cat(new).cpu().split([len(each) for each in new]) if new else ()
+    for each, copy in zip(new, copies, strict=True):
+        setattr(each, COPY, copy)
+
+
 def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor) -> Tensor:
     """Return lengths that follow from others; if these have copies on the CPU, their copy follows from those.
 
@@ -231,7 +244,7 @@ def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor
     return lengths
 
 
-def with_copy(numbers: Tensor, device: torch.device) -> Tensor:
+def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
     """Return numbers on a device, which is not waited for; if they come from the CPU, they are the copy of the result.
 
     Example:
@@ -343,6 +356,10 @@ def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -
         low = torch.where(below, middle + 1, low)
         high = torch.where(below, high, torch.minimum(middle, high))
     return low
+
+
+def _moved(values: Values, device: torch.device | str, host: bool) -> Values:
+    return values.to(device) if isinstance(values, Sequences) else values.to(device, non_blocking=host)
 
 
 def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:

@@ -9,7 +9,7 @@ from eventvec import losses
 from eventvec.encoders.interface import check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
-from eventvec.sequences import Sequences, on_host
+from eventvec.sequences import Sequences, on_host, read_together
 from eventvec.views.draws import integers
 
 
@@ -60,12 +60,12 @@ class TS2Vec(nn.Module):
         begin = integers(batch.lengths - overlap + 1, rng)  # where it begins in each row
         left = integers(begin + 1, rng)  # the first crop begins here, and the second ends at `right`
         right = begin + overlap + integers(batch.lengths - begin - overlap + 1, rng)
-        rows, offset = torch.arange(n, device=device).repeat(3), torch.cat([left, begin, begin])
-        crops = batch.slice(rows, offset, torch.cat([begin + overlap, right, begin + overlap]) - offset)
-        on_host(crops.lengths)  # waits for a device once, and not for each crop and their overlap
-        steps = crops[2 * n :].longest
-        first = self._states(crops[:n], begin - left, steps, rng)
-        second = self._states(crops[n : 2 * n], torch.zeros_like(begin), steps, rng)
+        rows = torch.arange(n, device=device)
+        crops = batch.slice(rows, left, begin + overlap - left), batch.slice(rows, begin, right - begin)
+        read_together(overlap, *(crop.lengths for crop in crops))
+        steps = int(on_host(overlap))
+        first = self._states(crops[0], begin - left, steps, rng)
+        second = self._states(crops[1], torch.zeros_like(begin), steps, rng)
         return losses.hierarchical_contrast(first, second, alpha=self.alpha)
 
     forward = loss
