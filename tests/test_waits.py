@@ -34,6 +34,7 @@ from eventvec.views import (
     RandomSlices,
     RejectionSlices,
     ShuffledParts,
+    TimeWindows,
 )
 from pretended import DEVICE, Generator, Pretended
 
@@ -100,12 +101,12 @@ SAMPLERS: dict[int, list[Callable[[Sequences, torch.Generator], tuple[Sequences,
         CappedSamples(3, 3, 5), DisjointSamples(3), ShuffledParts(3), Altered(RandomSlices(3, 3, 5), 0.3, shuffle=True),
         Counterfeits(2, "gaps"), EntityPairs(2), OrderPairs(2), NextPairs(RandomSlices(2, 4, 5)),
     ],
-    2: [EntityPairs(count=3), OrderPairs(count=3)],
+    2: [EntityPairs(count=3), OrderPairs(count=3), TimeWindows(5e14, count=2, shortest=2)],
 }  # fmt: skip
 """Samplers by how often they wait, the sizes of their views included.
 
-Several pairs of a row wait for the number of pairs first, because random numbers are drawn for each. Not here are
-`TimeWindows` and windows `within` a category, which wait more often.
+Several pairs of a row, and windows of time, wait for their number first, because random numbers are drawn for each.
+Not here are windows `within` a category, which wait seven times.
 """
 
 

@@ -233,13 +233,14 @@ class TimeWindows:
         """
         begins = self._begins(batch)
         n_windows = self._n_windows(batch, begins)
-        source = (n_windows > 0).nonzero().squeeze(1).repeat_interleave(self.count)
+        counts = on_host(n_windows)
+        source = with_copy((counts > 0).nonzero().squeeze(1).repeat_interleave(self.count), batch.device)
         before = (n_windows.cumsum(0) - n_windows)[source]  # windows of the preceding rows
-        first = begins.nonzero().squeeze(1)[before + integers(n_windows[source], rng)]
-        offset = batch.steps()[first]
-        rest = batch.slice(source, offset, batch.lengths[source] - offset)
-        time, span = self._times(rest)
-        return batch.slice(source, offset, searchsorted(rest, "time", time[rest.starts] + span)), source
+        first = places(begins, int(counts.sum()))[before + integers(n_windows[source], rng)]
+        offset, rows = batch.steps()[first], batch[source]
+        time, span = self._times(rows)
+        end = searchsorted(rows, "time", time[rows.starts + offset] + span)
+        return batch.slice(source, offset, end - offset), source
 
     def _n_windows(self, x: Sequences, begins: Tensor) -> Tensor:
         """Return `(n,)` how many windows begin in each row."""
