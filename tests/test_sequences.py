@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import make
-from eventvec.sequences import Sequences, join, searchsorted, stack
+from eventvec.sequences import Sequences, join, places, searchsorted, stack
 
 LENGTHS = st.lists(st.integers(0, 6), max_size=6)
 SEEDS = st.integers(0, 2**31 - 1)
@@ -231,3 +231,11 @@ def test_moving_to_a_device_moves_all_tensors_and_only_if_needed():
     assert moved.device.type == "meta"
     assert moved.columns["word"].columns["letter"].device.type == "meta"
     assert moved.static["name"].starts.device.type == "meta"
+
+
+@few
+@given(st.lists(st.booleans(), max_size=9), st.integers(0, 3))
+def test_places_are_those_of_nonzero_and_then_0(mask: list[bool], more: int) -> None:
+    expected = [place for place, value in enumerate(mask) if value]
+    result = places(torch.tensor(mask, dtype=torch.bool), len(expected) + more)
+    assert result.tolist() == expected + [0] * more

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from eventvec.errors import ConfigError, EventvecError
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, on_host
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=1)
@@ -179,7 +179,7 @@ def average_gradients(weights: Iterable[nn.Parameter]) -> None:
         if weight.requires_grad:
             alike.setdefault((weight.dtype, weight.device), []).append(weight)
     for group in alike.values():
-        has = group[0].new_tensor([weight.grad is not None for weight in group])
+        has = torch.tensor([weight.grad is not None for weight in group]).to(group[0], non_blocking=True)
         parts = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in group]
         flat = torch.cat([has, *(part.reshape(-1) for part in parts)])
         dist.all_reduce(flat)
@@ -249,7 +249,7 @@ def shares(lengths: Tensor, count: int) -> list[int] | None:
         >>> shares(torch.tensor([5, 1, 1, 1, 2]), 2), shares(torch.tensor([3]), 2)
         ([0, 1, 5], None)
     """
-    ends = lengths.cumsum(0).cpu()
+    ends = on_host(lengths).cumsum(0)
     if len(ends) < count:
         return None
     aims = torch.arange(1, count) * int(ends[-1]) // count
@@ -286,7 +286,7 @@ class _Shared:
         if bounds is None:
             return self.function(x, *tensors)
         by_row = _Cut(bounds, dist.get_rank())
-        before = torch.nn.functional.pad(x.lengths.cumsum(0), (1, 0))
+        before = torch.nn.functional.pad(on_host(x.lengths).cumsum(0), (1, 0))
         cut = _Cut(before[bounds].tolist(), by_row.rank) if self.by_event else by_row
         given = [None if each is None else _share_of(each, cut) for each in tensors]
         with _own_draws(by_row.rank, x.device):

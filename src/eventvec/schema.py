@@ -134,8 +134,8 @@ class Vector:
 
     def scale(self, values: Tensor) -> Tensor:
         """Return `(n, size)` scaled values, float32, NaN where missing."""
-        mean, std = (values.new_tensor(numbers, dtype=torch.float32) for numbers in (self.mean, self.std))
-        return (values.float() - mean) / std
+        numbers = torch.tensor([self.mean, self.std], dtype=torch.float32).to(values.device, non_blocking=True)
+        return (values.float() - numbers[0]) / numbers[1]
 
 
 @dataclass(frozen=True)

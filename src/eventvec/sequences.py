@@ -20,7 +20,7 @@ from torch import Tensor
 Values: TypeAlias = Union[Tensor, "Sequences"]
 Rows: TypeAlias = Tensor | Sequence[int] | slice
 COPY = "eventvec_on_host"
-"""The attribute of lengths on a device that holds their copy on the CPU."""
+"""The attribute of lengths, or of numbers of rows, on a device that holds their copy on the CPU."""
 BLOCK = 1 << 20
 """The events of a block of rows, of which a few copies fit into the memory of any machine."""
 
@@ -76,13 +76,14 @@ class Sequences:
         Args:
             rows: Integer positions `(m,)`, a boolean mask `(n,)`, a list of integers or a slice.
         """
-        index = rows if isinstance(rows, slice) else torch.as_tensor(rows).to(self.device, non_blocking=True)
-        if isinstance(index, Tensor) and index.dtype != torch.bool:
-            index = index.long()
+        index = rows
+        if not isinstance(rows, slice):
+            numbers = torch.as_tensor(rows)
+            index = with_copy(numbers if numbers.dtype == torch.bool else numbers.long(), self.device)
         static = {name: values[index] for name, values in self.static.items()}
         lengths = self.lengths[index]
-        if isinstance(rows, slice) or (isinstance(rows, Tensor) and rows.device.type == "cpu"):
-            keep_copy(lengths, lambda copy: copy[rows], self.lengths)
+        if isinstance(index, slice) or hasattr(index, COPY):
+            keep_copy(lengths, lambda copy: copy[getattr(index, COPY, index)], self.lengths)
         return replace(self, starts=self.starts[index], lengths=lengths, static=static)
 
     def slice(self, rows: Tensor, offset: Tensor, length: Tensor) -> Sequences:
@@ -176,15 +177,16 @@ class Sequences:
         return torch.arange(self.longest, device=self.device) < self.lengths.unsqueeze(1)
 
     def to(self, device: torch.device | str) -> Sequences:
-        """Return the same rows on a device; the object itself if it is there already."""
+        """Return the same rows on a device, which is not waited for; the object itself if it is there already."""
         if self.device == torch.device(device):
             return self
-        columns = {name: values.to(device) for name, values in self.columns.items()}
-        static = {name: values.to(device) for name, values in self.static.items()}
-        lengths = self.lengths.to(device)
-        if self.device.type == "cpu":
-            setattr(lengths, COPY, self.lengths)
-        return Sequences(columns, self.starts.to(device), lengths, static)
+        host = self.device.type == "cpu"
+        columns, static = (
+            {name: _moved(values, device, host) for name, values in table.items()}
+            for table in (self.columns, self.static)
+        )
+        lengths = with_copy(self.lengths, device) if host else self.lengths.to(device)
+        return Sequences(columns, self.starts.to(device, non_blocking=host), lengths, static)
 
     def _spread(self, per_row: Tensor, counting: bool = False) -> Tensor:
         """Return `(total,)` the value of each event's row, or with `counting` that value and one more at each event.
@@ -201,7 +203,9 @@ class Sequences:
 
 
 def on_host(lengths: Tensor) -> Tensor:
-    """Return lengths on the CPU. They are copied once, which waits for the device: the copy stays with the tensor.
+    """Return lengths, or numbers of rows, on the CPU.
+
+    They are copied once, which waits for the device: the copy stays with the tensor.
 
     Example:
         >>> on_host(torch.tensor([3, 1])).tolist()
@@ -213,6 +217,18 @@ def on_host(lengths: Tensor) -> Tensor:
         setattr(lengths, COPY, lengths.cpu())
     copy: Tensor = getattr(lengths, COPY)
     return copy
+
+
+def read_together(*lengths: Tensor) -> None:
+    """Let the CPU have a copy of several lengths, as `on_host` does, and wait for the device once for all of them.
+
+    Example:
+        >>> read_together(torch.tensor([3, 1]), torch.tensor([2]))
+    """
+    new = [each for each in lengths if each.device.type != "cpu" and not hasattr(each, COPY)]
+    copies = torch.cat(new).cpu().split([len(each) for each in new]) if new else ()
+    for each, copy in zip(new, copies, strict=True):
+        setattr(each, COPY, copy)
 
 
 def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor) -> Tensor:
@@ -228,6 +244,37 @@ def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor
     return lengths
 
 
+def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
+    """Return numbers on a device, which is not waited for; if they come from the CPU, they are the copy of the result.
+
+    Example:
+        >>> with_copy(torch.tensor([3, 1]), torch.device("cpu")).tolist()
+        [3, 1]
+    """
+    moved = numbers.to(device, non_blocking=True)
+    if moved is not numbers:
+        setattr(moved, COPY, numbers)
+    return moved
+
+
+def places(mask: Tensor, count: int) -> Tensor:
+    """Return `(count,)` the places of the true values of a mask `(m,)`, and 0 after them if they are fewer.
+
+    `nonzero` would wait for a device to know how many there are.
+
+    Args:
+        mask: `(m,)` bool with at most `count` true values.
+        count: The size of the result.
+
+    Example:
+        >>> places(torch.tensor([False, True, True, False]), 2).tolist()
+        [1, 2]
+    """
+    each = torch.arange(len(mask), device=mask.device)
+    rank = torch.where(mask, mask.cumsum(0) - 1, count)  # the others go to the end, which is cut off
+    return each.new_zeros(count + 1).index_copy(0, rank, each)[:-1]
+
+
 def single_events(columns: Mapping[str, Values], index: Tensor) -> Sequences:
     """Return a row of one event for each position in columns.
 
@@ -235,10 +282,7 @@ def single_events(columns: Mapping[str, Values], index: Tensor) -> Sequences:
         >>> single_events({"code": torch.tensor([5, 6, 7])}, torch.tensor([2, 0])).values("code").tolist()
         [7, 5]
     """
-    ones = torch.ones_like(index)
-    if index.device.type != "cpu":
-        setattr(ones, COPY, torch.ones(len(index), dtype=torch.int64))
-    return Sequences(columns, index, ones)
+    return Sequences(columns, index, with_copy(torch.ones(len(index), dtype=torch.int64), index.device))
 
 
 def stack(*parts: Sequences) -> Sequences:
@@ -312,6 +356,10 @@ def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -
         low = torch.where(below, middle + 1, low)
         high = torch.where(below, high, torch.minimum(middle, high))
     return low
+
+
+def _moved(values: Values, device: torch.device | str, host: bool) -> Values:
+    return values.to(device) if isinstance(values, Sequences) else values.to(device, non_blocking=host)
 
 
 def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, on_host
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,9 +37,8 @@ def strings(texts: Sequences) -> list[str]:
         >>> strings(text_column(pa.array(["ab", "", "é"]))[[2, 0]])
         ['é', 'ab']
     """
-    texts = texts.to("cpu")
-    ends = torch.cat([torch.zeros(1, dtype=torch.int64), texts.lengths.cumsum(0)])
-    buffers = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").numpy())]
+    ends = torch.cat([torch.zeros(1, dtype=torch.int64), on_host(texts.lengths).cumsum(0)])
+    buffers = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").cpu().numpy())]
     decoded: list[str] = pa.LargeStringArray.from_buffers(len(texts), *buffers).to_pylist()
     return decoded
 

@@ -207,7 +207,8 @@ class KernelMean(nn.Module):
         kernel = self.kernel(covariates, covariates).masked_fill(~pairs, 0) + self.ridge * identity
         kernel = kernel + torch.diag_embed((~mask).float())  # padding has no influence on the solution for events
         toward = self.kernel(covariates, places).masked_fill(~mask.unsqueeze(2), 0)
-        logits = torch.linalg.solve(kernel, toward).masked_fill(~mask.unsqueeze(2), float("-inf"))
+        solution, _ = torch.linalg.solve_ex(kernel, toward)  # `solve` would wait for a device, to check for errors
+        logits = solution.masked_fill(~mask.unsqueeze(2), float("-inf"))
         weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
         out: Tensor = weights.mT @ values
         return out.reshape(*covariate.shape[:-1], self.dim)

@@ -79,7 +79,7 @@ class TemporalConvolution(nn.Module):
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
         """Return `(total, dim)` states, in row order, from encoded events if they are given."""
         h = self._convolved(x, self.events(x) if events is None else events)
-        out: Tensor = self.outputs(h.mT[x.mask()])
+        out: Tensor = self.outputs(h.mT[x.rows(), x.steps()])
         return out.float()
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -35,7 +36,7 @@ from eventvec.encoders.backbones import (
 )
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.schema import Schema, check_schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, keep_copy, on_host, places, read_together, with_copy
 from eventvec.texts import event_lines, strings
 
 Hidden = Literal["all", "time", "time_and_type"]
@@ -188,22 +189,26 @@ class LanguageEncoder(nn.Module):
         """Return rows of tokens: those of each event's text and `TIME`, in the order and choice of the options.
 
         The column `since` holds the time since the row's first event, in units, float64, and 0 in serialised rows;
-        `chosen` marks the tokens whose hidden states are pooled.
+        `chosen` marks the tokens whose hidden states are pooled. The static rows `times` are as long as a row has
+        tokens `TIME`, so that the host knows how many there are.
         """
         if self.reads == "serialised":
-            return self.text_tokens(self.lines(x), x.lengths > 0)
-        x, since = self._recent(x)
-        texts = self._words()[x.values(self.text).long()]  # a window per event onto the tokens of its text
-        counts = texts.lengths + (self.reads != "text")
-        starts = counts.cumsum(0) - counts + (self.first == "time" and self.reads == "all")  # of each event's text
-        token = torch.full((int(counts.sum()),), TIME, device=x.device)
-        token[starts[texts.rows()] + texts.steps()] = texts.values("token")
-        chosen = (token == TIME) | (self.hidden == "all")
+            return self.text_tokens(self.lines(x), is_filled(x))
+        recent, lengths = self._recent(x)
+        texts = self._words()[recent.values(self.text).long()]  # a window per event onto the tokens of its text
+        counts, size = texts.lengths + (self.reads != "text"), int(on_host(lengths).sum())
+        event = torch.arange(len(texts), device=x.device).repeat_interleave(counts, output_size=size)
+        step = torch.arange(size, device=x.device) - (counts.cumsum(0) - counts)[event]
+        step -= int(self.first == "time" and self.reads == "all")  # the place in the event's text
+        is_text = (step >= 0) & (step < texts.lengths[event])
+        place = torch.where(is_text, texts.starts[event] + step, len(self.ids))
+        token = torch.cat([self.ids, self.ids.new_full((1,), TIME)])[place]
+        chosen = ~is_text | (self.hidden == "all")
         if self.hidden == "time_and_type":
-            chosen[starts + texts.lengths - 1] = True
-        columns = {"token": token, "since": torch.repeat_interleave(since, counts), "chosen": chosen}
-        lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), counts)
-        return Sequences(columns, lengths.cumsum(0) - lengths, lengths)
+            chosen |= step == texts.lengths[event] - 1
+        columns = {"token": token, "since": self._since(x, recent)[event], "chosen": chosen}
+        times = _no_times(len(x), x.device) if self.reads == "text" else replace(recent, columns={}, static={})
+        return Sequences(columns, lengths.cumsum(0) - lengths, lengths, {"times": times})
 
     def lines(self, x: Sequences) -> list[str]:
         """Return rows as texts: for each event, a line of the time since the row's first event, in units, and its text.
@@ -220,9 +225,11 @@ class LanguageEncoder(nn.Module):
             texts: `n` texts.
             present: `(n,)` bool, on the device of the rows; the others have no tokens.
         """
-        ids, counts = (values.to(present.device) for values in self.encode(texts))
+        ids, counts = (with_copy(values, present.device) for values in self.encode(texts))
         columns = {"token": ids, "since": torch.zeros_like(ids).double(), "chosen": torch.ones_like(ids).bool()}
-        return Sequences(columns, counts.cumsum(0) - counts, counts * present)
+        lengths = keep_copy(counts * present, torch.mul, counts, present)
+        static = {"times": _no_times(len(counts), present.device)}
+        return Sequences(columns, counts.cumsum(0) - counts, lengths, static)
 
     def read(self, tokens: Sequences) -> Tensor:
         """Return `(n, dim)`, the pooled last hidden states of rows of tokens; zeros for rows without tokens.
@@ -289,13 +296,15 @@ class LanguageEncoder(nn.Module):
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
 
     def _recent(self, x: Sequences) -> tuple[Sequences, Tensor]:
-        """Return the latest events of each row that fit, and their times since the row's first event, in units."""
+        """Return the latest events of each row that fit, and `(n,)` how many tokens they have."""
         counts, rows = self.lengths[x.values(self.text).long()] + (self.reads != "text"), x.rows()
         ends = torch.zeros_like(x.lengths).index_add(0, rows, counts).cumsum(0)
         remaining = ends[rows] - (counts.cumsum(0) - counts)  # tokens from each event to the end of its row
-        lengths = torch.zeros_like(x.lengths).index_add(0, rows, (remaining <= self.limit).long())
-        recent = x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths)
-        return recent, self._since(x, recent)
+        fits = remaining <= self.limit
+        none = torch.zeros_like(x.lengths)
+        lengths, tokens = (none.index_add(0, rows, numbers) for numbers in (fits.long(), counts * fits))
+        read_together(lengths, tokens)
+        return x.slice(torch.arange(len(x), device=x.device), x.lengths - lengths, lengths), tokens
 
     def _since(self, x: Sequences, recent: Sequences) -> Tensor:
         """Return the times of the recent events of rows since the first events of the whole rows, in units, float64."""
@@ -317,9 +326,11 @@ class LanguageEncoder(nn.Module):
         token = tokens.values("token")
         with torch.no_grad():  # the table is never trained
             words: Tensor = self.model.get_input_embeddings()(token.clamp(min=0))
-        places = (token == TIME).nonzero().squeeze(1)
-        times = self.temporal_vectors(tokens.values("since")[places])
-        return words.index_copy(0, places, times.to(words.dtype))
+        times = tokens.static["times"]
+        assert isinstance(times, Sequences)
+        index = places(token == TIME, times.total)
+        vectors = self.temporal_vectors(tokens.values("since")[index])
+        return words.index_copy(0, index, vectors.to(words.dtype))
 
     def temporal_vectors(self, since: Tensor) -> Tensor:
         """Return `(total, dim)` the temporal vectors of times in units, float32."""
@@ -353,7 +364,23 @@ class TextTower(nn.Module):
         """
         texts = static_texts(x, self.column)
         queries = [self.language.prompt + text for text in strings(texts)]
-        return self.language.read(self.language.text_tokens(queries, texts.lengths > 0))
+        return self.language.read(self.language.text_tokens(queries, is_filled(texts)))
+
+
+def is_filled(x: Sequences) -> Tensor:
+    """Return `(n,)` bool: the rows with events, known on the CPU if the lengths are.
+
+    Example:
+        >>> is_filled(Sequences({}, torch.tensor([0, 0]), torch.tensor([2, 0]))).tolist()
+        [True, False]
+    """
+    return keep_copy(x.lengths > 0, lambda copy: copy > 0, x.lengths)
+
+
+def _no_times(n: int, device: torch.device) -> Sequences:
+    """Return the static rows `times` of rows without temporal vectors."""
+    lengths = with_copy(torch.zeros(n, dtype=torch.int64), device)
+    return Sequences({}, lengths, lengths)
 
 
 def sinusoid(time: Tensor, dim: int) -> Tensor:

@@ -30,7 +30,7 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
         others = [place for place in range(values.dim()) if place != 1]
         shape = [-1, *[1] * (values.dim() - 2)]
         numbers = values.to(self.weight.dtype)
-        own_count = numbers.new_tensor([values.numel() // values.shape[1]])
+        own_count = numbers.new_full((1,), values.numel() // values.shape[1])
         count, sums = distributed.summed(torch.cat([own_count, numbers.sum(others)])).split([1, values.shape[1]])
         count = count.detach()
         if float(count) < 2:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.backbones import backbone_folder, blocks, position_count, pretrained, stored_tokenizer
 from eventvec.errors import ConfigError, DataError, nearest
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, read_together
 from eventvec.texts import strings
 
 SPACE, WHITE_SPACE = 32, re.compile(r"\s")
@@ -149,9 +149,10 @@ def _texts(x: Sequences, name: str) -> Sequences:
             f"column {name!r} of the events does not hold texts; texts.text_column makes a column that does"
         )
     texts = column[x.flat()]
-    sizes = texts.lengths + 1  # with a space after each text
-    content = torch.full((int(sizes.sum()),), SPACE, dtype=torch.uint8, device=x.device)
-    content[torch.arange(texts.total, device=x.device) + texts.rows()] = texts.values("bytes")
     segment = x.values("segment") if "segment" in x.columns else 0
-    sums = torch.zeros(2 * len(x), dtype=torch.int64, device=x.device).index_add(0, 2 * x.rows() + segment, sizes)
-    return Sequences({"bytes": content}, sums.cumsum(0) - sums, (sums - 1).clamp(min=0))
+    sums = x.lengths.new_zeros(2 * len(x)).index_add(0, 2 * x.rows() + segment, texts.lengths + 1)
+    lengths = (sums - 1).clamp(min=0)  # with a space after each text but the last
+    read_together(texts.lengths, lengths)
+    content = torch.full((texts.total + len(texts),), SPACE, dtype=torch.uint8, device=x.device)
+    content[torch.arange(texts.total, device=x.device) + texts.rows()] = texts.values("bytes")
+    return Sequences({"bytes": content}, sums.cumsum(0) - sums, lengths)

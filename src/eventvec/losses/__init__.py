@@ -3,7 +3,8 @@
 Each loss has one function, followed by a dataclass with its options and their defaults; `LOSSES` names these
 dataclasses. `distances` has the losses on distances and similarities of views, `negatives` the choice of negatives,
 `softmax` the losses that find a partner among a batch, `redundancy` those without negatives, `similarity` those on
-graded similarities, `hierarchical` that of the steps of series, `likelihoods` those of a predicted distribution.
+graded similarities, `hierarchical` that of the steps of series, `likelihoods` those of a predicted distribution;
+`positives` lists the pairs of one source.
 """
 
 from collections.abc import Callable, Mapping

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.losses.negatives import Candidates, HardNegatives, PairNegatives, Rule, TripletNegatives
+from eventvec.losses.positives import positive_pairs
 from eventvec.views.draws import at_least
 
 
@@ -203,7 +204,7 @@ def triplet(z: Tensor, source: Tensor, *, margin: float, negatives: Rule, rng: t
         0.3
     """
     squared, same = squared_distances(z), source[:, None] == source
-    anchor, positive = same.triu(1).nonzero().unbind(1)
+    anchor, positive = positive_pairs(source)
     squared_positive = squared[anchor, positive]  # (pairs,)
     candidates = Candidates(squared.detach()[anchor], same[anchor], z.shape[1], squared_positive.detach())
     chosen = negatives(candidates, rng)  # (pairs, k)

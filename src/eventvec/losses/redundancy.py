@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.losses.positives import positive_pairs
 
 
 def vicreg(z: Tensor, source: Tensor, *, invariance: float, variance: float, covariance: float) -> Tensor:
@@ -132,8 +133,8 @@ class BarlowTwins:
 
 def _branches(z: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Return `(pairs, d)` twice: the first and the second view of each pair of views of one source."""
-    pairs = (source[:, None] == source).triu(1).nonzero()
-    return z[pairs[:, 0]], z[pairs[:, 1]]
+    first, second = positive_pairs(source)
+    return z[first], z[second]
 
 
 def _spread_and_overlap(branch: Tensor) -> tuple[Tensor, Tensor]:

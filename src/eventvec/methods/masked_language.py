@@ -67,9 +67,10 @@ class MaskedLanguage(nn.Module):
         """Return the mean cross-entropy, in nats, of the chosen tokens."""
         tokens = self.encoder.tokens(batch)
         hidden, chosen = self.hide(tokens, rng)
-        states = self.encoder.states(hidden)[tokens.rows()[chosen], tokens.steps()[chosen]]
+        places = chosen.nonzero().squeeze(1)  # waits for a device, which alone knows how many were drawn
+        states = self.encoder.states(hidden)[tokens.rows()[places], tokens.steps()[places]]
         table = self.encoder.model.get_input_embeddings().weight
-        return F.cross_entropy(self.head(states) @ table.T + self.bias, tokens.values("token")[chosen])
+        return F.cross_entropy(self.head(states) @ table.T + self.bias, tokens.values("token")[places])
 
     forward = loss
 

@@ -149,7 +149,8 @@ class Supervised(nn.Module):
         if self.mean_weights is None:
             labels = (totals > 0).sum()
         else:
-            totals = totals.new_tensor(self.mean_weights) * len(batch)
+            means = torch.tensor(self.mean_weights, dtype=totals.dtype)
+            totals = means.to(totals.device, non_blocking=True) * len(batch)
         return ((weights * losses).sum(1) / totals.clamp(min=torch.finfo().tiny)).sum() / labels
 
     forward = loss

@@ -9,7 +9,7 @@ from eventvec import losses
 from eventvec.encoders.interface import check_encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, on_host, read_together
 from eventvec.views.draws import integers
 
 
@@ -56,13 +56,16 @@ class TS2Vec(nn.Module):
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch, a mean over scales of time."""
         n, device = len(batch), batch.device
-        overlap = 2 + int(integers(batch.lengths.min()[None] - 1, rng))  # steps of the overlap
+        overlap = 2 + integers(batch.lengths.min()[None] - 1, rng)  # (1,) steps of the overlap
         begin = integers(batch.lengths - overlap + 1, rng)  # where it begins in each row
         left = integers(begin + 1, rng)  # the first crop begins here, and the second ends at `right`
         right = begin + overlap + integers(batch.lengths - begin - overlap + 1, rng)
         rows = torch.arange(n, device=device)
-        first = self._states(batch.slice(rows, left, begin + overlap - left), begin - left, overlap, rng)
-        second = self._states(batch.slice(rows, begin, right - begin), torch.zeros_like(begin), overlap, rng)
+        crops = batch.slice(rows, left, begin + overlap - left), batch.slice(rows, begin, right - begin)
+        read_together(overlap, *(crop.lengths for crop in crops))
+        steps = int(on_host(overlap))
+        first = self._states(crops[0], begin - left, steps, rng)
+        second = self._states(crops[1], torch.zeros_like(begin), steps, rng)
         return losses.hierarchical_contrast(first, second, alpha=self.alpha)
 
     forward = loss

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences, Values
-from eventvec.views.draws import at_least, shuffled_order
+from eventvec.views.draws import at_least, shuffled_order, sources
 
 Exchanged: TypeAlias = Literal["types", "gaps"]
 TIMES = ("time", "gap")
@@ -61,7 +61,7 @@ class Counterfeits:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` counterfeits of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         rows = batch[source]
         rows = rows.take(rows.flat(), rows.lengths)
         return (_types_exchanged(rows, rng) if self.exchanged == "types" else _gaps_exchanged(rows, rng)), source

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.sequences import Sequences, keep_copy, on_host, places, with_copy
 
 
 def integers(high: Tensor, rng: torch.Generator) -> Tensor:
@@ -25,14 +26,37 @@ def slice_lengths(lengths: Tensor, shortest: int, longest: int, rng: torch.Gener
     return low + integers(high - low + 1, rng)
 
 
+def sources(n: int, count: int, device: torch.device) -> Tensor:
+    """Return `(n · count,)` the row that each of `count` views is drawn from, row after row."""
+    return with_copy(torch.arange(n).repeat_interleave(count), device)
+
+
+def subset(lengths: Tensor, size: Tensor, rng: torch.Generator) -> Tensor:
+    """Return the places, among the events of rows of these lengths, of `size` random events of each row, in order."""
+    return places(subset_mask(lengths, size, rng), int(on_host(size).sum()))
+
+
 def subset_mask(lengths: Tensor, size: Tensor, rng: torch.Generator) -> Tensor:
     """Return `(total,)` bool over the events of rows of these lengths: true for `size` random events of each row."""
-    total = int(lengths.sum())
+    total = int(on_host(lengths).sum())
     row = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths, output_size=total)
     first = lengths.cumsum(0) - lengths
     order = shuffled_order(row, rng)
     rank = torch.arange(total, device=lengths.device)
     return torch.zeros_like(row, dtype=torch.bool).index_copy(0, order, rank < (first + size)[row])
+
+
+def cut_at_random(x: Sequences, parts: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return `(total,)` bool: true for the events at which random parts of their rows begin; and `(n,)` their numbers.
+
+    A row with fewer events than `parts` is cut into single events.
+    """
+    on_host(x.lengths)  # the other lengths follow from it
+    inner = keep_copy((x.lengths - 1).clamp(min=0), lambda copy: (copy - 1).clamp(min=0), x.lengths)
+    counts = keep_copy(x.lengths.clamp(max=parts), lambda copy: copy.clamp(max=parts), x.lengths)
+    begins = x.steps() == 0
+    begins = begins.masked_scatter(~begins, subset_mask(inner, inner.clamp(max=parts - 1), rng))
+    return begins, counts
 
 
 def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
-from eventvec.views.draws import at_least, subset_mask
+from eventvec.sequences import Sequences, on_host
+from eventvec.views.draws import at_least, cut_at_random, sources
 
 PLACES = ("time", "gap", "segment")
 """The columns that stay where they are when pieces change places."""
@@ -65,7 +65,7 @@ class Perturbed:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` copies of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         rows = batch[source]
         views = rows.take(rows.flat(), rows.lengths)
         columns, row = dict(views.columns), views.rows()
@@ -82,10 +82,8 @@ class Perturbed:
 
 def _pieces_shuffled(x: Sequences, pieces: int, rng: torch.Generator) -> Tensor:
     """Return `(total,)` positions of events with the pieces of each row in random order; cuts are drawn at random."""
-    starts = x.steps() == 0
-    inner = subset_mask((x.lengths - 1).clamp(min=0), (x.lengths - 1).clamp(0, pieces - 1), rng)
-    begins = starts.masked_scatter(~starts, inner)
+    begins, counts = cut_at_random(x, pieces, rng)
     piece = begins.long().cumsum(0) - 1
-    count = int(begins.sum())
-    drawn = torch.rand(count, generator=rng, device=rng.device, dtype=torch.float64) / 2  # never rounds to 1
+    n_pieces = int(on_host(counts).sum())
+    drawn = torch.rand(n_pieces, generator=rng, device=rng.device, dtype=torch.float64) / 2  # never rounds to 1
     return (x.rows() + drawn[piece]).argsort(stable=True)

@@ -145,7 +145,8 @@ class Snooker:
         grid = torch.linspace(0, 1, PIXELS, device=places.device)
         squared = (grid - places[..., None]).square()  # (n, ball, coordinate, pixel)
         inside = squared[:, :, 0, :, None] + squared[:, :, 1, None, :] < RADIUS**2  # (n, ball, pixel, pixel)
-        absorbed = 1 - torch.tensor(COLOURS, device=places.device)  # (ball, colour), what a ball takes from white
+        colours = torch.tensor(COLOURS).to(places.device, non_blocking=True)
+        absorbed = 1 - colours  # (ball, colour), what a ball takes from white
         return 1 - torch.einsum("nbij,bc->ncij", inside.float(), absorbed) / 2
 
     def overlap(self, x: Sequences, time: Tensor) -> Tensor:

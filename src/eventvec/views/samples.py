@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
-from eventvec.sequences import Sequences
-from eventvec.views.draws import at_least, check_bounds, integers, shuffled_order, slice_lengths, subset_mask
+from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
+from eventvec.views.draws import at_least, check_bounds, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
@@ -55,10 +55,10 @@ class RandomSamples:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         rows = batch[source]
         size = slice_lengths(rows.lengths, self.shortest, self.longest, rng)
-        return rows.take(rows.flat()[subset_mask(rows.lengths, size, rng)], size), source
+        return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ class CappedSamples:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         rows = batch[source]
         size = torch.full_like(source, self.longest - self.shortest)
         size = torch.minimum(self.shortest + integers(size, rng), rows.lengths)
-        return rows.take(rows.flat()[subset_mask(rows.lengths, size, rng)], size), source
+        return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,11 @@ class DisjointSamples:
         """Return `(views, source)`, at most `count` views of each row, row after row."""
         label = torch.randint(self.count, (batch.total,), generator=rng, device=batch.device)
         view = batch.rows() * self.count + label
-        lengths = view.bincount(minlength=len(batch) * self.count)
-        nonempty = lengths.nonzero().squeeze(1)
-        source = nonempty // self.count
-        return batch[source].take(batch.flat()[view.argsort(stable=True)], lengths[nonempty]), source
+        lengths = batch.lengths.new_zeros(len(batch) * self.count).index_add(0, view, torch.ones_like(view))
+        counts = on_host(lengths)
+        nonempty = counts.nonzero().squeeze(1)
+        lengths, source = (with_copy(values, batch.device) for values in (counts[nonempty], nonempty // self.count))
+        return batch[source].take(batch.flat()[view.argsort(stable=True)], lengths), source
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class ShuffledParts:
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
         shuffled = batch.take(batch.flat()[shuffled_order(batch.rows(), rng)], batch.lengths)
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         part = torch.arange(self.count, device=batch.device).repeat(len(batch))
         begin, end = (index * batch.lengths[source] // self.count for index in (part, part + 1))
         length = end - begin if self.longest is None else (end - begin).clamp(max=self.longest)
@@ -242,11 +243,16 @@ class Altered:
         """Return `(views, source)`, as many views of each row as the other sampler draws."""
         views, source = self.views(batch, rng)
         if self.dropout:
-            size = (views.lengths.double() * (1 - self.dropout) + 1).long().minimum(views.lengths)
-            views = views.take(views.flat()[subset_mask(views.lengths, size, rng)], size)
+            on_host(views.lengths)
+            size = keep_copy(self._kept(views.lengths), self._kept, views.lengths)
+            views = views.take(views.flat()[subset(views.lengths, size, rng)], size)
         if self.shuffle:
             views = views.take(views.flat()[shuffled_order(views.rows(), rng)], views.lengths)
         return views, source
+
+    def _kept(self, lengths: Tensor) -> Tensor:
+        """Return how many events are kept of views of these lengths."""
+        return (lengths.double() * (1 - self.dropout) + 1).long().minimum(lengths)
 
 
 Views: TypeAlias = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, places
 
 
 def distinct_times(x: Sequences) -> Sequences:
@@ -28,10 +28,7 @@ def distinct_times(x: Sequences) -> Sequences:
     time, is_first = x.values("time"), step == 0
     is_first[1:] |= time[1:] != time[:-1]
     lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), is_first.long())
-    place = torch.where(is_first, is_first.cumsum(0) - 1, len(step))  # the others go to the end, which is cut off
-    event = step.new_zeros(len(step) + 1).index_copy(0, place, step)[
-        :-1
-    ]  # so the host need not know how many there are
+    event = step[places(is_first, len(step))]  # the host need not know how many there are
     return Sequences({"event": event}, lengths.cumsum(0) - lengths, lengths)
 
 

@@ -247,7 +247,8 @@ def _draw_groups(batch: Sequences, options: _Windows, rng: torch.Generator) -> t
 def _choose_groups(n_pairs: Tensor, source: Tensor, n: int, options: _Windows, rng: torch.Generator) -> Tensor:
     """Return `(m,)` the group of each pair, at most `count` pairs for each of the `n` rows."""
     if options.within is None:
-        return torch.repeat_interleave(torch.arange(n, device=n_pairs.device), n_pairs.clamp(1, options.count))
+        rows = torch.arange(n, device=n_pairs.device)
+        return rows if options.count == 1 else rows.repeat_interleave(n_pairs.clamp(1, options.count))
     usable = (n_pairs >= 1).nonzero().squeeze(1)
     usable = usable[torch.rand(len(usable), generator=rng, device=usable.device).argsort()]
     usable = usable[source[usable].argsort(stable=True)]  # in random order within each row
@@ -261,12 +262,11 @@ def _partners(code: Tensor, chosen: Tensor, has_window: Tensor, rng: torch.Gener
 
     A row has one group per code, so another group with the same code is of another row.
     """
-    order = has_window.nonzero().squeeze(1)
-    order = order[code[order].argsort(stable=True)]
-    place = torch.zeros_like(code).index_copy(0, order, torch.arange(len(order), device=code.device))
-    counts = code[order].bincount(minlength=1)
-    begin, chosen_place = (counts.cumsum(0) - counts)[code[chosen]], place[chosen]
-    n_others = counts[code[chosen]] - 1
+    code = code.masked_fill(~has_window, torch.iinfo(code.dtype).max)  # groups without a window come last
+    order = code.argsort(stable=True)
+    chosen_place = order.argsort()[chosen]
+    begin, end = (torch.searchsorted(code[order], code[chosen], right=right) for right in (False, True))
+    n_others = end - begin - 1
     drawn = begin + integers(n_others, rng)
     drawn = torch.where(n_others > 0, drawn + (drawn >= chosen_place), chosen_place)  # uniform over the other groups
     return order[drawn], n_others > 0

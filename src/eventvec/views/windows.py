@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.sequences import Sequences, searchsorted
-from eventvec.views.draws import at_least, check_bounds, integers, slice_lengths, subset_mask
+from eventvec.sequences import Sequences, on_host, places, searchsorted, with_copy
+from eventvec.views.draws import at_least, check_bounds, cut_at_random, integers, slice_lengths, sources
 
 LARGEST_WIDTH = 2**62
 """A width beyond any integer time, which can be added to one without overflow."""
@@ -60,7 +60,7 @@ class RandomSlices:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.count)
+        source = sources(len(batch), self.count, batch.device)
         row_length = batch.lengths[source]
         length = slice_lengths(row_length, self.shortest, self.longest, rng)
         return batch.slice(source, integers(row_length - length + 1, rng), length), source
@@ -106,13 +106,15 @@ class RejectionSlices:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, at most `trials` views of each row, row after row."""
-        source = torch.arange(len(batch), device=batch.device).repeat_interleave(self.trials)
-        row_length = batch.lengths[source]
+        source = sources(len(batch), self.trials, batch.device)
+        row_length = batch[source].lengths
         length = 1 + integers(row_length, rng)
         offset = integers(row_length - length + 1, rng)
-        in_bounds = (length >= self.shortest) & (length <= self.longest) & (length <= row_length)
-        accepted = in_bounds.nonzero().squeeze(1)
-        return batch.slice(source[accepted], offset[accepted], length[accepted]), source[accepted]
+        drawn, row_length = on_host(length), on_host(row_length)
+        in_bounds = (drawn >= self.shortest) & (drawn <= self.longest) & (drawn <= row_length)
+        accepted = with_copy(in_bounds.nonzero().squeeze(1), batch.device)
+        length, source = (with_copy(on_host(values)[on_host(accepted)], batch.device) for values in (length, source))
+        return batch.slice(source, offset[accepted], length), source
 
 
 @dataclass(frozen=True)
@@ -149,13 +151,11 @@ class DisjointSegments:
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, at most `count` views of each row, row after row, in the order of time."""
-        places = (batch.lengths - 1).clamp(min=0)
-        step, row = batch.steps(), batch.rows()
-        begins = step == 0
-        begins = begins.masked_scatter(~begins, subset_mask(places, places.clamp(max=self.count - 1), rng))
-        first = begins.nonzero().squeeze(1)
-        length = torch.cat([first[1:], first.new_tensor([batch.total])]) - first  # positions follow row after row
-        return batch.slice(row[first], step[first], length), row[first]
+        begins, counts = cut_at_random(batch, self.count, rng)
+        source = with_copy(torch.arange(len(batch)).repeat_interleave(on_host(counts)), batch.device)
+        first = places(begins, len(source))
+        length = torch.cat([first[1:], torch.full_like(first[:1], batch.total)]) - first  # places follow row after row
+        return batch.slice(source, batch.steps()[first], length), source
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,14 @@ class TimeWindows:
         """
         begins = self._begins(batch)
         n_windows = self._n_windows(batch, begins)
-        source = (n_windows > 0).nonzero().squeeze(1).repeat_interleave(self.count)
+        counts = on_host(n_windows)
+        source = with_copy((counts > 0).nonzero().squeeze(1).repeat_interleave(self.count), batch.device)
         before = (n_windows.cumsum(0) - n_windows)[source]  # windows of the preceding rows
-        first = begins.nonzero().squeeze(1)[before + integers(n_windows[source], rng)]
-        offset = batch.steps()[first]
-        rest = batch.slice(source, offset, batch.lengths[source] - offset)
-        time, span = self._times(rest)
-        return batch.slice(source, offset, searchsorted(rest, "time", time[rest.starts] + span)), source
+        first = places(begins, int(counts.sum()))[before + integers(n_windows[source], rng)]
+        offset, rows = batch.steps()[first], batch[source]
+        time, span = self._times(rows)
+        end = searchsorted(rows, "time", time[rows.starts + offset] + span)
+        return batch.slice(source, offset, end - offset), source
 
     def _n_windows(self, x: Sequences, begins: Tensor) -> Tensor:
         """Return `(n,)` how many windows begin in each row."""
