@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import duckdb
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import eventvec as ev
-from eventvec.tables import key_parts, out_of_core
+from eventvec.tables import key_parts, lists, out_of_core
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +30,7 @@ def table(n: int = 3000, seed: int = 0) -> pl.DataFrame:
         {
             "card": rng.integers(-50, 150, n),
             "day": rng.integers(0, 60, n),
-            "shop": shops[rng.choice(5, n, p=[0.5, 0.3, 0.1, 0.099, 0.001])],
+            "shop": pl.Series(shops[rng.choice(5, n, p=[0.5, 0.3, 0.1, 0.099, 0.001])].tolist(), dtype=pl.String),
             "paid": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(size=n)),
             "merchant": [f"m{i}" for i in rng.integers(0, 60, n)],
             "line": rng.permutation(n),
@@ -94,12 +97,135 @@ def test_csv_files_are_read_into_a_store(options: dict[str, Any], tmp_path: Path
     same(ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options))
 
 
-def test_a_table_in_memory_and_several_tables_are_read_into_a_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["numbers", "texts"])
+@pytest.mark.parametrize("given", ["frames", "files"])
+def test_several_tables_are_read_into_a_store(given: str, key: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop", "table"], "numeric": ["paid"]}
-    source = {"one": table(1500), "two": table(1500, seed=2)}
+    two = table(1500, seed=2).drop("paid").with_columns(pl.col("shop").cast(pl.Categorical))
+    source: dict[str, Any] = {"one": table(1500), "two": two, "three": table(900, seed=3).sort("card")}
+    if key == "texts":
+        source = {name: each.with_columns(pl.col("card").cast(pl.String)) for name, each in source.items()}
+    if given == "files":
+        for name, each in source.items():
+            each.write_parquet(tmp_path / f"{name}.parquet")
+            source[name] = tmp_path / f"{name}.parquet"
     same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
+    if given == "files":
+        same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
+        pl.read_parquet(source["one"])[:1400].write_parquet(source["one"])
+        with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
+            ev.read(source, store=tmp_path / "store", **options)
+        return
     with pytest.raises(ev.ConfigError, match="whether it holds the events of a table in memory cannot be told"):
         ev.read(source, store=tmp_path / "store", **options)
+
+
+CUTOFFS = pl.DataFrame({"card": [*range(0, 120, 3), 4, 4, 4, 999], "at": [*range(20, 60), 30, 50, 50, 5]})
+
+
+@pytest.mark.parametrize("order", ["sorted", "random"])
+@pytest.mark.parametrize("more", [{}, {"until": 40}, {"holdout": 0.3, "holdout_seed": 1}, {"ties": "canonical"}])
+def test_histories_that_are_cut_at_a_time_each_are_those_in_memory(
+    more: dict[str, Any], order: str, tmp_path: Path
+) -> None:
+    path, events = tmp_path / "events.parquet", table()
+    (events.sort("card", maintain_order=True) if order == "sorted" else events).write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"], **more}
+    options |= {"cutoffs": CUTOFFS, "cutoff_column": "at"}
+    memory = ev.read(path, **options)
+    assert memory.moments is not None
+    for cutoffs in (CUTOFFS, CUTOFFS[::-1]):  # the store is built, and then opened
+        stored = ev.read(path, **{**options, "cutoffs": cutoffs}, store=tmp_path / "store")
+        same(stored, memory)
+        assert stored.moments is not None
+        assert stored.moments.tolist() == memory.moments.tolist()
+    with pytest.raises(ev.ConfigError, match="was made from other events, columns or options"):
+        ev.read(path, **{**options, "cutoffs": CUTOFFS[1:]}, store=tmp_path / "store")
+
+
+def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "cutoff_column": "at"}
+    nobody, early = pl.DataFrame({"card": [999], "at": [5]}), pl.DataFrame({"card": [3], "at": [-1]})
+    for cutoffs in (nobody, early):
+        with pytest.raises(ev.DataError) as memory:
+            ev.read(path, **options, cutoffs=cutoffs)
+        with pytest.raises(ev.DataError) as stored:
+            ev.read(path, **options, cutoffs=cutoffs, store=tmp_path / "store")
+        assert str(stored.value) == str(memory.value)
+    inferred = {"key": "card", "time": "day", "cutoffs": early, "cutoff_column": "at"}
+    with pytest.raises(ev.DataError, match=r"no kinds can be inferred from a sample of .* list the columns"):
+        ev.read(path, **inferred, store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_tables_of_databases_are_read_into_a_store_in_parts(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = table().drop("items").sort("card")  # in order of keys, but the next query may give another order
+    place = tmp_path / "shop"
+    if kind == "duckdb":
+        with duckdb.connect(str(place)) as connection:
+            connection.register("frame", events.to_arrow())
+            connection.execute("CREATE TABLE events AS SELECT * FROM frame")
+    else:
+        deltalake.write_deltalake(str(place), events.to_arrow(), target_file_size=1000)
+    address = f"duckdb://{place}#events" if kind == "duckdb" else f"delta://{place}"
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"]}
+    memory = ev.read(address, **options)
+    assert any("the rows of a database have no order" in note for note in memory.notes)
+    sizes, plain = [], pa.Table.from_batches
+
+    def counted(batches: Any) -> pa.Table:
+        part = plain(batches)
+        sizes.append(len(part))
+        return part
+
+    class Counted(pa.Table):
+        from_batches = staticmethod(counted)
+
+    monkeypatch.setattr("eventvec.tables.duckdb_tables.pa.Table", Counted)
+    for _ in range(2):  # the store is built, and then opened
+        same(ev.read(address, store=tmp_path / "store", **options), memory)
+    monkeypatch.undo()
+    assert max(sizes) < len(events)
+    if kind == "duckdb":
+        with duckdb.connect(str(place)) as connection:
+            connection.execute("DELETE FROM events WHERE card = 3")
+    else:
+        deltalake.DeltaTable(str(place)).delete("card = 3")
+    with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
+        ev.read(address, store=tmp_path / "store", **options)
+
+
+def test_the_result_of_a_query_may_have_changed(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "shop")) as connection:
+        connection.register("frame", table().to_arrow())
+        connection.execute("CREATE TABLE events AS SELECT * FROM frame")
+    address = f"duckdb://{tmp_path / 'shop'}#select * from events where paid > 1"
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    same(ev.read(address, store=tmp_path / "store", **options), ev.read(address, **options))
+    with pytest.raises(ev.ConfigError, match="the events of a database, as they are now, cannot be told; name a new"):
+        ev.read(address, store=tmp_path / "store", **options)
+
+
+def test_lists_are_exploded_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "events.parquet"
+    table().write_parquet(path)
+    longest: list[int] = []
+    lengths = lists.list_lengths
+
+    def counted(part: pa.Array) -> Any:
+        longest.append(len(part))
+        return lengths(part)
+
+    monkeypatch.setattr(lists, "list_lengths", counted)
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["items"], "explode": ["items"]}
+    stored = ev.read(path, store=tmp_path / "store", **options)
+    assert max(longest) < 1000
+    same(stored, ev.read(path, **options))
 
 
 def test_training_and_embedding_do_not_depend_on_where_the_columns_are(tmp_path: Path) -> None:
@@ -129,9 +255,6 @@ def test_what_a_store_cannot_be_is_refused(tmp_path: Path) -> None:
     table(2999).write_parquet(path)
     with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
         ev.read(path, **options)
-    cut = pl.DataFrame({"card": [1], "at": [5]})
-    with pytest.raises(ev.ConfigError, match=r"store= \(--store\) keeps whole histories and does not go with cutoffs="):
-        ev.read(path, **{**options, "cutoffs": cut, "cutoff_column": "at"})
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "index", "type", "format"])

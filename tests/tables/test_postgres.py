@@ -19,7 +19,7 @@ from tests.postgres import Server, running
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
-from eventvec.tables import Embeddings, check_output, read_embeddings, read_table
+from eventvec.tables import Embeddings, check_output, key_parts, read_embeddings, read_table
 from eventvec.tables.sources import open_source
 
 pytestmark = pytest.mark.slow
@@ -90,6 +90,17 @@ def test_events_in_a_table_or_a_query_are_those_of_the_file(server: Server) -> N
     larger = ev.read(events.filter(pl.col("amount") > 1), **OPTIONS)
     assert ev.read(f"{server.url()}#{query}", **OPTIONS, order="amount").sequences.total == larger.sequences.total
     assert read_table(f"{server.url()}#people", ["likes"])["likes"].sum() == 20
+
+
+def test_a_table_is_read_into_a_store_in_parts(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_parts, "EVENTS", 100)
+    monkeypatch.setattr(key_parts, "ROWS", 50)
+    address = f"{server.url()}#events"
+    memory, stored = ev.read(address, **OPTIONS), ev.read(address, **OPTIONS, store=tmp_path / "store")
+    assert len(memory.sequences.columns["amount"]) > 200
+    assert (stored.fingerprint, stored.schema, stored.notes) == (memory.fingerprint, memory.schema, memory.notes)
+    with pytest.raises(ConfigError, match="the events of a database, as they are now, cannot be told"):
+        ev.read(address, **OPTIONS, store=tmp_path / "store")
 
 
 @pytest.mark.parametrize("cast", ["uuid", "numeric(30,0)", "int2", "varchar(40)"])

@@ -242,7 +242,7 @@ def _job(
     options = ReadOptions.of(dict(reading))
     table = open_table(events, trained.schema, options)
     source, lists, key = table.events.table, table.events.lists, table.requested.key
-    if not source.files or not source.typed:
+    if not source.files or not source.typed or not source.ordered:
         raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
     if key in lists:
         raise ConfigError(f"an engine needs a key of the rows, and {key!r} is of the elements of lists")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlencode
+
+import pyarrow as pa
 
 from eventvec.errors import ConfigError, shown
 
@@ -66,6 +68,23 @@ class Address:
                 self.table[-2:] if self.table[:1] != ("public",) else self.table[1:],
             )
         return self.kind, path.resolve(), self.table if self.table[:1] != ("main",) else self.table[1:]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table at an address, whose values are not read yet.
+
+    Args:
+        types: The type of each column.
+        load: A function that reads the named columns.
+        scan: A function that yields the named columns in parts of about as many rows, all as they are at one moment.
+        files: The files whose changes are those of the table; none where this cannot be told, as for a server.
+    """
+
+    types: Mapping[str, pa.DataType]
+    load: Callable[[Sequence[str]], pa.Table]
+    scan: Callable[[Sequence[str], int], Iterator[pa.Table]]
+    files: tuple[Path, ...] = ()
 
 
 def address_of(source: Any) -> Address | None:

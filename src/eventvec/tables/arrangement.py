@@ -11,12 +11,12 @@ import pyarrow as pa
 from eventvec.errors import DataError
 from eventvec.schema import Schema, Ties
 from eventvec.tables import fields, keys, request, times
-from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes
+from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, refuse_no_cutoff
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Fitting, count_and_first, pick
 from eventvec.tables.kinds import unusable
-from eventvec.tables.lists import Events, exploded
-from eventvec.tables.read_options import ReadOptions
+from eventvec.tables.lists import Events, exploded, exploded_note
+from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Source, Tabular
 
@@ -36,7 +36,8 @@ class Table:
         ties: The order of events at one time, where no column decides.
         key_as: The name of the key in files, if it has another there.
         explode: The list columns whose elements are events.
-        notes: Sentences about what was counted or left out.
+        notes: Sentences about columns that are left out.
+        ordered: Whether the rows have an order, see `Source`.
     """
 
     events: Events
@@ -47,6 +48,7 @@ class Table:
     key_as: str | None
     explode: tuple[str, ...]
     notes: tuple[str, ...]
+    ordered: bool = True
 
 
 def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> Table:
@@ -86,7 +88,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), (*events.notes(), *notes))
+    return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), tuple(notes), opened.ordered)
 
 
 def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
@@ -107,30 +109,25 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
     return {*named, *explode}
 
 
-def _unordered(rows: Rows) -> list[str]:
-    """Return a note about events of one entity at one time, whose order a database does not tell."""
-    tied = rows.times[1:] == rows.times[:-1]
-    heads = rows.heads
-    tied[heads[heads > 0] - 1] = False
-    if not (count := int(tied.sum())):
-        return []
-    return [
-        f"{count:,} events have the time of the event before them, and the rows of a database have no order; name a "
-        "column that orders them (--order), or give ties='canonical' (--ties canonical)"
-    ]
-
-
 @dataclass(frozen=True)
 class Counts:
     """What is counted when the rows of a table are arranged.
 
     Args:
+        lists: The number of rows of a table whose lists are exploded.
+        without_elements: The number of those whose lists are empty.
         rows: The number of events with and without a time.
         without_time: The number of those without one.
+        tied: The number of events with the time of the one before them, if nothing decides which is first.
         entities: The number of entities.
         held_out: The number of those that are held out.
-        events: The number of events of the others.
-        earlier: The number of events before `until`.
+        with_cutoff: The number of the others that have a cutoff, if histories are cut at a time each.
+        cutoffs: The number of their cutoffs.
+        whole: The number of their events.
+        before_cutoff: The number of those before the last cutoff of their entity.
+        empty_before_cutoff: The number of entities without such events.
+        events: The number of events before cutting at `until`.
+        earlier: The number of those before `until`.
         empty: The number of entities without such events.
 
     Example:
@@ -138,10 +135,18 @@ class Counts:
         3
     """
 
+    lists: int = 0
+    without_elements: int = 0
     rows: int = 0
     without_time: int = 0
+    tied: int = 0
     entities: int = 0
     held_out: int = 0
+    with_cutoff: int = 0
+    cutoffs: int = 0
+    whole: int = 0
+    before_cutoff: int = 0
+    empty_before_cutoff: int = 0
     events: int = 0
     earlier: int = 0
     empty: int = 0
@@ -149,16 +154,24 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
-    def notes(self, until: times.Instant | None) -> list[str]:
+    def notes(self, table: Table, cuts: Cuts) -> list[str]:
         """Return sentences about what was left out.
 
         Args:
-            until: The time at which histories were cut, if there is one.
+            table: The table.
+            cuts: The times at which histories were cut.
 
         Raises:
             DataError: If nothing is left.
         """
         notes = []
+        if table.explode:
+            notes.append(exploded_note(table.explode, self.lists, self.rows, self.without_elements))
+        if self.tied:
+            notes.append(
+                f"{self.tied:,} events have the time of the event before them, and the rows of a database have no "
+                "order; name a column that orders them (--order), or give ties='canonical' (--ties canonical)"
+            )
         if self.without_time:
             notes.append(f"{self.without_time:,} of {self.rows:,} rows have no time and are left out")
         if self.without_time == self.rows:
@@ -167,11 +180,26 @@ class Counts:
             raise DataError(f"all {self.entities:,} entities are held out; give a smaller fraction or more entities")
         if self.held_out:
             notes.append(f"{self.held_out:,} of {self.entities:,} entities are held out")
-        if until is not None:
+        rest = self.entities - self.held_out
+        if cuts.cutoff_column is not None:
+            notes += self._at_cutoffs(table.requested.key, cuts.cutoff_column, rest)
+            rest = self.with_cutoff
+        if cuts.until is not None:
             if not self.earlier:
-                raise DataError(f"no event lies before {until}; give a later time")
-            rest = self.entities - self.held_out
-            notes.append(cut_note(f"before {until}", self.earlier, self.events, self.empty, rest))
+                raise DataError(f"no event lies before {cuts.until}; give a later time")
+            notes.append(cut_note(f"before {cuts.until}", self.earlier, self.events, self.empty, rest))
+        return notes
+
+    def _at_cutoffs(self, key: str, column: str, entities: int) -> list[str]:
+        """Return sentences about cuts at a time each, of so many entities."""
+        refuse_no_cutoff(self.with_cutoff, entities, key, column)
+        when = f"before the time in {column!r}"
+        if not self.before_cutoff:
+            raise DataError(f"no event lies {when}; give a later time")
+        notes = list(no_cutoff_notes(self.with_cutoff, entities, column))
+        notes.append(cut_note(when, self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff))
+        if self.cutoffs > self.with_cutoff:
+            notes.append(f"{self.cutoffs:,} rows: {self.with_cutoff:,} entities, each at its times in {column!r}")
         return notes
 
 
@@ -185,7 +213,7 @@ class Arranged:
         keys: The key of each entity.
         stream: Yields the columns of the table's `names`.
         counts: What was counted.
-        notes: Sentences about what was counted or left out.
+        notes: Sentences about columns and times.
         row_of: `(n,)` the entity of each row, if histories are cut at a time each.
         moments: `(n,)` the time of each of these rows.
     """
@@ -210,8 +238,10 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
     frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)
-    if not events.table.ordered and table.order is None and table.ties == "file":
-        notes.extend(_unordered(rows))
+    if events.lengths is not None:
+        counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
+    if not table.ordered and table.order is None and table.ties == "file":
+        counts = replace(counts, tied=_tied(rows))
     frame = replace(frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, events.table.types[requested.key]))
     counts = replace(counts, entities=len(entities))
@@ -221,25 +251,26 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
         rows, entities = rows.keep(rest), entities.take(pa.array(rest))
         counts = replace(counts, held_out=int(held_out.sum()))
     row_of = moments = None
-    if cuts.cutoff_column is not None and len(entities):
+    if cuts.cutoff_column is not None:
         positions, moments = cutoff_times(entities, frame, cuts.cutoffs, cuts.cutoff_column)
         with_cutoff, row_of = np.unique(positions, return_inverse=True)
-        notes.extend(no_cutoff_notes(len(with_cutoff), len(entities), cuts.cutoff_column))
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
-        last = np.flatnonzero(np.diff(positions, append=-1))
-        before, rows, when = len(rows.times), rows.before(moments[last]), f"before the time in {cuts.cutoff_column!r}"
-        if not len(rows.times):
-            raise DataError(f"no event lies {when}; give a later time")
-        notes.append(cut_note(when, len(rows.times), before, int((rows.lengths == 0).sum()), len(entities)))
-        if len(moments) > len(entities):
-            notes.append(
-                f"{len(moments):,} rows: {len(entities):,} entities, each at its times in {cuts.cutoff_column!r}"
-            )
+        counts = replace(counts, with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
+        rows = rows.before(moments[np.flatnonzero(np.diff(positions, append=-1))])  # the last one of each entity
+        counts = replace(counts, before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
     if cuts.until is not None:
         counts = replace(counts, events=len(rows.times))
         rows = rows.before(np.full(len(entities), times.instant(frame, cuts.until)))
         counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
+
+
+def _tied(rows: Rows) -> int:
+    """Return the number of events that have the time of the one before them, of the same entity."""
+    tied = rows.times[1:] == rows.times[:-1]
+    heads = rows.heads
+    tied[heads[heads > 0] - 1] = False
+    return int(tied.sum())
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import Array, count_and_first
 from eventvec.tables.keys import align, key_series
+from eventvec.tables.layouts import polars_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
 
@@ -62,17 +64,15 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
         column: The column of that table that has the times.
 
     Raises:
-        DataError: If a column is absent, a time is missing or of another kind, or no entity has one.
+        DataError: If a column is absent, or a time is missing or of another kind.
 
     Example:
         >>> schema = Schema("card", "day", "integer")
         >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7, 9], "at": [2, 5, 1]}), "at")
         (array([0, 2, 2]), array([5, 1, 2]))
     """
-    opened = open_source(table)
-    key = schema.key if schema.key in opened.types else schema.key_out
-    opened.need([key, column])
-    loaded = opened.load([key, column])
+    loaded = cutoff_table(table, schema, column)
+    key = loaded.column_names[0]
     parsed = times.same_kind(column, times.parse_times(column, loaded.column(column)), schema)
     if parsed.missing.any():
         raise DataError(
@@ -84,12 +84,47 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     first = np.append(True, (entities[1:] != entities[:-1]) | (values[1:] != values[:-1]))[: len(order)] & (
         entities >= 0
     )
-    if not first.any():
+    return entities[first], values[first]
+
+
+def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
+    """Return the column of keys of a table, and then its column of times.
+
+    Raises:
+        DataError: If one of them is absent.
+    """
+    opened = open_source(table)
+    key = schema.key if schema.key in opened.types else schema.key_out
+    opened.need([key, column])
+    return opened.load([key, column])
+
+
+def digest_of(table: pa.Table) -> str:
+    """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it.
+
+    Example:
+        >>> first, second = pa.table({"card": [1, 2], "at": [5, 6]}), pa.table({"card": [2, 1], "at": [6, 5]})
+        >>> digest_of(first) == digest_of(second)
+        True
+    """
+    key, time = table.column_names
+    keys, moments = key_series(table.column(key), key), polars_series(time, table.column(time))
+    named = keys.bin.encode("hex") if keys.dtype == pl.Binary else keys.cast(pl.String)
+    rows = pl.select(pl.concat_str(named, pl.lit(" "), moments.cast(pl.String), ignore_nulls=True)).to_series()
+    return hashlib.sha256("\n".join(rows.sort()).encode()).hexdigest()
+
+
+def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> None:
+    """Refuse times of which none is of an entity with events.
+
+    Raises:
+        DataError: If there is none.
+    """
+    if not with_cutoff:
         raise DataError(
-            f"none of {len(keys):,} entities has a time in {shown(column)}: the table with these times has other keys "
+            f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other keys "
             f"in {shown(key)}"
         )
-    return entities[first], values[first]
 
 
 def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:

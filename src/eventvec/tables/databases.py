@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError
-from eventvec.tables.addresses import Address
+from eventvec.tables.addresses import Address, Opened
 from eventvec.tables.delta_tables import delta_note, open_delta, write_delta
 from eventvec.tables.duckdb_tables import duckdb_note, open_duckdb, write_duckdb
 from eventvec.tables.postgres_tables import open_postgres, postgres_note, write_postgres
@@ -21,10 +21,8 @@ NOTES = {"duckdb": duckdb_note, "postgres": postgres_note, "delta": delta_note}
 WRITERS = {"duckdb": write_duckdb, "postgres": write_postgres, "delta": write_delta}
 
 
-def open_database(
-    address: Address, key: str | None = None
-) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
-    """Return the type of each column of a table, and a function that reads the named columns.
+def open_database(address: Address, key: str | None = None) -> Opened:
+    """Return a table: the types of its columns and functions that read them.
 
     Args:
         address: The table or query.
@@ -98,9 +96,9 @@ def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:
     described = metadata_of(address)[1]
     if described is None:
         raise TypeError("eventvec did not write the table")
-    types, load = open_database(address, described.get("key"))
-    table = load(list(types))
-    kind = types.get("embedding")
+    opened = open_database(address, described.get("key"))
+    table = opened.load(list(opened.types))
+    kind = opened.types.get("embedding")
     if kind is None or not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
         return described, table
     place = table.column_names.index("embedding")

@@ -12,14 +12,14 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address
+from eventvec.tables.addresses import Address, Opened
 
 ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
 
 
-def open_delta(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
-    """Return the type of each column of a table, and a function that reads the named columns of the same version.
+def open_delta(address: Address) -> Opened:
+    """Return a table, of which all reads are of the same version.
 
     Raises:
         ConfigError: If deltalake is not installed.
@@ -28,13 +28,19 @@ def open_delta(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Sequ
     with _refusals(address):
         table = _table(address)
         schema = pa.schema(table.schema().to_arrow())
+        files = tuple(Path(file) for file in sorted(table.file_uris()))
     types = {field.name: field.type for field in schema}
 
     def load(names: Sequence[str]) -> pa.Table:
         with _refusals(address):
             return _loaded(table, list(names) or list(types)[:1]).select(list(names))
 
-    return types, load
+    def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        with _refusals(address):
+            for batch in _batches(table, list(names), rows):
+                yield pa.Table.from_batches([batch]).select(list(names))
+
+    return Opened(types, load, scan, files)
 
 
 def delta_note(address: Address) -> tuple[bool, str | None]:
@@ -107,6 +113,17 @@ def _loaded(table: Any, columns: list[str] | None) -> pa.Table:
         return table.to_pyarrow_table(columns=columns)
     except DeltaProtocolError:  # deletion vectors and renamed columns, which only the engine of deltalake reads
         return pa.table(table.scan(columns=columns))
+
+
+def _batches(table: Any, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a table in batches of at most so many rows, see `_loaded`."""
+    from deltalake.exceptions import DeltaProtocolError
+
+    try:
+        batches = table.to_pyarrow_dataset().to_batches(columns=columns, batch_size=rows, batch_readahead=1)
+    except DeltaProtocolError:
+        batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns))
+    yield from batches
 
 
 def _entry(table: Any) -> str | None:

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, literal, merging, quoted
+from eventvec.tables.addresses import Address, Opened, literal, merging, quoted
 
 ROWS = "eventvec_rows"
 """The name under which DuckDB sees the rows to write."""
 
 
-def open_duckdb(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
-    """Return the type of each column of a table or query, and a function that reads the named columns.
+def open_duckdb(address: Address) -> Opened:
+    """Return a table or the result of a query.
 
     Raises:
         ConfigError: If DuckDB is not installed.
@@ -25,15 +25,22 @@ def open_duckdb(address: Address) -> tuple[dict[str, pa.DataType], Callable[[Seq
     """
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _opened(address, read_only=True) as connection:
-        schema = _arrow(connection, f"SELECT * FROM {rows} LIMIT 0").schema
-    types = {field.name: field.type for field in schema}
+        schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
+
+    def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
+        columns = ", ".join(map(quoted, names)) or "NULL"
+        with _opened(address, read_only=True) as connection:
+            for batch in _reader(connection, f"SELECT {columns} FROM {rows}", size):
+                yield pa.Table.from_batches([batch])
 
     def load(names: Sequence[str]) -> pa.Table:
         columns = ", ".join(map(quoted, names)) or "NULL"
         with _opened(address, read_only=True) as connection:
-            return _arrow(connection, f"SELECT {columns} FROM {rows}")
+            return _reader(connection, f"SELECT {columns} FROM {rows}").read_all()
 
-    return types, load
+    path = Path(address.place)
+    files = [file for file in (path, path.with_name(path.name + ".wal")) if file.is_file()]
+    return Opened({field.name: field.type for field in schema}, load, scan, () if address.query else tuple(files))
 
 
 def duckdb_note(address: Address) -> tuple[bool, str | None]:
@@ -130,9 +137,10 @@ def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
         connection.close()
 
 
-def _arrow(connection: Any, query: str) -> pa.Table:
-    table: pa.Table = connection.sql(query).to_arrow_table()
-    return table
+def _reader(connection: Any, query: str, rows: int = 1 << 20) -> pa.RecordBatchReader:
+    """Return the result of a query, in batches of so many rows, which are computed when they are read."""
+    reader: pa.RecordBatchReader = connection.sql(query).to_arrow_reader(rows)
+    return reader
 
 
 def _unopened(path: Path, text: str) -> str:

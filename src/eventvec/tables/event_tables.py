@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -64,10 +64,27 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
             merged[TABLE] = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, pa.array(list(sources)))])
         return pa.table({name: merged[name] for name in names})
 
-    typed = all(each.typed for each in sources.values())
-    ordered = all(each.ordered for each in sources.values())
-    return Source({**types, TABLE: pa.string()}, load, sizes if len(known) == len(sources) else None,
-                  "the headers of the tables", typed, ordered=ordered)  # fmt: skip
+    def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        for table, each in sources.items():
+            present = [name for name in names if name in each.types]
+            for part in each.parts(present or list(each.types)[:1], rows):
+                own = {name: decoded(part[name]) if name in present else None for name in names}
+                merged = {name: _merged([own[name]], [len(part)], types[name]) for name in names if name != TABLE}
+                if TABLE in names:
+                    merged[TABLE] = pa.chunked_array([pa.repeat(table, len(part))])
+                yield pa.table({name: merged[name] for name in names})
+
+    files = [file for each in sources.values() for file in each.files]
+    return Source(
+        types={**types, TABLE: pa.string()},
+        load=load,
+        sizes=sizes if len(known) == len(sources) else None,
+        header="the headers of the tables",
+        typed=all(each.typed for each in sources.values()),
+        scan=scan,
+        files=files if all(each.files for each in sources.values()) else (),
+        ordered=all(each.ordered for each in sources.values()),
+    )
 
 
 def _opened(name: str, table: Tabular, text: Sequence[str], key: str | None) -> Source:

@@ -55,11 +55,6 @@ class Parts:
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
         return Parts(source, columns, rows, files)
 
-    @property
-    def typed(self) -> bool:
-        """Whether the columns have types of their own, see `Source`."""
-        return self.source.typed
-
     def __iter__(self) -> Iterator[pa.Table]:
         for path in self.files:
             with pa.memory_map(str(path)) as file:
@@ -89,7 +84,7 @@ def _survey(source: Source, key: str) -> tuple[int, pa.Array | None]:
     Raises:
         DataError: If a key is missing, or there are no rows.
     """
-    rows, missing, first_missing, in_order = 0, 0, 0, True
+    rows, missing, first_missing, in_order = 0, 0, 0, source.ordered  # else the next reading has another order
     last: Any = None
     sample: list[pa.Array] = []
     for batch in source.parts([key], ROWS):

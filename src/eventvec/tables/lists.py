@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -26,8 +27,7 @@ class Events:
         table: The table; its types are those of single events.
         lists: The list column that each column of elements comes from. A column of structures gives one column for each
             member, called `items.price`.
-        row_of: `(events,)` the row of each event, in ascending order; None if each row is one event.
-        lengths: `(rows,)` the number of elements of each row; None if each row is one event.
+        exploding: The list columns.
 
     Example:
         >>> table = pa.table({"card": [7, 8], "items": [["tea", "milk"], []]})
@@ -38,8 +38,22 @@ class Events:
 
     table: Source
     lists: dict[str, str]
-    row_of: Array | None = None
-    lengths: Array | None = None
+    exploding: tuple[str, ...] = ()
+
+    @cached_property
+    def lengths(self) -> Array | None:
+        """`(rows,)` the number of elements of each row; None if each row is one event.
+
+        Raises:
+            DataError: If the lists of a row differ in length.
+        """
+        return _common_lengths(self.table, self.exploding) if self.exploding else None
+
+    @cached_property
+    def row_of(self) -> Array | None:
+        """`(events,)` the row of each event, in ascending order; None if each row is one event."""
+        lengths = self.lengths
+        return None if lengths is None else np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
 
     def stream(self, names: Sequence[str]) -> Iterator[pa.ChunkedArray]:
         """Yield the named columns: those of elements with one value per event, the others with one per row."""
@@ -65,15 +79,20 @@ class Events:
                 raise DataError(f"{error}; rows are counted after exploding, one for each element") from error
             raise
 
-    def notes(self) -> list[str]:
-        """Return a note about the number of events, if rows have lists."""
-        if self.row_of is None or self.lengths is None:
-            return []
-        names = ", ".join(shown(name) for name in dict.fromkeys(self.lists.values()))
-        n_rows, empty = len(self.lengths), int((self.lengths == 0).sum())
-        note = f"{n_rows:,} rows give {len(self.row_of):,} events, one for each element of {names}"
-        missing = f"; {empty:,} of the rows have no elements and give one event each, with missing values"
-        return [note + missing if empty else note]
+
+def exploded_note(names: Sequence[str], n_rows: int, n_events: int, empty: int) -> str:
+    """Return a sentence about the number of events of a table whose rows have lists.
+
+    Args:
+        names: The list columns.
+        n_rows: The number of rows.
+        n_events: The number of events.
+        empty: The number of rows without elements.
+    """
+    columns = ", ".join(map(shown, names))
+    note = f"{n_rows:,} rows give {n_events:,} events, one for each element of {columns}"
+    missing = f"; {empty:,} of the rows have no elements and give one event each, with missing values"
+    return note + missing if empty else note
 
 
 def exploded(source: Source, names: Sequence[str]) -> Events:
@@ -83,8 +102,7 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
     with missing values. If the elements are structures, each member becomes a column, such as `items.price`.
 
     Raises:
-        DataError: If a column is absent or holds no lists, a row's lists differ in length, or a member has the name of
-            another column.
+        DataError: If a column is absent or holds no lists, or a member has the name of another column.
 
     Example:
         >>> table = pa.table({"items": [[{"price": 2.5}, {"price": 1.0}]]})
@@ -109,9 +127,7 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
     repeated = sorted(name for name, count in Counter(name for name, _ in types).items() if count > 1)
     if repeated:
         raise DataError(f"exploded, the table has more than one column {listed(map(repr, repeated))}; rename one")
-    lengths = _common_lengths(source, names)
-    row_of = np.repeat(np.arange(len(lengths)), np.maximum(lengths, 1))
-    return Events(replace(source, types=dict(types)), lists, row_of, lengths)
+    return Events(replace(source, types=dict(types)), lists, tuple(names))
 
 
 def check_names(option: str, names: object) -> None:

@@ -26,6 +26,7 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
+from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.fields import Array
 
 FORMAT = 1
@@ -147,7 +148,8 @@ def write_index(
     Args:
         work: The folder in which it is built.
         keys: `n` keys.
-        arrays: The entries of the arrays: `lengths`, and `columns` by name, see `Column.describe`.
+        arrays: The entries of the arrays, see `Column.describe`: `lengths`, and `columns` by name; `row_of` and
+            `moments` if histories are cut at a time each.
         schema: What the columns mean.
         notes: Sentences about what was counted or left out.
         made: What the store was made from, see `opened`.
@@ -195,12 +197,15 @@ def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Data
             )
         with pa.memory_map(str(folder / KEYS)) as file:
             keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
-        lengths = torch.from_numpy(np.array(mapped_array(folder, index["arrays"]["lengths"])))
-        columns = {name: _values(folder, entry) for name, entry in index["arrays"]["columns"].items()}
+        arrays = index["arrays"]
+        lengths = torch.from_numpy(np.array(mapped_array(folder, arrays["lengths"])))
+        cuts = [np.array(mapped_array(folder, arrays[name])) for name in ("row_of", "moments") if "moments" in arrays]
+        columns = {name: _values(folder, entry) for name, entry in arrays["columns"].items()}
     except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
         raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
+    data = Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
+    return snapshots(data, *cuts) if cuts else data
 
 
 def _codes_alike(stored: Schema, schema: Schema) -> bool:

@@ -27,6 +27,7 @@ from eventvec.sequences import Sequences
 from eventvec.tables import fields, key_parts, keys, kinds, mapped, request
 from eventvec.tables.arrangement import Arranged, Counts, Table, arrange, open_table
 from eventvec.tables.column_reader import ColumnReader
+from eventvec.tables.cutoffs import cutoff_table, digest_of
 from eventvec.tables.fields import Array, Coded, Fitting
 from eventvec.tables.key_parts import Parts
 from eventvec.tables.mapped import Column
@@ -52,55 +53,53 @@ def read_into_store(
         options: The options of `read`. Static columns are not part of the store.
 
     Raises:
-        ConfigError: If histories are to be cut at a time each, or the store was made from something else.
+        ConfigError: If the store was made from something else.
         DataError: As for `read`.
     """
-    if options.cuts.cutoffs is not None:
-        raise ConfigError(
-            "store= (--store) keeps whole histories and does not go with cutoffs=; cut the rows after reading: "
-            "ev.as_of(data.sequences, times), or all at one time with until="
-        )
     options = replace(options, static=StaticColumns(), storage=Storage())
     table = open_table(source, schema, options)
-    files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
     resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
     others = replace(options, columns=Columns(), table=resolved).describe(source)
+    if options.cuts.cutoff_column is not None:
+        frame = Schema(table.requested.key, table.requested.time, "integer", key_as=table.key_as)
+        cutoffs = cutoff_table(options.cuts.cutoffs, frame, options.cuts.cutoff_column)
+        options = replace(options, cuts=replace(options.cuts, cutoffs=cutoffs))
+        others["cutoffs"] = digest_of(cutoffs)
+    files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
     made = {"files": files, "options": others, "columns": None if schema else options.describe(source)}
     if not files and (folder / mapped.INDEX).exists():
+        kind = "a table in memory" if table.ordered else "a database, as they are now,"
         raise ConfigError(
-            f"store {str(folder)!r} exists, and whether it holds the events of a table in memory cannot be told; "
-            "name a new folder, or delete this one"
+            f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new "
+            "folder, or delete this one"
         )
     if (data := mapped.opened(folder, made, schema)) is not None:
         return data
     with mapped.building(folder) as work:
         if work is not None:
-            _build(source, work, schema, options, made)
+            _build(table, work, schema, options, made)
     data = mapped.opened(folder, made, schema)
     assert data is not None
     return data
 
 
-def _build(
-    source: Tabular | Mapping[str, Tabular], work: Path, schema: Schema | None, options: ReadOptions, made: Any
-) -> None:
+def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, made: Any) -> None:
     """Write the files of a store into a folder."""
-    table = open_table(source, schema, options)
-    notes, names, guessed = list(table.notes), table.names, frozenset[str]()
+    guesses: list[str] = []
+    names, guessed = table.names, frozenset[str]()
     parts = Parts.of(table, work / "parts")
     if table.requested.inferred:
         options, names, guessed, guesses = _with_kinds(parts, table, options)
-        notes += guesses
-    with _Writer(work, names, options, parts.typed) as writer:
+    with _Writer(work, names, options, parts) as writer:
         for part in parts:
             writer.add(part, schema)
-    notes += [*writer.notes, *writer.counts.notes(options.cuts.until)]
+    notes = [*table.notes, *writer.notes, *writer.counts.notes(table, options.cuts), *guesses]
     if schema is None:
         fitted = writer.fit(guessed, notes)
         if fitted.bags or fitted.ties == "canonical":  # whose order depends on the codes
             writer.delete()
             options = replace(options, columns=Columns(meds=options.columns.meds))
-            with _Writer(work, names, options, parts.typed) as writer:
+            with _Writer(work, names, options, parts) as writer:
                 for part in parts:
                     writer.add(part, fitted)
     else:
@@ -129,7 +128,17 @@ def _with_kinds(
     chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
     sample = open_table(pa.concat_tables(sampled), None, chosen)
     arranged = arrange(sample, None, chosen)
-    arranged.counts.notes(options.cuts.until)  # raises an error if nothing is left
+    try:
+        arranged.counts.notes(table, options.cuts)
+    except DataError as error:
+        raise (
+            error
+            if share >= 1
+            else DataError(
+                f"no kinds can be inferred from a sample of {arranged.counts.entities:,} entities, of which no event is "
+                "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
+            )
+        ) from error
     reader = _reader(sample, arranged)
     schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
     hashed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
@@ -191,16 +200,17 @@ class _Writer:
         work: The folder for the files.
         names: The columns to read.
         options: The options of `read`.
-        typed: Whether the columns have types of their own, see `Source`.
+        parts: The table.
     """
 
-    def __init__(self, work: Path, names: list[str], options: ReadOptions, typed: bool) -> None:
-        self.work, self.names, self.options, self.typed = work, names, options, typed
+    def __init__(self, work: Path, names: list[str], options: ReadOptions, parts: Parts) -> None:
+        self.work, self.names, self.options, self.source = work, names, options, parts.source
         self.counts = Counts()
         self.schema: Schema  # as it describes the table
         self.requested: request.Request
         self.unknown: dict[str, tuple[int, int, str]] = {}
         self._keys: list[pa.Array] = []
+        self._entities = 0
         self._seen: dict[str, _Seen] = {}
         self._arrays: dict[tuple[str, ...], Column] = {}
         self._ends: dict[tuple[str, ...], int] = {}  # of nested values
@@ -230,7 +240,8 @@ class _Writer:
             if path[0] == "nested":
                 nested = columns.setdefault(path[1], {"columns": {}})
                 (nested["columns"] if len(path) == 4 else nested)[path[-1]] = entry
-        return {"lengths": entries["lengths",], "columns": columns}
+        rows = {path[0]: entry for path, entry in entries.items() if len(path) == 1}
+        return {**rows, "columns": columns}
 
     def delete(self) -> None:
         """Delete the files."""
@@ -247,18 +258,22 @@ class _Writer:
             raise
 
     def _add(self, part: pa.Table, schema: Schema | None) -> None:
-        table = replace(open_table(part, schema, self.options), names=self.names)
+        table = replace(open_table(part, schema, self.options), names=self.names, ordered=self.source.ordered)
         arranged = arrange(table, schema, self.options)
         notes = {note for note in arranged.notes if note not in table.notes}
         self._notes = notes if self._notes is None else self._notes & notes
         self.counts += arranged.counts
         self._keys.append(arranged.keys)
         self._append(("lengths",), arranged.rows.lengths)
+        if arranged.row_of is not None and arranged.moments is not None:
+            self._append(("row_of",), arranged.row_of + self._entities)
+            self._append(("moments",), arranged.moments)
+        self._entities += len(arranged.keys)
         reader, self.schema, self.requested = _reader(table, arranged), arranged.frame, table.requested
         if schema is None:
             self._places(reader)
         else:
-            self.schema = reader.apply(schema, arranged.frame, self.typed)
+            self.schema = reader.apply(schema, arranged.frame, self.source.typed)
             for name, (unknown, total, what) in reader.unknown.items():
                 before = self.unknown.get(name, (0, 0, what))
                 self.unknown[name] = (before[0] + unknown, before[1] + total, what)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, literal, merging, quoted, secrets_of
+from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, secrets_of
 
 CASTS = {
     "money": "::numeric::float8", "oid": "::int8", "bpchar": "::text", "_numeric": "::float8[]", "vector": "::real[]",
@@ -27,10 +27,8 @@ FAR = 9 * 10**18
 FAR_DAYS = 10**8
 
 
-def open_postgres(
-    address: Address, key: str | None
-) -> tuple[dict[str, pa.DataType], Callable[[Sequence[str]], pa.Table]]:
-    """Return the type of each column of a table or query, and a function that reads the named columns.
+def open_postgres(address: Address, key: str | None) -> Opened:
+    """Return a table or the result of a query.
 
     Numbers of type numeric become int8 if they are whole and have at most 18 digits, and else float8. The key, which
     must not lose a digit, becomes text in place of float8.
@@ -50,16 +48,35 @@ def open_postgres(
         cursor.execute(_select(columns, list(columns), rows) + " LIMIT 0")
         types = {field.name: _plain(field.type) for field in cursor.fetch_arrow_table().schema}
 
-    def load(names: Sequence[str]) -> pa.Table:
-        with _reading(address) as cursor:
-            cursor.execute(_select(columns, names, rows))
-            table = cursor.fetch_arrow_table()
+    def plain(table: pa.Table, names: Sequence[str]) -> pa.Table:
         loaded = [_storage(column, types[name]) for name, column in zip(names, table.columns, strict=True)]
         for name, column in zip(names, loaded, strict=True):
             _refuse_infinity(name, column)
         return pa.table(dict(zip(names, loaded, strict=True)))
 
-    return types, load
+    def load(names: Sequence[str]) -> pa.Table:
+        with _reading(address) as cursor:
+            cursor.execute(_select(columns, names, rows))
+            return plain(cursor.fetch_arrow_table(), names)
+
+    def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
+        with _reading(address) as cursor:
+            cursor.execute(_select(columns, names, rows))
+            yield from (plain(part, names) for part in _gathered(cursor.fetch_record_batch(), size))
+
+    return Opened(types, load, scan)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """Yield batches together until they have so many rows; those of the driver are smaller."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def postgres_note(address: Address) -> tuple[bool, str | None]:

@@ -69,7 +69,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         return with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
     table = open_table(source, schema, chosen)
     arranged = arrange(table, schema, chosen)
-    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(chosen.cuts.until)]
+    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(table, chosen.cuts)]
     reader = ColumnReader(
         table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, notes
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
-from eventvec.tables.addresses import address_of, public_name
+from eventvec.tables.addresses import Address, address_of, public_name
 from eventvec.tables.csv_files import csv_types, load_csv, sink_csv
 from eventvec.tables.databases import open_database
 from eventvec.tables.fields import is_text
@@ -157,10 +157,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         1
     """
     if address := address_of(source):
-        types, load = open_database(address, key)
-        _refuse_repeated(list(types))
-        kinds = {name: plain_type(kind) for name, kind in types.items()}
-        return Source(kinds, lambda names: plain(load(names), address.name), header=address.name, ordered=False)
+        return _database(address, key)
     if isinstance(source, str | os.PathLike):
         files = files_of(os.fsdecode(source))
         return _csv(files, text, key) if files[0].name.lower().endswith(CSV) else _parquet(files)
@@ -176,6 +173,20 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
             _refuse_repeated([str(name) for name in source.columns])  # before pandas raises its own error
         return _memory(_arrow(source, lambda table: pa.RecordBatchReader.from_stream(table).read_all()))
     raise DataError(f"{type(source).__name__} is not a table; accepted: {ACCEPTED}")
+
+
+def _database(address: Address, key: str | None) -> Source:
+    """Return a table in a database as a source."""
+    opened, name = open_database(address, key), address.name
+    _refuse_repeated(list(opened.types))
+    return Source(
+        types={column: plain_type(kind) for column, kind in opened.types.items()},
+        load=lambda names: plain(opened.load(names), name),
+        header=name,
+        scan=lambda names, rows: (plain(part, name) for part in opened.scan(names, rows)),
+        files=opened.files,
+        ordered=False,
+    )
 
 
 def name_of(source: Tabular) -> str:
