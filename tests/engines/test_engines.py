@@ -53,7 +53,7 @@ def update(place: Path, output: Path, engine: str, batch: str, state: Path) -> N
 def wait_for_shards(output: Path, count: int) -> int:
     """Return the process that wrote a shard, when so many are written."""
     for _ in range(60_000):
-        records = sorted(output.glob("unfinished/[0-9]*.json"))
+        records = sorted(output.glob("unfinished/*/[0-9]*.json"))
         if len(records) >= count:
             return int(json.loads(records[0].read_bytes())["worker"].rpartition(":")[2])
         time.sleep(0.002)

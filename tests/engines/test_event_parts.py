@@ -1,4 +1,4 @@
-"""How the rows of files are divided: keys of every type, the places of missing keys, and files that change meanwhile."""
+"""How the rows of files are divided: keys of every type, rows without a key, and files that change meanwhile."""
 
 from __future__ import annotations
 
@@ -68,8 +68,7 @@ def test_a_missing_key_is_named_by_its_row_in_the_file(place: Path, tmp_path: Pa
     events().with_columns(card=missing).write_parquet(tmp_path / "events.parquet", row_group_size=700)
     job = job_of(place, tmp_path / "events.parquet")
     with pytest.raises(ev.DataError, match=r"has 1 missing values \(first at row 5,000\)"):
-        for part in parts_of(job):
-            list(chunks_of(job, part, ()))
+        _ = [list(chunks_of(job, part, ())) for part in parts_of(job)]
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(place: Path, tmp_path: Path):

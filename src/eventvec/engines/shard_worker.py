@@ -165,6 +165,7 @@ def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
     key = run.schema.key if run.schema.key in table.column_names else run.schema.key_out
     if key not in table.column_names:
         open_source(path).need([key])
+    table = table.filter(table.column(key).is_valid())
     mine = shards_of(table.column(key), job.shards, f"column {key!r} of {path}") == shard
     return table.filter(pa.array(mine)).select([key, *(name for name in table.column_names if name != key)])
 
