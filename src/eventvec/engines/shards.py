@@ -18,7 +18,7 @@ from eventvec.engines.local_engine import run_local
 from eventvec.engines.output_folder import begin, clear
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
-from eventvec.engines.state_folder import create_stores, number_of_stores
+from eventvec.engines.state_folder import create_stores, list_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
@@ -211,7 +211,10 @@ def update_shards(
     shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
     job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
     create_stores(Path(state), job.run_id, job.shards)
-    return _run(job, engine, overwrite, progress)
+    try:
+        return _run(job, engine, overwrite, progress)
+    finally:
+        list_stores(Path(state), job.run_id, job.shards)
 
 
 def _is_path(table: Any) -> bool:
