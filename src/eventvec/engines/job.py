@@ -17,6 +17,12 @@ ROWS_OF_SHARD = 1 << 21
 """The number of rows of the table of events that a shard has on average, if its number of shards is not given."""
 UNFINISHED = "unfinished"
 """The folder inside the output that has what is not yet complete."""
+DEATHS = 3
+"""How often processes may die, one time after the other, without having done anything in between."""
+DIED = (
+    f"died {DEATHS} times, one after the other, as if memory were short; what is written stays: give the command again "
+    "with fewer workers= (--workers), and if that does not help, into a new folder with more shards= (--shards)"
+)
 FEWEST = 16
 """The smallest number of shards that is chosen for a table."""
 

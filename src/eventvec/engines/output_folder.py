@@ -51,6 +51,8 @@ def begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
                 write_text(record_of(job, record.shard), record.model_dump_json())
         if not (job.scratch / PLAN).exists():
             write_text(job.scratch / PLAN, json.dumps(job.described()))
+        for file in job.scratch.glob("*.deaths"):  # of processes that were killed with the last command
+            file.unlink()
         (folder / MANIFEST).unlink(missing_ok=True)
     return done
 
