@@ -139,7 +139,7 @@ def test_a_folder_inside_that_of_the_events_is_refused(place: Path, tmp_path: Pa
     assert not (folder / "z").exists()
 
 
-def test_times_of_other_keys_are_one_sentence(place: Path, tmp_path: Path):
+def test_times_of_entities_are_matched_as_in_one_process(place: Path, tmp_path: Path):
     cutoffs = tmp_path / "cutoffs.parquet"
     options = {"cutoffs": cutoffs, "cutoff_column": "at"}
     pl.DataFrame({"card": [9999, None], "at": [50, 50]}).write_parquet(cutoffs)
@@ -149,3 +149,5 @@ def test_times_of_other_keys_are_one_sentence(place: Path, tmp_path: Path):
     assert embed(place, tmp_path / "y", **options).entities == 1
     with pytest.raises(ev.DataError, match="no column 'month'"):
         embed(place, tmp_path / "x", cutoffs=cutoffs, cutoff_column="month")
+    pl.DataFrame({"account": [7, 8, 9999], "at": [5000, 5000, 5000]}).write_parquet(cutoffs)
+    assert embed(place, tmp_path / "w", key_as="account", **options).entities == 2

@@ -93,6 +93,12 @@ def test_a_store_that_is_missing_is_refused(place: Path, state: Path, tmp_path: 
     assert not (tmp_path / "z").exists()
 
 
+def test_states_in_a_run_folder_are_refused(place: Path):
+    with pytest.raises(ev.ConfigError, match=r"lies in the run folder .*run; give --state a name elsewhere"):
+        ev.update_shards(place / "run", place / "second", place / "run" / "state", place / "new")
+    assert not (place / "run" / "state").exists()
+
+
 def test_of_two_processes_that_create_a_folder_of_stores_one_decides_their_number(tmp_path: Path):
     state = tmp_path / "state"
     assert number_of_stores(state, "3f2a", 5) == 5  # in both, before one of them has created the folder

@@ -255,9 +255,7 @@ def _job(
     _check_output(folder, [*source.files, Path(events)])
     if cutoffs := reading.get("cutoffs"):
         opened = open_source(cutoffs)
-        opened.need(
-            [key if key in opened.types else trained.schema.key_out, str(reading["cutoff_column"])], str(cutoffs)
-        )
+        opened.need([key if key in opened.types else table.key_as or key, str(reading["cutoff_column"])], str(cutoffs))
     names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
     files = tuple(event_file(file) for file in source.files)
     further = [

@@ -10,7 +10,7 @@ import pyarrow as pa
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.files import whole
+from eventvec.files import run_above, whole
 from eventvec.run_writing import write_text
 from eventvec.updating import forget
 
@@ -27,10 +27,12 @@ def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | Non
         shards: The number that the caller wants, if any.
 
     Raises:
-        ConfigError: If the folder holds states of another run, or another number of stores.
+        ConfigError: If the folder holds states of another run, or another number of stores, or lies in a run folder.
         CheckpointError: If the folder holds something else, or a store is missing that was there.
     """
     file = folder / STORES
+    if above := run_above(file):
+        raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
     if not file.is_file():
         if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
             raise CheckpointError(
