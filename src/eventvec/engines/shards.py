@@ -166,7 +166,8 @@ def update_shards(
     """Write the embedding of each entity that has new events into a folder of shards, from stored states, on an engine.
 
     The states are in a folder with one store for each shard, whose number is that of the first call. Each shard is a
-    batch of its store and is applied once, however often a worker dies or the call is given again, see `update`.
+    batch of its store and is applied once, however often a worker dies or the call is given again, see `update`. Where
+    the events of a shard can be equal in two batches, name each batch by a `batch_id`.
 
     Args:
         run: The run folder; workers on other machines must see it, the events, the states and the output at the same
@@ -183,7 +184,7 @@ def update_shards(
     Raises:
         ConfigError: As for `embed_shards`, or if the states are of another run or number of shards.
         DataError: If the events cannot be used, or are late.
-        CheckpointError: If a store is damaged, or as for `embed_shards`.
+        CheckpointError: If a store is damaged or missing, or as for `embed_shards`.
 
     Example:
         >>> import tempfile
