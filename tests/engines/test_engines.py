@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +17,8 @@ from joblib.externals.loky import get_reusable_executor
 
 import eventvec as ev
 import processes
+from eventvec.engines import ray_engine, shuffles, spark_engine
+from eventvec.engines.job import Job
 from shard_cases import CUT, by_key, check_alike, events, make, write_events
 
 pytestmark = pytest.mark.slow
@@ -53,7 +58,7 @@ def update(place: Path, output: Path, engine: str, batch: str, state: Path) -> N
 def wait_for_shards(output: Path, count: int) -> int:
     """Return the process that wrote a shard, when so many are written."""
     for _ in range(60_000):
-        records = sorted(output.glob("unfinished/[0-9]*.json"))
+        records = sorted(output.glob("unfinished/*/[0-9]*.json"))
         if len(records) >= count:
             return int(json.loads(records[0].read_bytes())["worker"].rpartition(":")[2])
         time.sleep(0.002)
@@ -121,3 +126,46 @@ def test_a_shard_that_cannot_be_read_is_one_sentence_and_the_others_are_written(
     with pytest.raises(ev.DataError, match=r"^shard \d of 3: column 'when' has .*; 2 of 3 shards are written and stay"):
         ev.embed_shards(place / "run", folder, tmp_path / "z", engine=engine, shards=3, workers=2)
     assert len(list((tmp_path / "z").glob("shard-*"))) == 2
+
+
+@pytest.mark.parametrize("engine", ["ray", "spark"])
+def test_workers_that_die_again_and_again_end_the_job(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+):
+    def dying(job: Job, shard: int, *arguments: object) -> str:
+        if shard == 1:
+            shuffles.score = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+        return shuffles.scored(job, shard, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr({"ray": ray_engine, "spark": spark_engine}[engine], "scored", dying)  # it is sent to workers
+    folder = write_events(events(), tmp_path / "events")
+    again = partial(ev.embed_shards, place / "run", folder, tmp_path / "z", engine=engine, shards=3, workers=2)
+    with pytest.raises(ev.DataError, match=r"the processes of shard 1 died 3 times, .*; 2 of 3 shards are written and"):
+        again()
+    monkeypatch.undo()
+    assert again().skipped == 2
+
+
+def test_the_session_of_spark_in_another_thread_is_used_and_stays(place: Path, tmp_path: Path):
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = builder.config("spark.log.level", "ERROR").getOrCreate()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(embed, place, tmp_path / "z", "spark").result()
+        assert session.range(3).count() == 3
+    finally:
+        session.stop()
+    assert digests(tmp_path / "z") == digests(place / "z")
+
+
+def spark_without_java(place: Path, output: Path) -> None:
+    os.environ["JAVA_HOME"] = str(output)
+    with pytest.raises(ev.ConfigError, match="Spark did not start; it needs Java 17 or later, in the PATH or in JAVA"):
+        ev.embed_shards(place / "run", place / "events", output, engine="spark")
+
+
+def test_spark_without_java_is_one_sentence(place: Path, tmp_path: Path):
+    assert processes.exit_code(spark_without_java, place, tmp_path / "z") == 0

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 from eventvec.cli import app
+from eventvec.engines.state_folder import create_stores, number_of_stores
 from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
 
 SHARDS = 5
@@ -83,6 +84,29 @@ def test_states_of_another_number_or_run_are_refused(place: Path, state: Path, t
     with pytest.raises(ev.CheckpointError, match="is no folder of state stores"):
         ev.update_shards(place / "run", place / "second", state, tmp_path / "z")
     assert not (tmp_path / "z").exists()
+
+
+def test_a_store_that_is_missing_is_refused(place: Path, state: Path, tmp_path: Path):
+    (state / "shard-00003.db").unlink()
+    with pytest.raises(ev.CheckpointError, match=r"shard-00003.db is missing, and it had states of entities; restore"):
+        ev.update_shards(place / "run", place / "second", state, tmp_path / "z")
+    assert not (tmp_path / "z").exists()
+
+
+def test_states_in_a_run_folder_are_refused(place: Path):
+    with pytest.raises(ev.ConfigError, match=r"lies in the run folder .*run; give --state a name elsewhere"):
+        ev.update_shards(place / "run", place / "second", place / "run" / "state", place / "new")
+    assert not (place / "run" / "state").exists()
+
+
+def test_of_two_processes_that_create_a_folder_of_stores_one_decides_their_number(tmp_path: Path):
+    state = tmp_path / "state"
+    assert number_of_stores(state, "3f2a", 5) == 5  # in both, before one of them has created the folder
+    create_stores(state, "3f2a", 5)
+    with pytest.raises(ev.ConfigError, match="has 5 shards, got shards=4"):
+        create_stores(state, "3f2a", 4)
+    assert number_of_stores(state, "3f2a", None) == 5
+    assert [file.name for file in state.iterdir()] == ["shards.json"]
 
 
 def test_the_command_updates_and_forgets(place: Path, state: Path, tmp_path: Path):

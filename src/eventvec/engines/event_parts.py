@@ -18,7 +18,7 @@ from eventvec.engines.job import EventFile, Job
 from eventvec.errors import DataError, shown
 from eventvec.tables.fields import Array, decoded
 from eventvec.tables.hashing import mix
-from eventvec.tables.keys import key_hashes
+from eventvec.tables.keys import key_hashes, key_series
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.sources import refusing_damage, same_types
 
@@ -101,16 +101,29 @@ def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk
     path = Path(file.path)
     if not path.is_file():
         raise DataError(f"{path} is missing; workers must see the events at the path that was given")
-    if stamp_of(path)[1:] != (file.bytes, file.changed):
-        raise DataError(f"{path} changed since the job began; read it again")
-    begun = 0
+    _check_unchanged(file)
     with refusing_damage(path), pq.ParquetFile(path) as opened:
         groups = range(part.first, part.end)
+        begun = sum(opened.metadata.row_group(group).num_rows for group in range(part.first))
         for number, batch in enumerate(opened.iter_batches(ROWS, row_groups=groups, columns=list(job.columns))):
-            table = pa.table({name: decoded(pa.chunked_array([batch.column(name)])) for name in job.columns})
+            table = pa.table({name: _movable(pa.chunked_array([batch.column(name)])) for name in job.columns})
             shard = shards_of(table.column(0), job.shards, f"column {shown(job.columns[0])} of {path}", begun)
             begun += len(table)
             yield Chunk(part.number << 32 | number, _divided(table, shard, job.shards, finished))
+    _check_unchanged(file)
+
+
+def _check_unchanged(file: EventFile) -> None:
+    """Refuse a file that is not as it was when the job began."""
+    if stamp_of(Path(file.path))[1:] != (file.bytes, file.changed):
+        raise DataError(f"{file.path} changed since the job began; give the command again when it is complete")
+
+
+def _movable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column in a type whose rows pyarrow can reorder."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    column = decoded(column)
+    return column.cast(views[column.type]) if column.type in views else column
 
 
 def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> Array:
@@ -134,7 +147,7 @@ def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> 
         raise DataError(
             f"{what} has {keys.null_count:,} missing values (first at row {row:,}); every event needs a key"
         )
-    distinct = keys.combine_chunks().dictionary_encode()
+    distinct = key_series(keys).to_arrow().dictionary_encode()  # UUIDs are bytes, which pyarrow can encode
     hashes = mix(key_hashes(distinct.dictionary)) % np.uint64(shards)
     shard: Array = hashes.astype(np.int64)[distinct.indices.to_numpy()]
     return shard

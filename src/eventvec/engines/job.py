@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,6 +15,14 @@ from eventvec.errors import ConfigError, nearest
 EngineName = Literal["local", "ray", "spark"]
 ROWS_OF_SHARD = 1 << 21
 """The number of rows of the table of events that a shard has on average, if its number of shards is not given."""
+UNFINISHED = "unfinished"
+"""The folder inside the output that has what is not yet complete."""
+DEATHS = 3
+"""How often processes may die, one time after the other, without having done anything in between."""
+DIED = (
+    f"died {DEATHS} times, one after the other, as if memory were short; what is written stays: give the command again "
+    "with fewer workers= (--workers), and if that does not help, into a new folder with more shards= (--shards)"
+)
 FEWEST = 16
 """The smallest number of shards that is chosen for a table."""
 
@@ -104,8 +113,16 @@ class Job:
 
     @property
     def scratch(self) -> Path:
-        """The folder for what is not yet complete, inside the output."""
-        return Path(self.output) / "unfinished"
+        """The folder for what is not yet complete, inside the output.
+
+        Each job has its own, because workers of a killed job may still write into theirs when another one begins.
+        """
+        return Path(self.output) / UNFINISHED / self.id
+
+    @cached_property
+    def id(self) -> str:
+        """A digest of what decides the content of the output."""
+        return hashlib.sha256(json.dumps(self.described(), sort_keys=True).encode()).hexdigest()[:16]
 
     def described(self) -> dict[str, Any]:
         """Return what decides the content of the output, as JSON holds it, in which two jobs can be compared."""

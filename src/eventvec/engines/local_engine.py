@@ -11,13 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from eventvec.engines.event_parts import Part, chunks_of
-from eventvec.engines.job import Job
+from eventvec.engines.job import DEATHS, DIED, Job
 from eventvec.engines.shard_worker import Outcome, score
 from eventvec.errors import DataError, EventvecError
 from eventvec.files import whole
-
-DEATHS = 3
-"""How often processes may die, one time after the other, without having done anything in between."""
 
 
 def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], workers: int | None) -> Iterator[Outcome]:
@@ -103,11 +100,7 @@ def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | Non
         except BrokenProcessPool as error:
             deaths += 1
             if deaths == DEATHS:
-                raise DataError(
-                    f"processes of the engine died {DEATHS} times, one after the other, as if memory were short; what "
-                    "is written stays: give the command again with fewer workers= (--workers), and if that does not "
-                    "help, into a new folder with more shards= (--shards)"
-                ) from error
+                raise DataError(f"processes of the engine {DIED}") from error
 
 
 def _numbered(number: int, task: Callable[[], Outcome]) -> tuple[int, Outcome]:

@@ -10,48 +10,82 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from eventvec.engines.job import Job
+from eventvec.engines.job import UNFINISHED, Job
 from eventvec.engines.shard_worker import record_of
-from eventvec.errors import ConfigError, listed
+from eventvec.errors import CheckpointError, ConfigError, listed
 from eventvec.run_writing import write_text
 from eventvec.tables.shard_folder import MANIFEST, ShardRecord, fault, read_manifest
 
+PLAN = "job.json"
+"""The file that describes the job whose shards are being written."""
+
 
 def begin(job: Job, folder: Path, overwrite: bool) -> dict[int, ShardRecord]:
-    """Return the shards that are written already, after a check that the folder is of the same job."""
-    plan = job.scratch / "job.json"
-    before = _before(folder, plan)
+    """Return the shards that are written already, after a check that the folder is of the same job.
+
+    Whenever the process is killed, the next one finds the folder empty, of this job, or of the former one.
+    """
+    before = _before(job, folder, overwrite)
     if before is not None and before != job.described():
-        different = listed(name for name in before | job.described() if before.get(name) != job.described().get(name))
         if not overwrite:
+            different = listed(
+                name for name in before | job.described() if before.get(name) != job.described().get(name)
+            )
             raise ConfigError(
                 f"{folder} holds shards of another job; the two differ in {different}; name another folder, or replace "
                 "it: overwrite=True (--overwrite)"
             )
-        _clear(folder)
-    elif before is None and any(file.name != ".lock" for file in folder.iterdir()):
+        clear(folder)
+    elif before is None and any(file.name not in (".lock", UNFINISHED) for file in folder.iterdir()):
         raise ConfigError(f"{folder} is not empty and holds no shards; name a new folder")
-    job.scratch.mkdir(mode=0o700, exist_ok=True)
-    done = {}
-    for record in _recorded(job, folder):
-        if fault(folder, record) is None and record.shard < job.shards:
-            done[record.shard] = record
-    if not plan.exists():
-        write_text(plan, json.dumps(job.described()))
-        for record in done.values():  # of a complete folder in which a file is absent or damaged
-            write_text(record_of(job, record.shard), record.model_dump_json())
+    done = {
+        record.shard: record
+        for record in _recorded(job, folder)
+        if record.shard < job.shards and fault(folder, record) is None
+    }
     if len(done) < job.shards:
+        for place in (job.scratch.parent, job.scratch):
+            place.mkdir(mode=0o700, exist_ok=True)
+        for record in done.values():  # those of a manifest, in whose folder a file is absent or damaged
+            if not record_of(job, record.shard).exists():
+                write_text(record_of(job, record.shard), record.model_dump_json())
+        if not (job.scratch / PLAN).exists():
+            write_text(job.scratch / PLAN, json.dumps(job.described()))
+        for file in job.scratch.glob("*.deaths"):  # of processes that were killed with the last command
+            file.unlink()
         (folder / MANIFEST).unlink(missing_ok=True)
     return done
 
 
-def _before(folder: Path, plan: Path) -> dict[str, Any] | None:
-    """Return the description of the job whose shards are in a folder, None if there are none."""
-    if plan.is_file():
+def clear(folder: Path) -> None:
+    """Delete the shards in a folder, and last what tells of which job they are."""
+    for file in folder.glob("shard-*.parquet"):
+        file.unlink()
+    (folder / MANIFEST).unlink(missing_ok=True)
+    if (folder / UNFINISHED).exists():
+        shutil.rmtree(folder / UNFINISHED)
+
+
+def _before(job: Job, folder: Path, overwrite: bool) -> dict[str, Any] | None:
+    """Return the description of the job whose shards are in a folder, None if there are none.
+
+    Raises:
+        CheckpointError: If the folder has a damaged manifest, which is not to be replaced.
+    """
+    if (job.scratch / PLAN).is_file():
+        return job.described()
+    for plan in sorted((folder / UNFINISHED).glob(f"*/{PLAN}")):
         with suppress(ValueError):
             before: dict[str, Any] = json.loads(plan.read_text(encoding="utf-8"))
             return before
-    return read_manifest(folder).job if (folder / MANIFEST).is_file() else None
+    if not (folder / MANIFEST).is_file():
+        return None
+    try:
+        return read_manifest(folder).job
+    except CheckpointError:
+        if not overwrite:
+            raise
+        return {}
 
 
 def _recorded(job: Job, folder: Path) -> list[ShardRecord]:
@@ -63,11 +97,3 @@ def _recorded(job: Job, folder: Path) -> list[ShardRecord]:
         with suppress(ValidationError):  # of a killed process on a file system that loses the end of files
             records.append(ShardRecord.model_validate_json(file.read_bytes()))
     return records
-
-
-def _clear(folder: Path) -> None:
-    """Delete the shards and the manifest in a folder."""
-    (folder / MANIFEST).unlink(missing_ok=True)
-    shutil.rmtree(folder / "unfinished", ignore_errors=True)
-    for file in folder.glob("shard-*.parquet"):
-        file.unlink()

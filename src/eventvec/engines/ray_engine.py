@@ -46,7 +46,8 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
             together = shuffled.groupby("shard", num_partitions=job.shards)
             side_by_side = data.TaskPoolStrategy(size=n_workers)
             shards = together.map_groups(embed, batch_format="pyarrow", compute=side_by_side)
-            with explaining(job):
+            errors = ray.exceptions
+            with explaining(job, (errors.OutOfDiskError, errors.ObjectLostError, errors.ActorDiedError)):
                 for row in shards.iter_rows():
                     yield Outcome.model_validate_json(row["outcome"])
         finally:

@@ -162,9 +162,12 @@ def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
 def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
     """Return the rows of a table with keys that belong to a shard, such as one of cutoffs; the key comes first."""
     table = _table(path, job.tables[path])
-    key = run.schema.key if run.schema.key in table.column_names else run.schema.key_out
+    key = run.schema.key
+    if key not in table.column_names:
+        key = job.reading.get("key_as") or run.schema.key_out
     if key not in table.column_names:
         open_source(path).need([key])
+    table = table.filter(table.column(key).is_valid())
     mine = shards_of(table.column(key), job.shards, f"column {key!r} of {path}") == shard
     return table.filter(pa.array(mine)).select([key, *(name for name in table.column_names if name != key)])
 

@@ -15,10 +15,10 @@ from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import event_file, parts_of
 from eventvec.engines.job import EngineOptions, Job, shards_for
 from eventvec.engines.local_engine import run_local
-from eventvec.engines.output_folder import begin
+from eventvec.engines.output_folder import begin, clear
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
-from eventvec.engines.state_folder import create_stores, number_of_stores
+from eventvec.engines.state_folder import create_stores, list_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
@@ -28,9 +28,11 @@ from eventvec.run_writing import write_text
 from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
+from eventvec.tables.keys import key_type
 from eventvec.tables.paths import files_of, stamp_of
 from eventvec.tables.read_options import Cuts, ReadOptions, TableFormat
 from eventvec.tables.shard_folder import MANIFEST, Manifest, ShardRecord
+from eventvec.tables.sources import open_source
 from eventvec.updating.batches import UpdateOptions
 
 ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
@@ -164,7 +166,8 @@ def update_shards(
     """Write the embedding of each entity that has new events into a folder of shards, from stored states, on an engine.
 
     The states are in a folder with one store for each shard, whose number is that of the first call. Each shard is a
-    batch of its store and is applied once, however often a worker dies or the call is given again, see `update`.
+    batch of its store and is applied once, however often a worker dies or the call is given again, see `update`. Where
+    the events of a shard can be equal in two batches, name each batch by a `batch_id`.
 
     Args:
         run: The run folder; workers on other machines must see it, the events, the states and the output at the same
@@ -181,7 +184,7 @@ def update_shards(
     Raises:
         ConfigError: As for `embed_shards`, or if the states are of another run or number of shards.
         DataError: If the events cannot be used, or are late.
-        CheckpointError: If a store is damaged, or as for `embed_shards`.
+        CheckpointError: If a store is damaged or missing, or as for `embed_shards`.
 
     Example:
         >>> import tempfile
@@ -209,7 +212,10 @@ def update_shards(
     shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
     job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
     create_stores(Path(state), job.run_id, job.shards)
-    return _run(job, engine, overwrite, progress)
+    try:
+        return _run(job, engine, overwrite, progress)
+    finally:
+        list_stores(Path(state), job.run_id, job.shards)
 
 
 def _is_path(table: Any) -> bool:
@@ -246,8 +252,11 @@ def _job(
         raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
     if key in lists:
         raise ConfigError(f"an engine needs a key of the rows, and {key!r} is of the elements of lists")
-    if any(folder.resolve() in file.resolve().parents for file in source.files):
-        raise ConfigError(f"{folder} holds the events; name a folder elsewhere")
+    key_type(key, source.types[key])
+    _check_output(folder, [*source.files, Path(events)])
+    if cutoffs := reading.get("cutoffs"):
+        opened = open_source(cutoffs)
+        opened.need([key if key in opened.types else table.key_as or key, str(reading["cutoff_column"])], str(cutoffs))
     names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
     files = tuple(event_file(file) for file in source.files)
     further = [
@@ -275,7 +284,7 @@ def _job(
 
 
 def _check_output(folder: Path, inputs: list[Path]) -> None:
-    """Refuse a folder that cannot be written, or in which an input lies."""
+    """Refuse a folder that cannot be written, in which an input lies, or that lies in one."""
     if address_of(str(folder)) is not None or "://" in str(folder):
         raise ConfigError("an engine writes a folder of Parquet files; name a folder")
     if folder.exists() and not folder.is_dir():
@@ -286,18 +295,22 @@ def _check_output(folder: Path, inputs: list[Path]) -> None:
     for each in inputs:
         if folder.resolve() in (each.resolve(), *each.resolve().parents):
             raise ConfigError(f"{folder} is or holds an input; name a folder elsewhere")
+        if each.is_dir() and each.resolve() in folder.resolve().parents:
+            raise ConfigError(f"{folder} lies in the folder {each}, which is an input; name a folder elsewhere")
 
 
 def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | None) -> Shards:
     """Write the shards that are not written yet, then the manifest."""
     folder = Path(job.output)
+    if not job.rows:
+        raise DataError("the table has no rows; at least one event is needed")
+    parts = parts_of(job)  # it refuses files of another schema, before shards are replaced
     with locked(folder) as free:
         if not free:
             raise ConfigError(f"another process writes {folder}; wait until it is done, or name another folder")
         done = begin(job, folder, overwrite)
         skipped = len(done)
         if len(done) < job.shards and sum(record.rows for record in done.values()) < job.rows:
-            parts = parts_of(job)
             errors = []
             for outcome in ENGINES[engine.engine or "local"](job, parts, frozenset(done), engine.workers):
                 if outcome.record is None:
@@ -311,12 +324,14 @@ def _run(job: Job, engine: EngineOptions, overwrite: bool, progress: Progress | 
         records = [done.get(shard, ShardRecord(shard=shard, file=None, rows=0)) for shard in range(job.shards)]
         rows = sum(record.rows for record in records)
         if rows != job.rows:
-            shutil.rmtree(job.scratch)
+            clear(folder)
             raise DataError(
                 f"the engine brought {rows:,} rows to its workers, and the table has {job.rows:,}; nothing is kept: "
                 "give the command again"
             )
+        if not any(record.entities for record in records):
+            raise DataError("no entity of the events has a time in the table of cutoffs; it may have other keys")
         manifest = Manifest(job=job.described(), rows=rows, shards=records)
         write_text(folder / MANIFEST, manifest.model_dump_json(indent=1))
-        shutil.rmtree(job.scratch, ignore_errors=True)
+        shutil.rmtree(job.scratch.parent, ignore_errors=True)
     return Shards(folder, tuple(records), skipped)

@@ -13,8 +13,8 @@ from functools import partial
 import pyarrow as pa
 
 from eventvec.engines.event_parts import Part, chunks_of
-from eventvec.engines.job import Job
-from eventvec.engines.shard_worker import score
+from eventvec.engines.job import DEATHS, DIED, Job
+from eventvec.engines.shard_worker import Outcome, score
 from eventvec.errors import DataError, EventvecError
 
 SHUFFLED = pa.schema([("shard", pa.int32()), ("place", pa.int64()), ("rows", pa.binary())])
@@ -33,12 +33,12 @@ def divided(job: Job, part: Part, finished: Collection[int]) -> Iterator[pa.Reco
         finished: The shards that are left out.
     """
     try:
-        for chunk in chunks_of(job, part, finished):
-            filled = {shard: rows for shard, rows in enumerate(chunk.by_shard) if rows.num_rows}
-            columns = [list(filled), [chunk.order] * len(filled), [_stream(rows) for rows in filled.values()]]
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(values, field.type) for values, field in zip(columns, SHUFFLED, strict=True)], schema=SHUFFLED
-            )
+        with _counting_deaths(job, f"part {part.number}"):
+            for chunk in chunks_of(job, part, finished):
+                filled = {shard: rows for shard, rows in enumerate(chunk.by_shard) if rows.num_rows}
+                columns = [list(filled), [chunk.order] * len(filled), [_stream(rows) for rows in filled.values()]]
+                arrays = [pa.array(values, field.type) for values, field in zip(columns, SHUFFLED, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=SHUFFLED)
     except (EventvecError, OSError) as error:
         with suppress(OSError):
             (job.scratch / "error").write_text(str(error), encoding="utf-8")
@@ -55,15 +55,41 @@ def scored(job: Job, shard: int, places: Sequence[int], rows: Sequence[bytes]) -
         rows: Each of its slices, as an Arrow stream.
     """
     ordered = [stream for _, stream in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
-    return score(job, shard, partial(_tables, ordered)).model_dump_json()
+    try:
+        with _counting_deaths(job, f"shard {shard}"):
+            return score(job, shard, partial(_tables, ordered)).model_dump_json()
+    except (DataError, OSError) as error:
+        return Outcome(error=str(error)).model_dump_json()
 
 
 @contextmanager
-def explaining(job: Job) -> Iterator[None]:
-    """Raise the sentence that a worker left, in place of the exception in which the engine wrapped it.
+def _counting_deaths(job: Job, task: str) -> Iterator[None]:
+    """Refuse a task whose process has died again and again, which Ray would start without end.
 
     Raises:
-        DataError: If a worker left a sentence.
+        DataError: If it has died `DEATHS` times.
+    """
+    file = job.scratch / f"{task}.deaths"  # it has a byte for each time that the task began and did not end
+    if file.exists() and file.stat().st_size >= DEATHS:
+        raise DataError(f"the processes of {task} {DIED}")
+    with file.open("ab") as begun:
+        begun.write(b"\n")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@contextmanager
+def explaining(job: Job, failures: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Raise the sentence that a worker left, in place of the exception in which the engine wrapped it.
+
+    Args:
+        job: The job.
+        failures: The exceptions by which the engine says that it gave up, such as after it lost machines.
+
+    Raises:
+        DataError: If a worker left a sentence, or the engine gave up.
     """
     sentence = job.scratch / "error"
     sentence.unlink(missing_ok=True)
@@ -72,6 +98,9 @@ def explaining(job: Job) -> Iterator[None]:
     except Exception as error:
         if sentence.is_file():
             raise DataError(sentence.read_text(encoding="utf-8")) from error
+        if isinstance(error, failures):
+            reason = str(getattr(error, "java_exception", None) or error).strip().partition("\n")[0]
+            raise DataError(f"the engine gave up: {reason}; what is written stays: give the command again") from error
         raise
 
 

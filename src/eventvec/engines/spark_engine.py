@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,13 @@ from eventvec.engines.event_parts import Part
 from eventvec.engines.job import Job
 from eventvec.engines.shard_worker import Outcome
 from eventvec.engines.shuffles import divided, explaining, scored
-from eventvec.errors import need
+from eventvec.errors import ConfigError, need
 
 SLICES = 16
 """The number of slices that Spark passes to a worker at once; each may have many megabytes."""
+
 FAILURES = 4
-"""How often a task may fail on this machine, as on a cluster."""
+"""How often a task may fail on this machine, as on a cluster; more often than its process may die."""
 
 
 def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], workers: int | None) -> Iterator[Outcome]:
@@ -35,9 +37,8 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
         workers: The number of shards that are embedded at a time, by default all cores of the cluster; it applies to
             Spark on this machine only.
     """
-    sql = need("pyspark.sql", "spark")
-    active = sql.SparkSession.getActiveSession()
-    session = active or _session(sql, workers)
+    sql, failures = need("pyspark.sql", "spark"), (need("py4j.protocol", "spark").Py4JJavaError,)
+    session, is_ours = _session(sql, need("pyspark.errors", "spark").PySparkRuntimeError, workers)
     try:
         ours = session.newSession()  # options that are set here do not reach the caller's session
         ours.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", SLICES)
@@ -49,22 +50,36 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
         spread = table.repartition(max(len(parts), 1), "number")
         shuffled = spread.mapInArrow(_divide(job, frozenset(finished)), "shard int, place bigint, rows binary")
         together = shuffled.repartition(n_left, "shard").sortWithinPartitions("shard", "place")
-        with explaining(job):
+        with explaining(job, failures):
             for row in together.mapInArrow(_embed(job), "outcome string").collect():
                 yield Outcome.model_validate_json(row.outcome)
     finally:
-        if active is None:
+        if is_ours:
             session.stop()
 
 
-def _session(sql: Any, workers: int | None) -> Any:
-    """Return the session of `spark-submit` or of PYSPARK_SUBMIT_ARGS, or else one of this machine with this Python."""
+def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tuple[Any, bool]:
+    """Return a session, and whether it was made here: for `spark-submit`, PYSPARK_SUBMIT_ARGS or this machine.
+
+    Args:
+        sql: The module `pyspark.sql`.
+        no_session: The exception of a session that does not exist or does not start.
+        workers: See `run_spark`.
+
+    Raises:
+        ConfigError: If Spark does not start.
+    """
+    with suppress(no_session):
+        return sql.SparkSession.active(), False  # the one of another thread of the caller's, too
     builder = sql.SparkSession.builder.appName("eventvec")
     if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS"} & os.environ.keys():
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{workers or '*'},{FAILURES}]").config("spark.ui.enabled", "false")
         builder = builder.config("spark.log.level", "ERROR")
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate(), True
+    except no_session as error:
+        raise ConfigError("Spark did not start; it needs Java 17 or later, in the PATH or in JAVA_HOME") from error
 
 
 def _divide(job: Job, finished: Collection[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

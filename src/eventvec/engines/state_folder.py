@@ -10,11 +10,12 @@ import pyarrow as pa
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.files import run_above, whole
 from eventvec.run_writing import write_text
 from eventvec.updating import forget
 
 STORES = "shards.json"
-"""The file that has the number of stores, and the run whose states they hold."""
+"""The file that has the number of stores, those that exist, and the run whose states they hold."""
 
 
 def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | None:
@@ -26,33 +27,53 @@ def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | Non
         shards: The number that the caller wants, if any.
 
     Raises:
-        ConfigError: If the folder holds states of another run, or another number of stores.
-        CheckpointError: If the folder holds something else.
+        ConfigError: If the folder holds states of another run, or another number of stores, or lies in a run folder.
+        CheckpointError: If the folder holds something else, or a store is missing that was there.
     """
     file = folder / STORES
+    if above := run_above(file):
+        raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
     if not file.is_file():
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or any(file.name[0] != "." for file in folder.iterdir())):
             raise CheckpointError(
                 f"{folder} is no folder of state stores, which an engine needs; give --state a new name"
             )
         return shards
     try:
         held = json.loads(file.read_text(encoding="utf-8"))
-        number, of = int(held["shards"]), str(held["run"])
-    except (ValueError, KeyError, TypeError) as error:
+        number, of, stores = int(held["shards"]), str(held["run"]), [int(shard) for shard in held.get("stores", [])]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is damaged; restore it from a backup") from error
     if of != run_id:
         raise ConfigError(f"{folder} must hold states of run {run_id}, got those of run {of}; give --state a new name")
     if shards not in (None, number):
         raise ConfigError(f"{folder} has {number} shards, got shards={shards}; leave shards (--shards) out")
+    for store in (store_of(folder, shard) for shard in stores):
+        if not store.is_file():
+            raise CheckpointError(f"{store} is missing, and it had states of entities; restore it from a backup")
     return number
 
 
 def create_stores(folder: Path, run_id: str, shards: int) -> None:
-    """Create a folder of state stores if there is none; each worker creates the store of its shard."""
+    """Create a folder of state stores if there is none; each worker creates the store of its shard.
+
+    Raises:
+        ConfigError: If another process has created it meanwhile, with another number of stores.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not (folder / STORES).exists():
-        write_text(folder / STORES, json.dumps({"run": run_id, "shards": shards}))
+    with whole(folder / STORES, replace=False) as draft:
+        draft.write_text(_described(run_id, shards, []), encoding="utf-8")
+    number_of_stores(folder, run_id, shards)
+
+
+def list_stores(folder: Path, run_id: str, shards: int) -> None:
+    """Write down which stores exist, so that one that goes missing is not taken for one that never was."""
+    stores = [shard for shard in range(shards) if store_of(folder, shard).is_file()]
+    write_text(folder / STORES, _described(run_id, shards, stores))
+
+
+def _described(run_id: str, shards: int, stores: list[int]) -> str:
+    return json.dumps({"run": run_id, "shards": shards, "stores": stores})
 
 
 def forget_in_shards(state: Path | str, key: str, run: str) -> None:

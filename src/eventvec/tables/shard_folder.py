@@ -90,7 +90,10 @@ def read_manifest(folder: Path | str) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        raise CheckpointError(f"{path} is damaged: {misfit(error)}; {AGAIN}") from error
+        raise CheckpointError(
+            f"{path} is damaged: {misfit(error)}; give the command that wrote it again, with overwrite=True "
+            "(--overwrite)"
+        ) from error
     if manifest.format > FORMAT:
         raise CheckpointError(
             f"{path} has format {manifest.format}; this eventvec reads up to {FORMAT}: upgrade eventvec"
