@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from eventvec import dataset as dataset_module
+from eventvec import sequences
 from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError
 from eventvec.schema import Categorical, Numeric, Schema, Vector
@@ -180,10 +180,9 @@ def test_the_fingerprint_does_not_depend_on_the_layout_of_events(monkeypatch: py
     schema = dataset().schema
     keys = pa.array([f"k{i}" for i in range(n)])
     contiguous = windows.take(windows.flat(), lengths)
-    chunks = dataset_module._chunks
     fingerprints = {Dataset(keys, contiguous, schema).fingerprint}
     for size in (1, 7, 10**6):
-        monkeypatch.setattr(dataset_module, "_chunks", lambda x, column, size=size: chunks(x, column, size))
+        monkeypatch.setattr(sequences, "BLOCK", size)
         fingerprints.add(Dataset(keys, windows, schema).fingerprint)
     assert len(fingerprints) == 1
 

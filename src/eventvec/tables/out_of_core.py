@@ -131,13 +131,11 @@ def _with_kinds(
     try:
         arranged.counts.notes(table, options.cuts)
     except DataError as error:
-        raise (
-            error
-            if share >= 1
-            else DataError(
-                f"no kinds can be inferred from a sample of {arranged.counts.entities:,} entities, of which no event is "
-                "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
-            )
+        if share >= 1:
+            raise
+        raise DataError(
+            f"no kinds can be inferred from a sample of {arranged.counts.entities:,} entities, none of whose events is "
+            "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
     reader = _reader(sample, arranged)
     schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
