@@ -22,7 +22,7 @@ from benchmarks.peer.worker import POOLS
 
 EVENTS, SMALL = 400_000, 20_000
 BATCH, UNCOUNTED = 64, 4
-HIDDEN = {64: 60, 256: 20}
+HIDDEN = {64: 45, 256: 17}
 """How many steps are counted, by the size of the GRU."""
 WAYS = ((1, 1), (1, 2), (2, 1))
 """Numbers of processes and of threads of each; the first is the one that the others are compared with."""

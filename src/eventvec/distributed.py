@@ -33,6 +33,8 @@ T = TypeVar("T")
 PATIENCE = timedelta(days=1)
 """How long a process waits for another, which may read a table or write a store. That of a dead one is not waited for:
 its connections close, and torchrun stops the others."""
+LOST = ("/gloo/", "ncclRemoteError")
+"""What the error of a process names whose connection to another one has closed."""
 
 _in_share: ContextVar[bool] = ContextVar("in_share", default=False)
 
@@ -94,7 +96,9 @@ def joined(device: torch.device) -> Iterator[None]:
     if connected or not launched():
         yield
         return
-    store, rank, count = next(dist.rendezvous("env://", timeout=PATIENCE))
+    from torch.distributed.rendezvous import rendezvous  # absent where torch was built without
+
+    store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
     try:
@@ -102,7 +106,7 @@ def joined(device: torch.device) -> Iterator[None]:
             check_apart(f"GPU {torch.cuda.get_device_properties(device).uuid}")
         yield
     except Exception as error:
-        if isinstance(error, RuntimeError) and ("gloo" in str(error) or isinstance(error, dist.DistError)):
+        if isinstance(error, RuntimeError) and any(name in str(error) for name in LOST):
             raise EventvecError(
                 "another process of this training has ended, so this one cannot go on; its own message or that of "
                 "torchrun says why"
@@ -113,7 +117,7 @@ def joined(device: torch.device) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _first_failed_too(store: dist.Store) -> bool:
+def _first_failed_too(store: Any) -> bool:
     """Return whether the first process has an error as well, if this one has; it usually comes at the same moment."""
     try:
         if is_first():
