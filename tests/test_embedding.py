@@ -108,6 +108,15 @@ def test_a_device_has_one_of_several_names() -> None:
     assert choose_device("cpu") == choose_device(torch.device("cpu")) == torch.device("cpu")
 
 
+def test_each_process_on_a_machine_has_another_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name, value in {"WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "localhost"}.items():
+        monkeypatch.setenv(name, value)
+    for device in ("auto", "cuda", torch.device("cuda")):
+        assert choose_device(device) == torch.device("cuda", 1)
+    assert choose_device("cpu") == torch.device("cpu")
+
+
 def test_vectors_that_are_not_finite_are_refused(data: ev.Dataset, encoder: ev.encoders.Recurrent) -> None:
     wrong = torch.zeros(30).index_fill(0, torch.tensor([4, 17]), float("nan"))
 

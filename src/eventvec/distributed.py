@@ -13,6 +13,7 @@ the true gradient of every weight, wherever it is used.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,6 +33,8 @@ T = TypeVar("T")
 PATIENCE = timedelta(days=1)
 """How long a process waits for another, which may read a table or write a store. That of a dead one is not waited for:
 its connections close, and torchrun stops the others."""
+LOST = ("/gloo/", "ncclRemoteError")
+"""What the error of a process names whose connection to another one has closed."""
 
 _in_share: ContextVar[bool] = ContextVar("in_share", default=False)
 
@@ -82,17 +85,60 @@ def joined(device: torch.device) -> Iterator[None]:
 
     Args:
         device: The device of the weights: messages go over gloo, and between GPUs over NCCL.
+
+    Raises:
+        ConfigError: If two processes have the same GPU, which NCCL refuses.
+        EventvecError: If another process has ended, so that this one cannot go on.
     """
-    if not launched() or process_count() > 1:
+    connected = process_count() > 1
+    if device.type == "cuda" and (connected or launched()):
+        torch.cuda.set_device(device)
+    if connected or not launched():
         yield
         return
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    from torch.distributed.rendezvous import rendezvous  # absent where torch was built without
+
+    store, rank, count = next(rendezvous("env://", timeout=PATIENCE))
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=PATIENCE)
     try:
+        if device.type == "cuda":
+            check_apart(f"GPU {torch.cuda.get_device_properties(device).uuid}")
         yield
+    except Exception as error:
+        if isinstance(error, RuntimeError) and any(name in str(error) for name in LOST):
+            raise EventvecError(
+                "another process of this training has ended, so this one cannot go on; its own message or that of "
+                "torchrun says why"
+            ) from error
+        error.__dict__["only_here"] = not _first_failed_too(store)
+        raise
     finally:
         dist.destroy_process_group()
+
+
+def _first_failed_too(store: Any) -> bool:
+    """Return whether the first process has an error as well, if this one has; it usually comes at the same moment."""
+    try:
+        if is_first():
+            store.set("failed", "")
+        for _ in range(40):  # two seconds
+            if store.check(["failed"]):
+                return True
+            time.sleep(0.05)
+    except RuntimeError:  # the store has ended with the first process
+        return True
+    return False
+
+
+def only_here(error: BaseException) -> bool:
+    """Return whether an error stopped this process and not the first one, which then does not report it.
+
+    Example:
+        >>> only_here(ValueError())
+        False
+    """
+    return bool(getattr(error, "only_here", False))
 
 
 def first_does(function: Callable[[], T]) -> T:
@@ -149,8 +195,28 @@ def check_alike(**values: object) -> None:
         if other is not None:
             raise ConfigError(
                 f"the processes differ in {name}: process 0 has {value}, process {other} has {told[other][name]}; all "
-                "need the same versions of the libraries, the same events and the same options"
+                "need the same versions of the libraries, kind of device, events and options"
             )
+
+
+def check_apart(device: str) -> None:
+    """Raise an error in all processes if two have the same device.
+
+    Raises:
+        ConfigError: If two processes have the same device.
+
+    Example:
+        >>> check_apart("GPU 0")
+    """
+    if process_count() == 1:
+        return
+    told: list[Any] = [None] * process_count()
+    dist.all_gather_object(told, device)
+    if (distinct := len(set(told))) < len(told):
+        raise ConfigError(
+            f"each process needs a GPU of its own, got {len(told)} processes on {distinct} GPUs; start fewer "
+            "(--nproc-per-node), and let device be auto or cuda, or else cpu"
+        )
 
 
 def wait_for_all() -> None:
@@ -239,7 +305,8 @@ def summed(values: Tensor) -> Tensor:
 def shares(lengths: Tensor, count: int) -> list[int] | None:
     """Return `count + 1` bounds of contiguous shares of rows with about equal numbers of events.
 
-    None if a share would have no event: encoders may return early for such, and the others would wait for them.
+    Each share has an event: encoders may return early without one, and the others would wait for them. None if fewer
+    rows than shares have events.
 
     Args:
         lengths: `(n,)` the number of events of each row.
@@ -249,14 +316,16 @@ def shares(lengths: Tensor, count: int) -> list[int] | None:
         >>> shares(torch.tensor([5, 1, 1, 1, 2]), 2), shares(torch.tensor([3]), 2)
         ([0, 1, 5], None)
     """
-    ends = on_host(lengths).cumsum(0)
-    if len(ends) < count:
+    lengths = on_host(lengths)
+    filled = lengths.nonzero().squeeze(1)
+    if len(filled) < count:
         return None
-    aims = torch.arange(1, count) * int(ends[-1]) // count
-    bounds = [0, *(torch.searchsorted(ends, aims) + 1).tolist(), len(ends)]
-    before = [0, *ends.tolist()]
-    filled = all(before[end] > before[begin] for begin, end in pairwise(bounds))
-    return bounds if filled else None
+    ends = lengths[filled].cumsum(0)
+    cuts = [0]  # positions among the rows with events
+    for share, aim in enumerate((torch.arange(1, count) * int(ends[-1]) // count).tolist(), 1):
+        at = int(torch.searchsorted(ends, aim)) + 1
+        cuts.append(min(max(at, cuts[-1] + 1), len(filled) - count + share))
+    return [0, *filled[cuts[1:]].tolist(), len(lengths)]
 
 
 class _Cut(NamedTuple):
@@ -368,9 +437,6 @@ def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
     """
     token = _in_share.set(True)
     try:
-        if not torch.is_grad_enabled():
-            yield
-            return
         seed = int(torch.randint(2**62, ()))
         with torch.random.fork_rng(device_type=device.type, devices=[device] if device.type != "cpu" else []):
             torch.manual_seed((seed + rank) % 2**62)

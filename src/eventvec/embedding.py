@@ -202,7 +202,9 @@ def _continued(encoder: Any, x: Sequences, events_per_batch: int) -> Iterator[tu
 
 
 def choose_device(name: torch.device | str) -> torch.device:
-    """Return the device of a name; `auto` is a GPU if there is one, for each of several processes another one.
+    """Return the device of a name; `auto` is a GPU if there is one.
+
+    For each of several processes on a machine, `auto` and `cuda` are another GPU.
 
     Raises:
         ConfigError: If the device cannot be used here.
@@ -211,9 +213,9 @@ def choose_device(name: torch.device | str) -> torch.device:
         >>> choose_device("cpu")
         device(type='cpu')
     """
+    if str(name) in ("auto", "cuda") and distributed.launched() and (count := torch.cuda.device_count()):
+        return torch.device("cuda", distributed.local_rank() % count)
     if name == "auto":
-        if distributed.launched() and (count := torch.cuda.device_count()):
-            return torch.device("cuda", distributed.local_rank() % count)
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with warnings.catch_warnings(action="ignore"):

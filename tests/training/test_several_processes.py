@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,54 @@ import polars as pl
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
+from typer.testing import CliRunner
 
 import backbones
 import cases
 import eventvec as ev
+import make
 from eventvec import distributed
-from eventvec.methods import METHODS
+from eventvec.cli import app
+from eventvec.encoders import PointEncoder, ResNet18, SetEncoder
+from eventvec.errors import ConfigError, DataError
+from eventvec.methods import METHODS, CReSP
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
+from eventvec.training import state
+from eventvec.views import ShuffledParts
 from processes import start
+
+
+def pictures() -> tuple[nn.Module, Sequences]:
+    rows = make.sequences([6, 3, 9, 2, 7])
+    rng = torch.Generator().manual_seed(1)
+    total = len(rows.columns["time"])
+    x, y = torch.randn(total, generator=rng), torch.rand(total, 1, 28, 28, generator=rng)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        encoder = SetEncoder(PointEncoder(observation=ResNet18(channels=1, width=4)), dim=8, layers=1, heads=2)
+        method = CReSP(encoder, ShuffledParts(2), projection=6)
+    return method, Sequences({**rows.columns, "x": x, "y": y}, rows.starts, rows.lengths, rows.static)
+
+
+class SquaredEmbeddings(nn.Module):
+    """A method whose loss is the sum of the squares of all embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = make.encoder("gru")
+
+    def forward(self, batch: Sequences, rng: torch.Generator) -> torch.Tensor:
+        return self.encoder(batch).square().sum()
+
+
+def one_long_row() -> tuple[nn.Module, Sequences]:
+    return SquaredEmbeddings(), make.sequences([0, 1, 1, 0, 60])
+
+
+OTHERS = {"pictures": pictures, "one_long_row": one_long_row}
+"""Besides the cases of the methods: batch norm of pictures, and a row with nearly all events."""
 
 
 def doubled(x: Sequences) -> Sequences:
@@ -35,7 +76,7 @@ def doubled(x: Sequences) -> Sequences:
 
 def in_double(name: str) -> dict[str, Any]:
     """Return the loss of a method in float64, its gradient, its buffers and how many events its encoder has read."""
-    method, batch = cases.CASES[name]()
+    method, batch = {**cases.CASES, **OTHERS}[name]()
     batch = doubled(batch[usable_rows(method, batch)])
     for module in method.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -58,14 +99,17 @@ def all_in_double(rank: int, count: int, folder: Path, models: dict[str, str]) -
     torch.set_default_dtype(torch.float64)
     if count > 1:
         dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=count)
-    torch.save({name: in_double(name) for name in METHODS}, folder / f"{count}-{rank}.pt")
+    torch.save({name: in_double(name) for name in (*METHODS, *OTHERS)}, folder / f"{count}-{rank}.pt")
+
+
+def events() -> pl.DataFrame:
+    rng = torch.Generator().manual_seed(0)
+    key, code = torch.randint(40, (2000,), generator=rng), torch.randint(5, (2000,), generator=rng)
+    return pl.DataFrame({"card": key.numpy(), "day": range(2000), "code": [f"c{each}" for each in code.tolist()]})
 
 
 def training_data() -> ev.Dataset:
-    rng = torch.Generator().manual_seed(0)
-    key, code = torch.randint(40, (2000,), generator=rng), torch.randint(5, (2000,), generator=rng)
-    table = pl.DataFrame({"card": key.numpy(), "day": range(2000), "code": [f"c{each}" for each in code.tolist()]})
-    return ev.read(table, key="card", time="day", categorical=["code"])
+    return ev.read(events(), key="card", time="day", categorical=["code"])
 
 
 def train(out: Path, progress: Any = None, seed: int = 0, resume: bool = False) -> ev.Run:
@@ -113,7 +157,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return [torch.load(folder / f"{name}.pt") for name in ("1-0", "2-0", "2-1")]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [*METHODS, *OTHERS])
 def test_two_processes_have_the_gradient_of_one(name: str, results: list[dict[str, Any]]) -> None:
     alone, *pair = (result[name] for result in results)
     scale = max(float(values.abs().max()) for values in alone["gradient"].values() if values is not None)
@@ -137,6 +181,80 @@ def test_each_process_encodes_a_share(name: str, results: list[dict[str, Any]]) 
     assert min(first, second) > 0.2 * alone
 
 
+def test_a_long_row_does_not_keep_others_from_being_shared(results: list[dict[str, Any]]) -> None:
+    assert [result["one_long_row"]["read"] for result in results] == [62, 2, 60]
+    for lengths, count in (([1, 1, 100], 2), ([100, 0, 1, 1], 3), ([1, 0, 0, 1], 2), ([9, 9, 1, 1, 1, 9], 4)):
+        bounds = distributed.shares(torch.tensor(lengths), count)
+        assert bounds is not None
+        assert (bounds[0], bounds[-1], len(bounds)) == (0, len(lengths), count + 1)
+        assert all(sum(lengths[begin:end]) for begin, end in pairwise(bounds))
+    assert distributed.shares(torch.tensor([5, 0, 0, 3]), 3) is None
+
+
+def alone_in_one(rank: int, folder: Path) -> None:
+    """Check what two processes do although one draws, measures or fails otherwise."""
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    method = SquaredEmbeddings()
+    method.encoder = nn.Sequential(method.encoder, nn.Dropout(0.5))
+    torch.manual_seed(0)
+    with distributed.spread(method), torch.no_grad():  # as a teacher is read
+        method.encoder(make.sequences([9, 1, 1, 2]))
+    draw = float(torch.rand(()))
+    assert distributed.of_first(draw) == draw
+    # Rounding may differ between machines, but both end with the same epoch.
+    losses = iter([3.0, 2.0 + rank, 1.0 + 3 * rank])
+    state.validate = lambda *arguments: ([next(losses)], None)
+    tables = {"method": {"name": "coles"}, "encoder": {"name": "gru", "dim": 8}}
+    run = ev.fit(tables, training_data(), epochs=3, patience=1, validation=0.2, batch_size=16, beside=[])
+    assert [record["validation"] for record in run.history] == [3, 2, 1]
+    with pytest.raises(ConfigError, match="got 2 processes on 1 GPUs"):
+        distributed.check_apart("GPU a")
+    distributed.check_apart(f"GPU {rank}")
+
+
+def test_processes_decide_alike(tmp_path: Path) -> None:
+    running = [start(alone_in_one, rank, tmp_path) for rank in (0, 1)]
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0, 0]
+
+
+def failing(rank: int, other: int, port: int, folder: Path) -> None:
+    """Run the command in a process as torchrun starts it; one process fails at the third step."""
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    step = state.Training.step
+
+    def failing_step(self: state.Training, batch: Sequences) -> float:
+        if rank == other and self.steps == 2:
+            raise DataError("a value of this share is wrong")
+        return step(self, batch)
+
+    state.Training.step = failing_step
+    arguments = ["--events", str(folder / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
+    result = CliRunner().invoke(app, ["fit", *arguments, "--out", str(folder / "run"), "--set", "fit.batch_size=16"])
+    assert isinstance(result.exception, SystemExit)
+    (folder / f"{rank}.txt").write_text(result.stderr)
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_the_error_of_one_process_is_told_and_ends_the_others(other: int, tmp_path: Path) -> None:
+    events().write_parquet(tmp_path / "events.parquet")
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    running = [start(failing, rank, other, port, tmp_path) for rank in (0, 1)]
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0, 0]
+    first, second = ((tmp_path / f"{rank}.txt").read_text().splitlines()[-1:] for rank in (0, 1))
+    wrong = ["DataError: a value of this share is wrong"]
+    if other == 0:
+        assert (first, second) == (wrong, [])
+    else:
+        assert second == wrong
+        assert "another process of this training has ended" in first[0]
+
+
 def torchrun(count: int, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", "-m"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -150,10 +268,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 
 def test_torchrun_trains_the_run_that_one_process_does(tmp_path: Path) -> None:
-    rng = torch.Generator().manual_seed(0)
-    key, code = torch.randint(40, (2000,), generator=rng), torch.randint(5, (2000,), generator=rng)
-    table = pl.DataFrame({"card": key.numpy(), "day": range(2000), "code": [f"c{each}" for each in code.tolist()]})
-    table.write_parquet(tmp_path / "events.parquet")
+    events().write_parquet(tmp_path / "events.parquet")
     common = ["--events", str(tmp_path / "events.parquet"), "--key", "card", "--time", "day", "--categorical", "code"]
     common += ["--method", "coles", "--epochs", "2", "--set", "fit.batch_size=16", "--set", "encoder.dim=8"]
     done = torchrun(2, "fit", *common, "--store", str(tmp_path / "store"), "--out", str(tmp_path / "two"), "--json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated, ParamSpec, TypeVar
 
@@ -14,7 +14,7 @@ import typer
 from eventvec import distributed, interrupts
 from eventvec.cli import terminal
 from eventvec.cli.parameters import WRITTEN, not_empty
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, EventvecError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,29 +33,30 @@ Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=
 def command(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function as a command that reports an error that the user can correct in one sentence.
 
-    Of several processes that torchrun started, only one on each machine prints, and all commands but `fit` are refused.
+    Of several processes that torchrun started, only one on each machine prints, and another one only the error that
+    it alone has. All commands but `fit` are refused.
     """
 
-    @functools.wraps(function)
-    def accepted(*args: P.args, **kwargs: P.kwargs) -> R:
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
         if distributed.launched() and function.__name__ != "fit":
             raise ConfigError(
                 f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
             )
         return function(*args, **kwargs)
 
-    reporting = terminal.report_errors(accepted)
-
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with ExitStack() as stack:
-            if distributed.launched() and distributed.local_rank() > 0:
-                nowhere = stack.enter_context(open(os.devnull, "w"))
-                stack.enter_context(redirect_stdout(nowhere))
-                stack.enter_context(redirect_stderr(nowhere))
-            return reporting(*args, **kwargs)
+        if not distributed.launched() or distributed.local_rank() == 0:
+            return called(*args, **kwargs)
+        try:
+            with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+                return called(*args, **kwargs)
+        except (EventvecError, OSError, KeyboardInterrupt) as error:
+            if distributed.only_here(error):
+                raise
+            raise typer.Exit(1) from error
 
-    return app.command()(run)
+    return app.command()(terminal.report_errors(run))
 
 
 def main() -> None:

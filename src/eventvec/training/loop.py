@@ -146,7 +146,8 @@ def _fit(
     training, held_out, notes = split(method, x, options)
     config = _describe(method, data, options, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
-        distributed.check_alike(versions=checkpoint.versions(), data=data.fingerprint, options=str(config))
+        kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
+        distributed.check_alike(versions=checkpoint.versions(), device=kind, data=data.fingerprint, options=str(config))
         distributed.first_does(lambda: stack.enter_context(run_writing.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:

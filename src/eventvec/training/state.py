@@ -132,7 +132,10 @@ class Training:
         longest = self._longest_validation() if self.validated is None else math.inf
         losses, score = validate(self.method, x, self.held_out[: self.validated], self.options, longest)
         self.validated, self.reserve = len(losses), self._agreed(time.perf_counter() - begun)
-        return sum(losses) / len(losses) if losses else None, score
+        if not losses:
+            return None, score
+        loss = distributed.of_first(sum(losses) / len(losses))  # elsewhere it may be rounded otherwise
+        return loss, None if score is None else distributed.of_first(score)
 
     def learning_rate(self, top: float) -> float:
         """Return the learning rate of the next step for weights with a highest one of `top`."""
