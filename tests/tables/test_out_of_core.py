@@ -14,6 +14,7 @@ import pytest
 
 import eventvec as ev
 from eventvec.tables import key_parts, lists, out_of_core
+from test_disk_full import disk_of
 
 
 @pytest.fixture(autouse=True)
@@ -298,6 +299,18 @@ def test_an_interrupted_build_leaves_nothing_half_and_starts_anew(
     (folder / "work" / "0.bin").write_bytes(b"half")
     (folder / "1.bin").write_bytes(b"half")
     same(ev.read(path, store=folder, **options), ev.read(path, **options))
+
+
+@pytest.mark.parametrize("size", [2000, 9000])  # of parts of the table, and of columns
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(size: int, tmp_path: Path) -> None:
+    path, folder = tmp_path / "events.parquet", tmp_path / "store"
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"]}
+    with disk_of(size), pytest.raises(OSError, match="store cannot be written, and nothing of it remains: File too"):
+        ev.read(path, store=folder, **options)
+    assert not folder.exists()
+    same(ev.read(path, store=folder, **options), ev.read(path, **options))
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
 
 
 def test_missing_keys_and_times_are_refused_as_in_memory(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ for each array, and the keys as an Arrow file. It appears whole or not at all. O
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import time
@@ -65,7 +66,7 @@ class Column:
 
     def append(self, values: Array) -> None:
         """Write further numbers."""
-        np.ascontiguousarray(values, self.dtype).tofile(self._file)
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
         self.size += len(values)
 
     def describe(self) -> dict[str, Any]:
@@ -100,11 +101,13 @@ def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
 def building(folder: Path) -> Iterator[Path | None]:
     """Yield an empty folder to build a store in, whose files become the store at the end; on an error they are deleted.
 
-    What an interrupted build left is deleted first. Where torchrun started several processes, one of them builds the
-    store; the others wait for it, and get None.
+    What an interrupted build left is deleted first. The files have mode 0600 and are on the disk before the store is
+    complete. Where torchrun started several processes, one of them builds the store; the others wait for it, and get
+    None.
 
     Raises:
         ConfigError: If the folder holds other files, or another process builds a store there.
+        OSError: If a file cannot be written, such as on a full disk. Nothing of the store remains.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
@@ -134,8 +137,17 @@ def _filled(folder: Path) -> Iterator[Path]:
     try:
         yield work
         files = [each for each in work.iterdir() if each.is_file()]
+        for file in files:
+            file.chmod(0o600)
+            with file.open("r+b") as written:
+                os.fsync(written.fileno())
         for file in sorted(files, key=lambda each: each.name == INDEX):  # the last makes the folder a store
             file.rename(folder / file.name)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        named = OSError(f"the store {folder} cannot be written, and nothing of it remains: {reason}")
+        named.errno = error.errno
+        raise named from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
