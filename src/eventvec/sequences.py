@@ -245,14 +245,15 @@ def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor
 
 
 def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
-    """Return numbers on a device, which is not waited for; if they come from the CPU, they are the copy of the result.
+    """Return numbers on a device; those of the CPU need not wait for it, and are the copy of the result.
 
     Example:
         >>> with_copy(torch.tensor([3, 1]), torch.device("cpu")).tolist()
         [3, 1]
     """
-    moved = numbers.to(device, non_blocking=True)
-    if moved is not numbers:
+    host = numbers.device.type == "cpu"  # a copy from a device must be waited for
+    moved = numbers.to(device, non_blocking=host)
+    if host and moved is not numbers:
         setattr(moved, COPY, numbers)
     return moved
 
