@@ -323,3 +323,23 @@ def test_missing_keys_and_times_are_refused_as_in_memory(tmp_path: Path) -> None
     with pytest.raises(ev.DataError, match=r"missing values? \(first at row \d+\).*rows are counted within a part"):
         ev.read(path, key="card", time="day", numeric=[], store=tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+def test_static_columns_are_those_of_the_entities_however_often_their_histories_are_cut(tmp_path: Path) -> None:
+    path, people = tmp_path / "events.parquet", pl.DataFrame({"card": range(150), "age": np.arange(150) / 7})
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"], "static": people}
+    options |= {"cutoffs": CUTOFFS, "cutoff_column": "at", "static_columns": {"age": "numeric"}}
+    same(ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options))
+
+
+def test_the_name_of_the_key_in_files_is_that_of_each_reading(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    for name in (None, "customer", "client"):  # the store is built, and then opened
+        memory = ev.read(path, key_as=name, **options)
+        same(ev.read(path, key_as=name, store=tmp_path / "store", **options), memory)
+        scored = ev.read(path, schema=memory.schema, key_as="person", store=tmp_path / "store")
+        assert scored.schema == ev.read(path, schema=memory.schema, key_as="person").schema
+        assert scored.schema.key_out == "person"

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.fields import Array
 
 FORMAT = 1
@@ -41,6 +40,20 @@ PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
 """The names of what an interrupted build leaves."""
 TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
 """The types of numbers in a store."""
+
+
+class Stored(NamedTuple):
+    """The content of a store: a data set with one row per entity, and the cuts of its histories.
+
+    Args:
+        data: The data set.
+        row_of: `(n,)` the row of each cut, if histories are cut at a time each.
+        moments: `(n,)` the time of each of these cuts.
+    """
+
+    data: Dataset
+    row_of: Array | None
+    moments: Array | None
 
 
 class Column:
@@ -175,8 +188,8 @@ def write_index(
     (work / INDEX).write_text(json.dumps(index, default=str))
 
 
-def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Dataset | None:
-    """Return the data set of a store; None if there is no store in the folder.
+def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Stored | None:
+    """Return the content of a store, with the schema that it holds; None if there is no store in the folder.
 
     Args:
         folder: The folder of the store.
@@ -211,13 +224,16 @@ def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Data
             keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
         arrays = index["arrays"]
         lengths = torch.from_numpy(np.array(mapped_array(folder, arrays["lengths"])))
-        cuts = [np.array(mapped_array(folder, arrays[name])) for name in ("row_of", "moments") if "moments" in arrays]
+        cuts = [
+            np.array(mapped_array(folder, arrays[name])) if name in arrays else None for name in ("row_of", "moments")
+        ]
         columns = {name: _values(folder, entry) for name, entry in arrays["columns"].items()}
+        if len(keys) != len(lengths):
+            raise ValueError
     except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
         raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    data = Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
-    return snapshots(data, *cuts) if cuts else data
+    return Stored(Dataset(keys, x, stored, tuple(index["notes"])), *cuts)
 
 
 def _codes_alike(stored: Schema, schema: Schema) -> bool:

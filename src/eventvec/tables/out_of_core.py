@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences
@@ -30,7 +29,7 @@ from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
 from eventvec.tables.fields import Array, Coded, Fitting
 from eventvec.tables.key_parts import Parts
-from eventvec.tables.mapped import Column
+from eventvec.tables.mapped import Column, Stored
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.scales import scaled
@@ -43,8 +42,8 @@ SEED = 20_260_711
 
 def read_into_store(
     source: Tabular | Mapping[str, Tabular], folder: Path, schema: Schema | None, options: ReadOptions
-) -> Dataset:
-    """Return a table of events as `read` does, with columns in a store, which is built if the folder has none.
+) -> Stored:
+    """Return a table of events with columns in a store, which is built if the folder has none.
 
     Args:
         source: The table.
@@ -66,21 +65,32 @@ def read_into_store(
         options = replace(options, cuts=replace(options.cuts, cutoffs=cutoffs))
         others["cutoffs"] = digest_of(cutoffs)
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
-    made = {"files": files, "options": others, "columns": None if schema else options.describe(source)}
+    columns = replace(options, table=replace(options.table, key_as=None)).describe(source)
+    made = {"files": files, "options": others, "columns": None if schema else columns}
     if not files and (folder / mapped.INDEX).exists():
         kind = "a table in memory" if table.ordered else "a database, as they are now,"
         raise ConfigError(
             f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new "
             "folder, or delete this one"
         )
-    if (data := mapped.opened(folder, made, schema)) is not None:
-        return data
+    if (stored := mapped.opened(folder, made, schema)) is not None:
+        return _as_asked(stored, table, schema)
     with mapped.building(folder) as work:
         if work is not None:
             _build(table, work, schema, options, made)
-    data = mapped.opened(folder, made, schema)
-    assert data is not None
-    return data
+    stored = mapped.opened(folder, made, schema)
+    assert stored is not None
+    return _as_asked(stored, table, schema)
+
+
+def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
+    """Return the content of a store with the schema that reading in memory gives, see `ColumnReader.apply`."""
+    held = stored.data.schema
+    described = held if schema is None else schema
+    if described.time_kind == "date":
+        described = replace(described, time_kind=held.time_kind, time_zone=held.time_zone)
+    described = replace(described, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
+    return stored._replace(data=replace(stored.data, schema=described))
 
 
 def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, made: Any) -> None:
