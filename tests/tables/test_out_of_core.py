@@ -343,3 +343,56 @@ def test_the_name_of_the_key_in_files_is_that_of_each_reading(tmp_path: Path) ->
         scored = ev.read(path, schema=memory.schema, key_as="person", store=tmp_path / "store")
         assert scored.schema == ev.read(path, schema=memory.schema, key_as="person").schema
         assert scored.schema.key_out == "person"
+
+
+@pytest.mark.parametrize("dates", ["first", "last"])
+def test_times_in_text_are_of_one_kind_in_all_parts(dates: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    is_date = pl.col("card") < 50 if dates == "first" else pl.col("card") >= 50
+    date = pl.date(2020, 1, 1).dt.offset_by(pl.format("{}d", "day")).cast(pl.String)
+    events = table().with_columns(pl.when(is_date).then(date).otherwise(date + "T05:00:00").alias("day"))
+    events.write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    memory = ev.read(path, **options)
+    assert memory.schema.time_kind == "timestamp"
+    same(ev.read(path, store=tmp_path / "store", **options), memory)
+    same(ev.read(path, store=tmp_path / "coded", schema=memory.schema), ev.read(path, schema=memory.schema))
+
+
+def test_times_with_a_zone_in_one_part_and_without_one_in_another_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_parts, "EVENTS", 10)
+    monkeypatch.setattr(key_parts, "ROWS", 10)
+    path, days = tmp_path / "events.parquet", ["2020-01-01T05:00:00Z"] * 10 + ["2020-01-02T05:00:00"] * 20
+    pl.DataFrame({"card": np.repeat([1, 2, 3], 10), "day": days}).write_parquet(path)
+    for store in (None, tmp_path / "store"):
+        with pytest.raises(ev.DataError, match="all with a zone or all without"):
+            ev.read(path, key="card", time="day", numeric=[], store=store)
+
+
+def test_a_part_without_a_time_has_no_say_in_the_notes(tmp_path: Path) -> None:
+    path, n = tmp_path / "events.parquet", 2000
+    entities = np.sort(np.arange(n) % 40)
+    times = pl.Series(np.arange(n) + 1_600_000_000).set(pl.Series(entities < 20), None)
+    pl.DataFrame({"subject_id": entities, "time": times, "code": "a"}).write_parquet(path)
+    memory = ev.read(path, meds=True)
+    assert any("look like seconds since 1970" in note for note in memory.notes)
+    same(ev.read(path, meds=True, store=tmp_path / "store"), memory)
+
+
+def test_values_are_counted_once_for_the_notes(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    events = table(200).drop("line", "text").with_columns(pl.lit([], pl.List(pl.String)).alias("items"))
+    events.write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "summed": ["items"]}
+    stored = ev.read(path, store=tmp_path / "store", **options)
+    assert sorted(stored.notes) == sorted(ev.read(path, **options).notes)
+
+
+def test_keys_of_dictionaries_in_several_tables_are_read_into_a_store(tmp_path: Path) -> None:
+    one = table(900).to_arrow()
+    one = one.set_column(0, "card", one.column("card").combine_chunks().dictionary_encode())
+    source = {"one": one.slice(0, 500), "two": one.slice(500)}
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, key_parts, keys, kinds, mapped, request
@@ -149,8 +149,10 @@ def _with_kinds(
         ) from error
     reader = _reader(sample, arranged)
     schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
-    hashed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
-    notes = [note for note in reader.notes if note not in map(fields.hashed_note, hashed)]
+    coded = (*schema.categorical, *schema.bags)
+    later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
+    later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
+    notes = [note for note in reader.notes if note not in later]
     guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
@@ -162,6 +164,24 @@ def _reader(table: Table, arranged: Arranged) -> ColumnReader:
     """Return the reader of the columns of a table whose rows are arranged."""
     rows = arranged.rows
     return ColumnReader(table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, [])
+
+
+def _with_times(before: Schema | None, frame: Schema) -> Schema:
+    """Return the schema without columns of a part, with the kind of the times of this part and those before it.
+
+    Times in text are dates where they all are, and have a zone where one of them has.
+
+    Raises:
+        DataError: If those of some parts have a zone, and those of others have none.
+    """
+    if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
+        return frame
+    if before.time_zone != frame.time_zone:
+        raise DataError(
+            f"column {shown(frame.time)} has times with a zone and times without one; accepted: ISO 8601, all with a "
+            "zone or all without; for other formats set time_format= (--time-format)"
+        )
+    return replace(frame, time_kind="timestamp")
 
 
 class _Seen:
@@ -223,6 +243,7 @@ class _Writer:
         self._arrays: dict[tuple[str, ...], Column] = {}
         self._ends: dict[tuple[str, ...], int] = {}  # of nested values
         self._notes: set[str] | None = None
+        self._frame: Schema | None = None
         self._files = ExitStack()
 
     def __enter__(self) -> _Writer:
@@ -268,8 +289,11 @@ class _Writer:
     def _add(self, part: pa.Table, schema: Schema | None) -> None:
         table = replace(open_table(part, schema, self.options), names=self.names, ordered=self.source.ordered)
         arranged = arrange(table, schema, self.options)
-        notes = {note for note in arranged.notes if note not in table.notes}
-        self._notes = notes if self._notes is None else self._notes & notes
+        if arranged.counts.without_time < arranged.counts.rows:
+            notes = {note for note in arranged.notes if note not in table.notes}
+            self._notes = notes if self._notes is None else self._notes & notes
+            self._frame = _with_times(self._frame, arranged.frame)
+        frame = self._frame or arranged.frame
         self.counts += arranged.counts
         self._keys.append(arranged.keys)
         self._append(("lengths",), arranged.rows.lengths)
@@ -277,11 +301,11 @@ class _Writer:
             self._append(("row_of",), arranged.row_of + self._entities)
             self._append(("moments",), arranged.moments)
         self._entities += len(arranged.keys)
-        reader, self.schema, self.requested = _reader(table, arranged), arranged.frame, table.requested
+        reader, self.schema, self.requested = _reader(table, arranged), frame, table.requested
         if schema is None:
             self._places(reader)
         else:
-            self.schema = reader.apply(schema, arranged.frame, self.source.typed)
+            self.schema = reader.apply(schema, frame, self.source.typed)
             for name, (unknown, total, what) in reader.unknown.items():
                 before = self.unknown.get(name, (0, 0, what))
                 self.unknown[name] = (before[0] + unknown, before[1] + total, what)
