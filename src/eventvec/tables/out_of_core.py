@@ -125,9 +125,9 @@ def _with_kinds(
     """Return options that list the columns, their names, those that were found to be categories, and notes.
 
     Kinds are inferred from a sample of entities, drawn by a hash of their keys, with about `key_parts.EVENTS` events,
-    or from all entities if they have no more.
+    or from all entities if they have no more. If none of a few long histories is drawn, the first part is the sample.
     """
-    share, sampled, key = key_parts.EVENTS / parts.rows, [], table.requested.key
+    share, sampled, key = key_parts.EVENTS / parts.events, list[pa.Table](), table.requested.key
     for part in parts:
         if share < 1:
             ranks, distinct = keys.rank_keys(key, part.column(0))
@@ -135,6 +135,8 @@ def _with_kinds(
             entities = keys.keys_of(present, distinct, keys.key_type(key, parts.source.types[key]))
             part = part.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
         sampled.append(part)
+    if not any(map(len, sampled)):
+        sampled = [next(iter(parts))]
     chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
     sample = open_table(pa.concat_tables(sampled), None, chosen)
     arranged = arrange(sample, None, chosen)
@@ -279,12 +281,8 @@ class _Writer:
 
     def add(self, part: pa.Table, schema: Schema | None) -> None:
         """Write the events of a part: with codes by a schema, or places among the values seen so far."""
-        try:
+        with key_parts.counted_within_parts():
             self._add(part, schema)
-        except DataError as error:
-            if "(first at row" in str(error):
-                raise DataError(f"{error}; rows are counted within a part of the table, in order of keys") from error
-            raise
 
     def _add(self, part: pa.Table, schema: Schema | None) -> None:
         table = replace(open_table(part, schema, self.options), names=self.names, ordered=self.source.ordered)
