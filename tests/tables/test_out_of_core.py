@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,35 @@ def test_the_result_of_a_query_may_have_changed(tmp_path: Path) -> None:
         ev.read(address, store=tmp_path / "store", **options)
 
 
+def test_the_files_that_a_view_reads_may_have_changed(tmp_path: Path) -> None:
+    path, place = tmp_path / "events.parquet", tmp_path / "shop"
+    table().write_parquet(path)
+    with duckdb.connect(str(place)) as connection:
+        connection.execute(f"CREATE VIEW events AS SELECT * FROM read_parquet('{path}')")
+    address = f"duckdb://{place}#events"
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"], "store": tmp_path / "store"}
+    ev.read(address, **options)
+    table(2000).write_parquet(path)
+    with pytest.raises(ev.ConfigError, match="the events of a database, as they are now, cannot be told"):
+        ev.read(address, **options)
+
+
+def test_rows_of_a_delta_table_may_be_deleted_though_its_files_stay(tmp_path: Path) -> None:
+    place = tmp_path / "lake"
+    configuration = {"delta.enableDeletionVectors": "true"}
+    deltalake.write_deltalake(str(place), table().drop("items").to_arrow(), configuration=configuration)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"], "store": tmp_path / "store"}
+    for _ in range(2):  # the store is built, and then opened
+        ev.read(f"delta://{place}", **options)
+    log = place / "_delta_log"
+    lines = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    added = next(line["add"] for line in lines if "add" in line)  # as a commit that adds a deletion vector does
+    removed = {"remove": {"path": added["path"], "deletionTimestamp": 1, "dataChange": True}}
+    (log / f"{1:020}.json").write_text("\n".join(map(json.dumps, (removed, {"add": added}))))
+    with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
+        ev.read(f"delta://{place}", **options)
+
+
 def test_lists_are_exploded_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "events.parquet"
     table().write_parquet(path)
@@ -299,6 +329,31 @@ def test_an_interrupted_build_leaves_nothing_half_and_starts_anew(
     (folder / "work" / "0.bin").write_bytes(b"half")
     (folder / "1.bin").write_bytes(b"half")
     same(ev.read(path, store=folder, **options), ev.read(path, **options))
+
+
+def test_csv_files_that_change_while_a_store_is_built_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, events, survey = tmp_path / "events.csv", table().drop("items").sort("card"), key_parts._survey
+    events.write_csv(path)
+
+    def changing(*arguments: Any) -> Any:
+        surveyed = survey(*arguments)
+        events[::-1].write_csv(path)
+        return surveyed
+
+    monkeypatch.setattr(key_parts, "_survey", changing)
+    with pytest.raises(ev.DataError, match="changed while it was read; read it again"):
+        ev.read(path, key="card", time="day", numeric=["paid"], store=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_disk_that_is_full_of_the_copy_of_a_csv_file_is_named(tmp_path: Path) -> None:
+    path, folder = tmp_path / "events.csv", tmp_path / "store"
+    table().drop("items").write_csv(path)
+    with disk_of(2000), pytest.raises(OSError, match="store cannot be written, and nothing of it remains: File too"):
+        ev.read(path, key="card", time="day", numeric=["paid"], store=folder)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("size", [2000, 9000])  # of parts of the table, and of columns

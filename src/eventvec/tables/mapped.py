@@ -158,6 +158,8 @@ def _filled(folder: Path) -> Iterator[Path]:
             file.rename(folder / file.name)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.filename and not Path(error.filename).is_relative_to(work):
+            reason = f"{reason}: {error.filename}"
         named = OSError(f"the store {folder} cannot be written, and nothing of it remains: {reason}")
         named.errno = error.errno
         raise named from error

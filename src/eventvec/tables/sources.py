@@ -369,6 +369,8 @@ def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
         with tempfile.TemporaryDirectory() as folder:  # polars streams CSV files into a file, but not to us
             copy = Path(folder) / "table.parquet"
             sink_csv(files, types, names, copy)
+            for file, stamp in stamps.items():
+                refuse_changed(file, stamp)
             with pq.ParquetFile(copy) as opened:
                 for batch in opened.iter_batches(rows):
                     yield pa.Table.from_batches([batch])
