@@ -115,8 +115,8 @@ def building(folder: Path) -> Iterator[Path | None]:
     """Yield an empty folder to build a store in, whose files become the store at the end; on an error they are deleted.
 
     What an interrupted build left is deleted first. The files have mode 0600 and are on the disk before the store is
-    complete. Where torchrun started several processes, one of them builds the store; the others wait for it, and get
-    None.
+    complete. Where torchrun started several processes, one of them builds the store, and the others wait for it. Yields
+    None if another process has built a store there meanwhile.
 
     Raises:
         ConfigError: If the folder holds other files, or another process builds a store there.
@@ -124,20 +124,18 @@ def building(folder: Path) -> Iterator[Path | None]:
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
-    if folder.exists() and (others := [each.name for each in folder.iterdir() if not PARTS.fullmatch(each.name)]):
-        if INDEX in others and distributed.launched():
+    while True:
+        names = [each.name for each in folder.iterdir()] if folder.exists() else []
+        if INDEX in names:  # another process has built it meanwhile
             yield None
             return
-        raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
-    while True:
+        if others := [name for name in names if not PARTS.fullmatch(name)]:
+            raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
         with locked(folder) as free:
-            if distributed.launched() and (folder / INDEX).exists():  # another process has built it meanwhile
-                yield None
-                return
-            if free:
+            if free and not (folder / INDEX).exists():
                 yield from _filled(folder)
                 return
-        if not distributed.launched():
+        if not free and not distributed.launched():
             raise ConfigError(f"another process builds the store {str(folder)!r}; wait until it ends, or name another")
         time.sleep(0.1)
 
@@ -146,6 +144,8 @@ def _filled(folder: Path) -> Iterator[Path]:
     """Yield the folder of `building`, once, and move its files afterwards."""
     work = folder / WORK
     shutil.rmtree(work, ignore_errors=True)
+    for file in folder.glob("*.bin"):
+        file.unlink()
     work.mkdir(mode=0o700)
     try:
         yield work

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from eventvec import distributed
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences
@@ -67,17 +68,20 @@ def read_into_store(
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
     columns = replace(options, table=replace(options.table, key_as=None)).describe(source)
     made = {"files": files, "options": others, "columns": None if schema else columns}
+    kind = "a table in memory" if table.ordered else "a database, as they are now,"
+    untold = ConfigError(
+        f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new folder, "
+        "or delete this one"
+    )
     if not files and (folder / mapped.INDEX).exists():
-        kind = "a table in memory" if table.ordered else "a database, as they are now,"
-        raise ConfigError(
-            f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new "
-            "folder, or delete this one"
-        )
+        raise untold
     if (stored := mapped.opened(folder, made, schema)) is not None:
         return _as_asked(stored, table, schema)
     with mapped.building(folder) as work:
         if work is not None:
             _build(table, work, schema, options, made)
+        elif not files and not distributed.launched():
+            raise untold
     stored = mapped.opened(folder, made, schema)
     assert stored is not None
     return _as_asked(stored, table, schema)
