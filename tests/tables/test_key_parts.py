@@ -14,6 +14,7 @@ import pytest
 import eventvec as ev
 from eventvec.tables import key_parts, keys, out_of_core
 from eventvec.tables.arrangement import Arranged, arrange
+from eventvec.tables.sources import open_source
 
 EVENTS = 400
 
@@ -89,3 +90,40 @@ def test_keys_that_are_no_uuids_are_counted_within_a_part_as_the_sentence_says(t
     with pytest.raises(ev.DataError, match=r"3 keys \(first at row 0\).*; rows are counted within a part") as refused:
         ev.read(path, key="user", time="day", numeric=[], store=tmp_path / "store")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("row_group", [5000, 1_000_000])
+def test_a_file_is_read_in_parts_whatever_its_row_groups(row_group: int, tmp_path: Path) -> None:
+    path, n = tmp_path / "events.parquet", 1_000_000
+    values = np.random.default_rng(0).random((2, n))
+    pl.DataFrame({"card": np.arange(n), "day": values[0], "paid": values[1]}).write_parquet(
+        path, row_group_size=row_group, compression="uncompressed"
+    )
+    before, largest = pa.total_allocated_bytes(), 0
+    for _ in open_source(path).parts(["card", "day", "paid"], 5000):
+        largest = max(largest, pa.total_allocated_bytes() - before)
+    assert 0 < largest < path.stat().st_size / 2
+
+
+def test_columns_of_parts_are_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, pieces, add = tmp_path / "events.parquet", list[int](), out_of_core._Writer._add
+
+    def counted(self: Any, part: pa.Table, schema: ev.Schema | None) -> None:
+        pieces.extend(column.num_chunks for column in part.columns)
+        add(self, part, schema)
+
+    monkeypatch.setattr(out_of_core._Writer, "_add", counted)
+    rng = np.random.default_rng(0)
+    pl.DataFrame({"card": rng.permutation(3000) // 3, "day": 1, "shop": ["tea"] * 3000}).write_parquet(path)
+    ev.read(path, key="card", time="day", categorical=["shop"], store=tmp_path / "store")
+    assert set(pieces) == {1}
+
+
+def test_kinds_of_dictionaries_of_numbers_are_inferred_as_in_memory(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(0), 2000
+    codes = pa.array(rng.integers(0, 400, n)).dictionary_encode()
+    for key in (rng.integers(0, 100, n), np.arange(n) // 20):
+        table = pa.table({"card": key, "day": rng.integers(0, 90, n), "level": codes})
+        stored = ev.read(table, key="card", time="day", store=tmp_path / f"store-{key[0]}")
+        memory = ev.read(table, key="card", time="day")
+        assert (stored.schema, stored.notes) == (memory.schema, memory.notes)

@@ -64,7 +64,7 @@ class Parts:
     def __iter__(self) -> Iterator[pa.Table]:
         for path in self.files:
             with pa.memory_map(str(path)) as file:
-                yield pa.ipc.open_stream(file).read_all()
+                yield pa.ipc.open_stream(file).read_all().combine_chunks()  # each chunk would have its own dictionary
         if not self.files:
             yield from self._runs()
 
@@ -82,6 +82,16 @@ class Parts:
                 yield table.slice(0, complete)
             waiting = [table.slice(complete)]
         yield pa.concat_tables(waiting)
+
+
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table with values in place of dictionaries, of which each batch has its own.
+
+    Example:
+        >>> without_dictionaries(pa.table({"shop": pa.array(["a", "b"]).dictionary_encode()})).schema.field("shop").type
+        DataType(string)
+    """
+    return pa.table({name: fields.decoded(table.column(name)) for name in table.column_names})
 
 
 def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
@@ -159,7 +169,7 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in source.parts(columns, ROWS):
-            batch = pa.table({name: fields.decoded(batch.column(name)) for name in columns})
+            batch = without_dictionaries(batch)
             part = _part_of(columns[0], batch.column(0), bounds)
             batch = batch.take(pa.array(part.argsort(kind="stable")))
             ends = np.bincount(part, minlength=len(paths)).cumsum()

@@ -138,11 +138,15 @@ def _with_kinds(
             present, row_of = np.unique(ranks, return_inverse=True)
             entities = keys.keys_of(present, distinct, keys.key_type(key, parts.source.types[key]))
             part = part.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
-        sampled.append(part)
+        sampled.append(key_parts.without_dictionaries(part))
     if not any(map(len, sampled)):
-        sampled = [next(iter(parts))]
+        sampled = [key_parts.without_dictionaries(next(iter(parts)))]
+    whole = pa.concat_tables(sampled).combine_chunks()
+    for place, name in enumerate(parts.columns):
+        if name not in table.events.exploding and pa.types.is_dictionary(parts.source.types[name]):
+            whole = whole.set_column(place, name, whole.column(place).dictionary_encode())  # whose kind is that of text
     chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
-    sample = open_table(pa.concat_tables(sampled), None, chosen)
+    sample = open_table(whole, None, chosen)
     arranged = arrange(sample, None, chosen)
     try:
         arranged.counts.notes(table, options.cuts)
