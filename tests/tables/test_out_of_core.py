@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import eventvec as ev
 from eventvec.tables import key_parts, lists, out_of_core
+from eventvec.tables.cutoffs import digest_of
 from stores import same, table
 from test_disk_full import disk_of
 
@@ -86,6 +89,17 @@ def test_histories_that_are_cut_at_a_time_each_are_those_in_memory(
         assert stored.moments.tolist() == memory.moments.tolist()
     with pytest.raises(ev.ConfigError, match="was made from other events, columns or options"):
         ev.read(path, **{**options, "cutoffs": CUTOFFS[1:]}, store=tmp_path / "store")
+
+
+def test_the_digest_of_cutoffs_is_that_of_all_rows_and_computed_by_blocks() -> None:
+    cutoffs = pa.table({"card": np.arange(600_000) % 400_000, "at": np.arange(600_000) // 7})
+    rows = sorted(f"{card} {at}" for card, at in zip(*cutoffs.to_pydict().values(), strict=True))
+    tracemalloc.start()
+    digest = digest_of(cutoffs)
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert digest == hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    assert largest < 60 * len(rows)
 
 
 def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp_path: Path) -> None:
