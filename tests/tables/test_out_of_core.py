@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import deltalake
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -14,6 +14,8 @@ import pytest
 
 import eventvec as ev
 from eventvec.tables import key_parts, lists, out_of_core
+from eventvec.tables.cutoffs import digest_of
+from stores import same, table
 from test_disk_full import disk_of
 
 
@@ -24,23 +26,6 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_parts, "SAMPLED", 3)
 
 
-def table(n: int = 3000, seed: int = 0) -> pl.DataFrame:
-    rng = np.random.default_rng(seed)
-    shops = np.array(["tea", "coffee", "café", None, "rare"], dtype=object)
-    return pl.DataFrame(
-        {
-            "card": rng.integers(-50, 150, n),
-            "day": rng.integers(0, 60, n),
-            "shop": pl.Series(shops[rng.choice(5, n, p=[0.5, 0.3, 0.1, 0.099, 0.001])].tolist(), dtype=pl.String),
-            "paid": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(size=n)),
-            "merchant": [f"m{i}" for i in rng.integers(0, 60, n)],
-            "line": rng.permutation(n),
-            "items": [["a", "b"][: rng.integers(0, 3)] + ["c"] * int(rng.integers(0, 2)) for _ in range(n)],
-            "text": [f"bought {i % 7} things" for i in range(n)],
-        }
-    )
-
-
 OPTIONS: list[dict[str, Any]] = [
     {"categorical": ["shop"], "numeric": ["paid"]},
     {"hashed": ["merchant"], "numeric": ["paid"], "until": 30, "holdout": 0.3, "holdout_seed": 1},
@@ -49,13 +34,6 @@ OPTIONS: list[dict[str, Any]] = [
     {"categorical": ["shop", "items"], "explode": ["items"]},
     {"categorical": ["shop"], "fitting": ev.Fitting(min_count=1, log=False)},
 ]
-
-
-def same(one: ev.Dataset, other: ev.Dataset) -> None:
-    assert one.keys.equals(other.keys)
-    assert one.schema == other.schema
-    assert one.notes == other.notes
-    assert one.fingerprint == other.fingerprint
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -90,37 +68,6 @@ def test_kinds_are_inferred_from_a_sample_of_entities(tmp_path: Path) -> None:
     same(stored, memory)
 
 
-@pytest.mark.parametrize("options", [{"categorical": ["shop", "merchant"], "numeric": ["paid"]}, {}])
-def test_csv_files_are_read_into_a_store(options: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    table().drop("line", "items", "text").write_csv(path)
-    options = {"key": "card", "time": "day", **options}
-    same(ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options))
-
-
-@pytest.mark.parametrize("key", ["numbers", "texts"])
-@pytest.mark.parametrize("given", ["frames", "files"])
-def test_several_tables_are_read_into_a_store(given: str, key: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop", "table"], "numeric": ["paid"]}
-    two = table(1500, seed=2).drop("paid").with_columns(pl.col("shop").cast(pl.Categorical))
-    source: dict[str, Any] = {"one": table(1500), "two": two, "three": table(900, seed=3).sort("card")}
-    if key == "texts":
-        source = {name: each.with_columns(pl.col("card").cast(pl.String)) for name, each in source.items()}
-    if given == "files":
-        for name, each in source.items():
-            each.write_parquet(tmp_path / f"{name}.parquet")
-            source[name] = tmp_path / f"{name}.parquet"
-    same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
-    if given == "files":
-        same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
-        pl.read_parquet(source["one"])[:1400].write_parquet(source["one"])
-        with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
-            ev.read(source, store=tmp_path / "store", **options)
-        return
-    with pytest.raises(ev.ConfigError, match="whether it holds the events of a table in memory cannot be told"):
-        ev.read(source, store=tmp_path / "store", **options)
-
-
 CUTOFFS = pl.DataFrame({"card": [*range(0, 120, 3), 4, 4, 4, 999], "at": [*range(20, 60), 30, 50, 50, 5]})
 
 
@@ -144,6 +91,17 @@ def test_histories_that_are_cut_at_a_time_each_are_those_in_memory(
         ev.read(path, **{**options, "cutoffs": CUTOFFS[1:]}, store=tmp_path / "store")
 
 
+def test_the_digest_of_cutoffs_is_that_of_all_rows_and_computed_by_blocks() -> None:
+    cutoffs = pa.table({"card": np.arange(600_000) % 400_000, "at": np.arange(600_000) // 7})
+    rows = sorted(f"{card} {at}" for card, at in zip(*cutoffs.to_pydict().values(), strict=True))
+    tracemalloc.start()
+    digest = digest_of(cutoffs)
+    largest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert digest == hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    assert largest < 60 * len(rows)
+
+
 def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     table().write_parquet(path)
@@ -159,57 +117,6 @@ def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp
     with pytest.raises(ev.DataError, match=r"no kinds can be inferred from a sample of .* list the columns"):
         ev.read(path, **inferred, store=tmp_path / "store")
     assert not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize("kind", ["duckdb", "delta"])
-def test_tables_of_databases_are_read_into_a_store_in_parts(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events = table().drop("items").sort("card")  # in order of keys, but the next query may give another order
-    place = tmp_path / "shop"
-    if kind == "duckdb":
-        with duckdb.connect(str(place)) as connection:
-            connection.register("frame", events.to_arrow())
-            connection.execute("CREATE TABLE events AS SELECT * FROM frame")
-    else:
-        deltalake.write_deltalake(str(place), events.to_arrow(), target_file_size=1000)
-    address = f"duckdb://{place}#events" if kind == "duckdb" else f"delta://{place}"
-    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"]}
-    memory = ev.read(address, **options)
-    assert any("the rows of a database have no order" in note for note in memory.notes)
-    sizes, plain = [], pa.Table.from_batches
-
-    def counted(batches: Any) -> pa.Table:
-        part = plain(batches)
-        sizes.append(len(part))
-        return part
-
-    class Counted(pa.Table):
-        from_batches = staticmethod(counted)
-
-    monkeypatch.setattr("eventvec.tables.duckdb_tables.pa.Table", Counted)
-    for _ in range(2):  # the store is built, and then opened
-        same(ev.read(address, store=tmp_path / "store", **options), memory)
-    monkeypatch.undo()
-    assert max(sizes) < len(events)
-    if kind == "duckdb":
-        with duckdb.connect(str(place)) as connection:
-            connection.execute("DELETE FROM events WHERE card = 3")
-    else:
-        deltalake.DeltaTable(str(place)).delete("card = 3")
-    with pytest.raises(ev.ConfigError, match="or the files of its events have changed"):
-        ev.read(address, store=tmp_path / "store", **options)
-
-
-def test_the_result_of_a_query_may_have_changed(tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "shop")) as connection:
-        connection.register("frame", table().to_arrow())
-        connection.execute("CREATE TABLE events AS SELECT * FROM frame")
-    address = f"duckdb://{tmp_path / 'shop'}#select * from events where paid > 1"
-    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
-    same(ev.read(address, store=tmp_path / "store", **options), ev.read(address, **options))
-    with pytest.raises(ev.ConfigError, match="the events of a database, as they are now, cannot be told; name a new"):
-        ev.read(address, store=tmp_path / "store", **options)
 
 
 def test_lists_are_exploded_a_part_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,3 +230,68 @@ def test_missing_keys_and_times_are_refused_as_in_memory(tmp_path: Path) -> None
     with pytest.raises(ev.DataError, match=r"missing values? \(first at row \d+\).*rows are counted within a part"):
         ev.read(path, key="card", time="day", numeric=[], store=tmp_path / "store")
     assert not (tmp_path / "store").exists()
+
+
+def test_static_columns_are_those_of_the_entities_however_often_their_histories_are_cut(tmp_path: Path) -> None:
+    path, people = tmp_path / "events.parquet", pl.DataFrame({"card": range(150), "age": np.arange(150) / 7})
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"], "static": people}
+    options |= {"cutoffs": CUTOFFS, "cutoff_column": "at", "static_columns": {"age": "numeric"}}
+    same(ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options))
+
+
+def test_the_name_of_the_key_in_files_is_that_of_each_reading(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    table().write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    for name in (None, "customer", "client"):  # the store is built, and then opened
+        memory = ev.read(path, key_as=name, **options)
+        same(ev.read(path, key_as=name, store=tmp_path / "store", **options), memory)
+        scored = ev.read(path, schema=memory.schema, key_as="person", store=tmp_path / "store")
+        assert scored.schema == ev.read(path, schema=memory.schema, key_as="person").schema
+        assert scored.schema.key_out == "person"
+
+
+@pytest.mark.parametrize("dates", ["first", "last"])
+def test_times_in_text_are_of_one_kind_in_all_parts(dates: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    is_date = pl.col("card") < 50 if dates == "first" else pl.col("card") >= 50
+    date = pl.date(2020, 1, 1).dt.offset_by(pl.format("{}d", "day")).cast(pl.String)
+    events = table().with_columns(pl.when(is_date).then(date).otherwise(date + "T05:00:00").alias("day"))
+    events.write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    memory = ev.read(path, **options)
+    assert memory.schema.time_kind == "timestamp"
+    same(ev.read(path, store=tmp_path / "store", **options), memory)
+    same(ev.read(path, store=tmp_path / "coded", schema=memory.schema), ev.read(path, schema=memory.schema))
+
+
+def test_times_with_a_zone_in_one_part_and_without_one_in_another_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_parts, "EVENTS", 10)
+    monkeypatch.setattr(key_parts, "ROWS", 10)
+    path, days = tmp_path / "events.parquet", ["2020-01-01T05:00:00Z"] * 10 + ["2020-01-02T05:00:00"] * 20
+    pl.DataFrame({"card": np.repeat([1, 2, 3], 10), "day": days}).write_parquet(path)
+    for store in (None, tmp_path / "store"):
+        with pytest.raises(ev.DataError, match="all with a zone or all without"):
+            ev.read(path, key="card", time="day", numeric=[], store=store)
+
+
+def test_a_part_without_a_time_has_no_say_in_the_notes(tmp_path: Path) -> None:
+    path, n = tmp_path / "events.parquet", 2000
+    entities = np.sort(np.arange(n) % 40)
+    times = pl.Series(np.arange(n) + 1_600_000_000).set(pl.Series(entities < 20), None)
+    pl.DataFrame({"subject_id": entities, "time": times, "code": "a"}).write_parquet(path)
+    memory = ev.read(path, meds=True)
+    assert any("look like seconds since 1970" in note for note in memory.notes)
+    same(ev.read(path, meds=True, store=tmp_path / "store"), memory)
+
+
+def test_values_are_counted_once_for_the_notes(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    events = table(200).drop("line", "text").with_columns(pl.lit([], pl.List(pl.String)).alias("items"))
+    events.write_parquet(path)
+    options: dict[str, Any] = {"key": "card", "time": "day", "summed": ["items"]}
+    stored = ev.read(path, store=tmp_path / "store", **options)
+    assert sorted(stored.notes) == sorted(ev.read(path, **options).notes)

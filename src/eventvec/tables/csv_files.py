@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
+import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +23,8 @@ PARQUET = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, csv.Error, zlib.error, OSError, EOFError,
               UnicodeEncodeError)  # fmt: skip
 """What polars, csv and gzip raise for a file that is not CSV."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The errors of a disk, a share of it, or a file that is full."""
 
 
 def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
@@ -73,9 +78,16 @@ def sink_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequen
 
     Raises:
         DataError: If a file is not CSV.
+        OSError: If the disk of the Parquet file is full.
     """
-    with _reading(files[0]):
+    try:
         pl.scan_csv(list(files), schema=types, glob=False).select(names).sink_parquet(path)
+    except UNREADABLE as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))  # polars has no other sign of what failed
+        if number and int(number[1]) in FULL:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path.parent)) from error
+        with _reading(files[0]):
+            raise
 
 
 def _is_empty(file: Path, types: dict[str, pl.DataType], name: str) -> bool:

@@ -15,7 +15,7 @@ from eventvec.errors import DataError, printable, shown
 from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
-from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.fields import BLOCK, Array, count_and_first
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.layouts import polars_series
 from eventvec.tables.sources import Tabular, open_source
@@ -110,8 +110,12 @@ def digest_of(table: pa.Table) -> str:
     key, time = table.column_names
     keys, moments = key_series(table.column(key), key), polars_series(time, table.column(time))
     named = keys.bin.encode("hex") if keys.dtype == pl.Binary else keys.cast(pl.String)
-    rows = pl.select(pl.concat_str(named, pl.lit(" "), moments.cast(pl.String), ignore_nulls=True)).to_series()
-    return hashlib.sha256("\n".join(rows.sort()).encode()).hexdigest()
+    rows = pl.select(pl.concat_str(named, pl.lit(" "), moments.cast(pl.String), ignore_nulls=True)).to_series().sort()
+    digest = hashlib.sha256()
+    for start in range(0, len(rows), BLOCK):  # so that few rows at once are Python's texts
+        digest.update(b"\n" if start else b"")
+        digest.update("\n".join(rows[start : start + BLOCK]).encode())
+    return digest.hexdigest()
 
 
 def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> None:

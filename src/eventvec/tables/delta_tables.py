@@ -28,7 +28,7 @@ def open_delta(address: Address) -> Opened:
     with _refusals(address):
         table = _table(address)
         schema = pa.schema(table.schema().to_arrow())
-        files = tuple(Path(file) for file in sorted(table.file_uris()))
+        files = (*(Path(file) for file in sorted(table.file_uris())), *_deletions(address, table))
     types = {field.name: field.type for field in schema}
 
     def load(names: Sequence[str]) -> pa.Table:
@@ -103,6 +103,17 @@ def _table(address: Address) -> Any:
     if not (Path(address.place) / "_delta_log").is_dir():
         raise DataError(f"{address.place} is no Delta Lake table: it has no folder _delta_log; give the table's folder")
     return deltalake.DeltaTable(address.place, version=address.version)
+
+
+def _deletions(address: Address, table: Any) -> list[Path]:
+    """Return the file of the log that made the version of a table that may have deletion vectors.
+
+    Such a table can lose rows while the files that it names stay as they are.
+    """
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return []
+    commit = Path(address.place) / "_delta_log" / f"{table.version():020}.json"
+    return [commit] if commit.is_file() else []
 
 
 def _loaded(table: Any, columns: list[str] | None) -> pa.Table:

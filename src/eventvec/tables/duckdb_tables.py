@@ -26,6 +26,7 @@ def open_duckdb(address: Address) -> Opened:
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _opened(address, read_only=True) as connection:
         schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
+        in_file = not address.query and bool(_comments(connection, address))  # a view may read other files
 
     def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
         columns = ", ".join(map(quoted, names)) or "NULL"
@@ -40,7 +41,7 @@ def open_duckdb(address: Address) -> Opened:
 
     path = Path(address.place)
     files = [file for file in (path, path.with_name(path.name + ".wal")) if file.is_file()]
-    return Opened({field.name: field.type for field in schema}, load, scan, () if address.query else tuple(files))
+    return Opened({field.name: field.type for field in schema}, load, scan, tuple(files) if in_file else ())
 
 
 def duckdb_note(address: Address) -> tuple[bool, str | None]:
@@ -168,14 +169,23 @@ def _sentence(address: Address, error: Exception) -> str:
 
 def _note(connection: Any, address: Address) -> tuple[bool, str | None]:
     """Return whether a table or view exists, and the comment of a table."""
+    if comments := _comments(connection, address):
+        return True, comments[0]
+    return bool(_listed(connection, address, "1", "view")), None
+
+
+def _comments(connection: Any, address: Address) -> list[str | None]:
+    """Return the comment of a table in a list; an empty list if the file has no such table, but perhaps a view."""
+    return [row[0] for row in _listed(connection, address, "comment", "table")]
+
+
+def _listed(connection: Any, address: Address, column: str, kind: str) -> list[Any]:
+    """Return a column of DuckDB's list of its tables or views, for the one at an address."""
     schema, name = address.table if len(address.table) == 2 else ("main", address.table[0])
-    places = "database_name = current_database() AND schema_name = ? AND lower({}) = lower(?)"
-    query = f"SELECT comment FROM duckdb_tables() WHERE {places.format('table_name')}"
-    tables = connection.execute(query, [schema, name]).fetchall()
-    if tables:
-        return True, tables[0][0]
-    query = f"SELECT 1 FROM duckdb_views() WHERE {places.format('view_name')}"
-    return bool(connection.execute(query, [schema, name]).fetchall()), None
+    place = f"database_name = current_database() AND schema_name = ? AND lower({kind}_name) = lower(?)"
+    query = f"SELECT {column} FROM duckdb_{kind}s() WHERE {place}"
+    rows: list[Any] = connection.execute(query, [schema, name]).fetchall()
+    return rows
 
 
 def _described(connection: Any, name: str) -> list[tuple[str, str]]:

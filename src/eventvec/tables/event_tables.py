@@ -65,11 +65,12 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
         return pa.table({name: merged[name] for name in names})
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
+        values = {column: _values(kind) for column, kind in types.items()}
         for table, each in sources.items():
             present = [name for name in names if name in each.types]
             for part in each.parts(present or list(each.types)[:1], rows):
                 own = {name: decoded(part[name]) if name in present else None for name in names}
-                merged = {name: _merged([own[name]], [len(part)], types[name]) for name in names if name != TABLE}
+                merged = {name: _merged([own[name]], [len(part)], values[name]) for name in names if name != TABLE}
                 if TABLE in names:
                     merged[TABLE] = pa.chunked_array([pa.repeat(table, len(part))])
                 yield pa.table({name: merged[name] for name in names})
@@ -105,15 +106,19 @@ def _type(column: str, sources: Mapping[str, Source]) -> pa.DataType:
     first = next(iter(by_table.values()))
     if all(kind == first for kind in by_table.values()):
         return first
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in by_table.values()]
     try:
-        schemas = [pa.schema([(column, kind)]) for kind in plain]
+        schemas = [pa.schema([(column, _values(kind))]) for kind in by_table.values()]
         return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         kinds = ", ".join(f"{kind} in {shown(name)}" for name, kind in by_table.items())
         raise DataError(
             f"column {shown(column)} is {kinds}, which do not go together; cast or rename it in one of the tables"
         ) from error
+
+
+def _values(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a dictionary, and another type as it is."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind: pa.DataType) -> pa.ChunkedArray:

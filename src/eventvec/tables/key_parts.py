@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.tables import fields, keys
 from eventvec.tables.arrangement import Table
 from eventvec.tables.fields import Array
+from eventvec.tables.lists import list_lengths
 from eventvec.tables.sources import Source
 
 EVENTS = 1 << 22
@@ -24,6 +25,8 @@ ROWS = 1 << 20
 """The number of rows that are read at once."""
 SAMPLED = 64
 """One of so many keys is remembered, to divide entities into parts of about equal size."""
+SEED = 20_261_124
+"""The seed of the choice of these keys, which is random because keys may return at even distances."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +36,15 @@ class Parts:
     Args:
         source: The table.
         columns: The columns to read, first the key.
-        rows: The number of rows.
+        events: The number of events, of which a row has several where lists are exploded.
+        size: The number of rows of a part, of which a single entity may have more.
         files: The files with the rows of each part; empty if the table is in order of keys.
     """
 
     source: Source
     columns: list[str]
-    rows: int
+    events: int
+    size: int
     files: tuple[Path, ...]
 
     @staticmethod
@@ -50,24 +55,25 @@ class Parts:
         if key in lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
         names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
-        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names)]))
-        rows, bounds = _survey(source, key)
+        exploding = table.events.exploding
+        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names), *exploding]))
+        rows, events, bounds = _survey(source, key, exploding[:1])
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(source, columns, rows, files)
+        return Parts(source, columns, events, max(1, EVENTS * rows // events), files)
 
     def __iter__(self) -> Iterator[pa.Table]:
         for path in self.files:
             with pa.memory_map(str(path)) as file:
-                yield pa.ipc.open_stream(file).read_all()
+                yield pa.ipc.open_stream(file).read_all().combine_chunks()  # each chunk would have its own dictionary
         if not self.files:
             yield from self._runs()
 
     def _runs(self) -> Iterator[pa.Table]:
         """Yield parts of a table that is in order of keys."""
         waiting: list[pa.Table] = []
-        for batch in self.source.parts(self.columns, ROWS):
+        for batch in self.source.parts(self.columns, min(ROWS, self.size)):
             waiting.append(batch)
-            if sum(map(len, waiting)) < EVENTS:
+            if sum(map(len, waiting)) < self.size:
                 continue
             table = pa.concat_tables(waiting)
             ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
@@ -78,41 +84,75 @@ class Parts:
         yield pa.concat_tables(waiting)
 
 
-def _survey(source: Source, key: str) -> tuple[int, pa.Array | None]:
-    """Return the number of rows, and the smallest keys of all parts but the first; None if rows are in order of keys.
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table with values in place of dictionaries, of which each batch has its own.
+
+    Example:
+        >>> without_dictionaries(pa.table({"shop": pa.array(["a", "b"]).dictionary_encode()})).schema.field("shop").type
+        DataType(string)
+    """
+    return pa.table({name: fields.decoded(table.column(name)) for name in table.column_names})
+
+
+def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
+    """Return the numbers of rows and of events, and the smallest key of each part but the first.
+
+    There are no such keys if the rows are in order of keys.
+
+    Args:
+        source: The table.
+        key: The column of keys.
+        exploding: A list column whose elements are events, if there is one.
 
     Raises:
         DataError: If a key is missing, or there are no rows.
     """
-    rows, missing, first_missing, in_order = 0, 0, 0, source.ordered  # else the next reading has another order
+    rows, further, missing, first_missing = 0, 0, 0, 0
+    in_order = source.ordered  # else the next reading has another order
+    rng = np.random.default_rng(SEED)
     last: Any = None
     sample: list[pa.Array] = []
-    for batch in source.parts([key], ROWS):
-        column = batch.column(0)
+    for batch in source.parts([key, *exploding], ROWS):
+        column = batch.column(key)
         if column.null_count:
             first_missing = first_missing if missing else rows + int(fields.nulls(column).argmax())
             missing += column.null_count
             column = column.drop_null()
         if len(column):
-            ranks, distinct = keys.rank_keys(key, column)
-            values = pa.array(ranks) if distinct is None else distinct
-            first, end = (values[int(rank) if distinct is not None else place].as_py() for rank, place in
-                          ((ranks[0], 0), (ranks[-1], len(ranks) - 1)))  # fmt: skip
+            with counted_within_parts():
+                ranks, distinct = keys.rank_keys(key, column)
+            places = np.append([0, len(ranks) - 1], rng.integers(len(ranks), size=-(-len(ranks) // SAMPLED)))
+            chosen = pa.array(ranks[places]) if distinct is None else distinct.take(pa.array(ranks[places]))
+            first = chosen[0].as_py()
             in_order &= bool((ranks[1:] >= ranks[:-1]).all()) and (last is None or last <= first)
-            last = end
-            sample.append(values.take(pa.array(ranks[::SAMPLED])) if distinct is not None else values[::SAMPLED])
+            last = chosen[1].as_py()
+            sample.append(chosen[2:])
         rows += len(batch)
+        for part in batch.column(exploding[0]).chunks if exploding else ():
+            further += int(np.maximum(list_lengths(part) - 1, 0).sum())
+    events = rows + further
     if missing:
         what = f"{missing:,} missing value{'' if missing == 1 else 's'} (first at row {first_missing:,})"
         raise DataError(f"column {shown(key)} has {what}; every event needs a key")
     if not rows:
         raise DataError("the table has no rows; at least one event is needed")
-    if in_order or rows <= EVENTS:
-        return rows, None if in_order else pa.array([], sample[0].type)
+    if in_order or events <= EVENTS:
+        return rows, events, None if in_order else pa.array([], sample[0].type)
     ascending = pa.chunked_array(sample).combine_chunks()
     ascending = ascending.take(pc.sort_indices(ascending))
-    n_parts = -(-rows // EVENTS)
-    return rows, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
+    n_parts = -(-events // EVENTS)
+    return rows, events, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
+
+
+@contextmanager
+def counted_within_parts() -> Iterator[None]:
+    """Say in errors that name a row that it is counted within a part of the table."""
+    try:
+        yield
+    except DataError as error:
+        if "(first at row" in str(error):
+            raise DataError(f"{error}; rows are counted within a part of the table") from error
+        raise
 
 
 def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:
@@ -129,7 +169,7 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in source.parts(columns, ROWS):
-            batch = pa.table({name: fields.decoded(batch.column(name)) for name in columns})
+            batch = without_dictionaries(batch)
             part = _part_of(columns[0], batch.column(0), bounds)
             batch = batch.take(pa.array(part.argsort(kind="stable")))
             ends = np.bincount(part, minlength=len(paths)).cumsum()

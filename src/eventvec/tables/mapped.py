@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.fields import Array
 
 FORMAT = 1
@@ -41,6 +40,20 @@ PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
 """The names of what an interrupted build leaves."""
 TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
 """The types of numbers in a store."""
+
+
+class Stored(NamedTuple):
+    """The content of a store: a data set with one row per entity, and the cuts of its histories.
+
+    Args:
+        data: The data set.
+        row_of: `(n,)` the row of each cut, if histories are cut at a time each.
+        moments: `(n,)` the time of each of these cuts.
+    """
+
+    data: Dataset
+    row_of: Array | None
+    moments: Array | None
 
 
 class Column:
@@ -102,8 +115,8 @@ def building(folder: Path) -> Iterator[Path | None]:
     """Yield an empty folder to build a store in, whose files become the store at the end; on an error they are deleted.
 
     What an interrupted build left is deleted first. The files have mode 0600 and are on the disk before the store is
-    complete. Where torchrun started several processes, one of them builds the store; the others wait for it, and get
-    None.
+    complete. Where torchrun started several processes, one of them builds the store, and the others wait for it. Yields
+    None if another process has built a store there meanwhile.
 
     Raises:
         ConfigError: If the folder holds other files, or another process builds a store there.
@@ -111,20 +124,18 @@ def building(folder: Path) -> Iterator[Path | None]:
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
-    if folder.exists() and (others := [each.name for each in folder.iterdir() if not PARTS.fullmatch(each.name)]):
-        if INDEX in others and distributed.launched():
+    while True:
+        names = [each.name for each in folder.iterdir()] if folder.exists() else []
+        if INDEX in names:  # another process has built it meanwhile
             yield None
             return
-        raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
-    while True:
+        if others := [name for name in names if not PARTS.fullmatch(name)]:
+            raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
         with locked(folder) as free:
-            if distributed.launched() and (folder / INDEX).exists():  # another process has built it meanwhile
-                yield None
-                return
-            if free:
+            if free and not (folder / INDEX).exists():
                 yield from _filled(folder)
                 return
-        if not distributed.launched():
+        if not free and not distributed.launched():
             raise ConfigError(f"another process builds the store {str(folder)!r}; wait until it ends, or name another")
         time.sleep(0.1)
 
@@ -133,6 +144,8 @@ def _filled(folder: Path) -> Iterator[Path]:
     """Yield the folder of `building`, once, and move its files afterwards."""
     work = folder / WORK
     shutil.rmtree(work, ignore_errors=True)
+    for file in folder.glob("*.bin"):
+        file.unlink()
     work.mkdir(mode=0o700)
     try:
         yield work
@@ -145,6 +158,8 @@ def _filled(folder: Path) -> Iterator[Path]:
             file.rename(folder / file.name)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.filename and not Path(error.filename).is_relative_to(work):
+            reason = f"{reason}: {error.filename}"
         named = OSError(f"the store {folder} cannot be written, and nothing of it remains: {reason}")
         named.errno = error.errno
         raise named from error
@@ -175,8 +190,8 @@ def write_index(
     (work / INDEX).write_text(json.dumps(index, default=str))
 
 
-def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Dataset | None:
-    """Return the data set of a store; None if there is no store in the folder.
+def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Stored | None:
+    """Return the content of a store, with the schema that it holds; None if there is no store in the folder.
 
     Args:
         folder: The folder of the store.
@@ -211,13 +226,16 @@ def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Data
             keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
         arrays = index["arrays"]
         lengths = torch.from_numpy(np.array(mapped_array(folder, arrays["lengths"])))
-        cuts = [np.array(mapped_array(folder, arrays[name])) for name in ("row_of", "moments") if "moments" in arrays]
+        cuts = [
+            np.array(mapped_array(folder, arrays[name])) if name in arrays else None for name in ("row_of", "moments")
+        ]
         columns = {name: _values(folder, entry) for name, entry in arrays["columns"].items()}
+        if len(keys) != len(lengths):
+            raise ValueError
     except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
         raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    data = Dataset(keys, x, stored if schema is None else schema, tuple(index["notes"]))
-    return snapshots(data, *cuts) if cuts else data
+    return Stored(Dataset(keys, x, stored, tuple(index["notes"])), *cuts)
 
 
 def _codes_alike(stored: Schema, schema: Schema) -> bool:

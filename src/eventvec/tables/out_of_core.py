@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError
+from eventvec import distributed
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Categorical, Schema, Text
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, key_parts, keys, kinds, mapped, request
@@ -30,7 +30,7 @@ from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
 from eventvec.tables.fields import Array, Coded, Fitting
 from eventvec.tables.key_parts import Parts
-from eventvec.tables.mapped import Column
+from eventvec.tables.mapped import Column, Stored
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.scales import scaled
@@ -43,8 +43,8 @@ SEED = 20_260_711
 
 def read_into_store(
     source: Tabular | Mapping[str, Tabular], folder: Path, schema: Schema | None, options: ReadOptions
-) -> Dataset:
-    """Return a table of events as `read` does, with columns in a store, which is built if the folder has none.
+) -> Stored:
+    """Return a table of events with columns in a store, which is built if the folder has none.
 
     Args:
         source: The table.
@@ -66,21 +66,35 @@ def read_into_store(
         options = replace(options, cuts=replace(options.cuts, cutoffs=cutoffs))
         others["cutoffs"] = digest_of(cutoffs)
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
-    made = {"files": files, "options": others, "columns": None if schema else options.describe(source)}
+    columns = replace(options, table=replace(options.table, key_as=None)).describe(source)
+    made = {"files": files, "options": others, "columns": None if schema else columns}
+    kind = "a table in memory" if table.ordered else "a database, as they are now,"
+    untold = ConfigError(
+        f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new folder, "
+        "or delete this one"
+    )
     if not files and (folder / mapped.INDEX).exists():
-        kind = "a table in memory" if table.ordered else "a database, as they are now,"
-        raise ConfigError(
-            f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new "
-            "folder, or delete this one"
-        )
-    if (data := mapped.opened(folder, made, schema)) is not None:
-        return data
+        raise untold
+    if (stored := mapped.opened(folder, made, schema)) is not None:
+        return _as_asked(stored, table, schema)
     with mapped.building(folder) as work:
         if work is not None:
             _build(table, work, schema, options, made)
-    data = mapped.opened(folder, made, schema)
-    assert data is not None
-    return data
+        elif not files and not distributed.launched():
+            raise untold
+    stored = mapped.opened(folder, made, schema)
+    assert stored is not None
+    return _as_asked(stored, table, schema)
+
+
+def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
+    """Return the content of a store with the schema that reading in memory gives, see `ColumnReader.apply`."""
+    held = stored.data.schema
+    described = held if schema is None else schema
+    if described.time_kind == "date":
+        described = replace(described, time_kind=held.time_kind, time_zone=held.time_zone)
+    described = replace(described, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
+    return stored._replace(data=replace(stored.data, schema=described))
 
 
 def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, made: Any) -> None:
@@ -115,18 +129,24 @@ def _with_kinds(
     """Return options that list the columns, their names, those that were found to be categories, and notes.
 
     Kinds are inferred from a sample of entities, drawn by a hash of their keys, with about `key_parts.EVENTS` events,
-    or from all entities if they have no more.
+    or from all entities if they have no more. If none of a few long histories is drawn, the first part is the sample.
     """
-    share, sampled, key = key_parts.EVENTS / parts.rows, [], table.requested.key
+    share, sampled, key = key_parts.EVENTS / parts.events, list[pa.Table](), table.requested.key
     for part in parts:
         if share < 1:
             ranks, distinct = keys.rank_keys(key, part.column(0))
             present, row_of = np.unique(ranks, return_inverse=True)
             entities = keys.keys_of(present, distinct, keys.key_type(key, parts.source.types[key]))
             part = part.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
-        sampled.append(part)
+        sampled.append(key_parts.without_dictionaries(part))
+    if not any(map(len, sampled)):
+        sampled = [key_parts.without_dictionaries(next(iter(parts)))]
+    whole = pa.concat_tables(sampled).combine_chunks()
+    for place, name in enumerate(parts.columns):
+        if name not in table.events.exploding and pa.types.is_dictionary(parts.source.types[name]):
+            whole = whole.set_column(place, name, whole.column(place).dictionary_encode())  # whose kind is that of text
     chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
-    sample = open_table(pa.concat_tables(sampled), None, chosen)
+    sample = open_table(whole, None, chosen)
     arranged = arrange(sample, None, chosen)
     try:
         arranged.counts.notes(table, options.cuts)
@@ -139,8 +159,10 @@ def _with_kinds(
         ) from error
     reader = _reader(sample, arranged)
     schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
-    hashed = [field for field in schema.categorical if field.buckets and field.name not in table.requested.hashed]
-    notes = [note for note in reader.notes if note not in map(fields.hashed_note, hashed)]
+    coded = (*schema.categorical, *schema.bags)
+    later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
+    later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
+    notes = [note for note in reader.notes if note not in later]
     guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
@@ -152,6 +174,24 @@ def _reader(table: Table, arranged: Arranged) -> ColumnReader:
     """Return the reader of the columns of a table whose rows are arranged."""
     rows = arranged.rows
     return ColumnReader(table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, [])
+
+
+def _with_times(before: Schema | None, frame: Schema) -> Schema:
+    """Return the schema without columns of a part, with the kind of the times of this part and those before it.
+
+    Times in text are dates where they all are, and have a zone where one of them has.
+
+    Raises:
+        DataError: If those of some parts have a zone, and those of others have none.
+    """
+    if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
+        return frame
+    if before.time_zone != frame.time_zone:
+        raise DataError(
+            f"column {shown(frame.time)} has times with a zone and times without one; accepted: ISO 8601, all with a "
+            "zone or all without; for other formats set time_format= (--time-format)"
+        )
+    return replace(frame, time_kind="timestamp")
 
 
 class _Seen:
@@ -213,6 +253,7 @@ class _Writer:
         self._arrays: dict[tuple[str, ...], Column] = {}
         self._ends: dict[tuple[str, ...], int] = {}  # of nested values
         self._notes: set[str] | None = None
+        self._frame: Schema | None = None
         self._files = ExitStack()
 
     def __enter__(self) -> _Writer:
@@ -248,18 +289,17 @@ class _Writer:
 
     def add(self, part: pa.Table, schema: Schema | None) -> None:
         """Write the events of a part: with codes by a schema, or places among the values seen so far."""
-        try:
+        with key_parts.counted_within_parts():
             self._add(part, schema)
-        except DataError as error:
-            if "(first at row" in str(error):
-                raise DataError(f"{error}; rows are counted within a part of the table, in order of keys") from error
-            raise
 
     def _add(self, part: pa.Table, schema: Schema | None) -> None:
         table = replace(open_table(part, schema, self.options), names=self.names, ordered=self.source.ordered)
         arranged = arrange(table, schema, self.options)
-        notes = {note for note in arranged.notes if note not in table.notes}
-        self._notes = notes if self._notes is None else self._notes & notes
+        if arranged.counts.without_time < arranged.counts.rows:
+            notes = {note for note in arranged.notes if note not in table.notes}
+            self._notes = notes if self._notes is None else self._notes & notes
+            self._frame = _with_times(self._frame, arranged.frame)
+        frame = self._frame or arranged.frame
         self.counts += arranged.counts
         self._keys.append(arranged.keys)
         self._append(("lengths",), arranged.rows.lengths)
@@ -267,11 +307,11 @@ class _Writer:
             self._append(("row_of",), arranged.row_of + self._entities)
             self._append(("moments",), arranged.moments)
         self._entities += len(arranged.keys)
-        reader, self.schema, self.requested = _reader(table, arranged), arranged.frame, table.requested
+        reader, self.schema, self.requested = _reader(table, arranged), frame, table.requested
         if schema is None:
             self._places(reader)
         else:
-            self.schema = reader.apply(schema, arranged.frame, self.source.typed)
+            self.schema = reader.apply(schema, frame, self.source.typed)
             for name, (unknown, total, what) in reader.unknown.items():
                 before = self.unknown.get(name, (0, 0, what))
                 self.unknown[name] = (before[0] + unknown, before[1] + total, what)

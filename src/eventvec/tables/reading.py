@@ -17,7 +17,7 @@ from eventvec.sequences import Sequences, Values
 from eventvec.tables.arrangement import arrange, open_table
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import snapshots
-from eventvec.tables.fields import unknown_note
+from eventvec.tables.fields import Array, unknown_note
 from eventvec.tables.out_of_core import read_into_store
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sorting import order_ties
@@ -64,17 +64,26 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         ([1, 2], [3, 4, 5], [3, 0, 2])
     """
     chosen = ReadOptions.of(options)
-    if chosen.storage.store is not None:
-        data = read_into_store(source, Path(chosen.storage.store), schema, chosen)
-        return with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
-    table = open_table(source, schema, chosen)
-    arranged = arrange(table, schema, chosen)
-    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(table, chosen.cuts)]
+    if chosen.storage.store is None:
+        data, row_of, moments = _read_into_memory(source, schema, chosen)
+    else:
+        data, row_of, moments = read_into_store(source, Path(chosen.storage.store), schema, chosen)
+    data = with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
+    return data if row_of is None or moments is None else snapshots(data, row_of, moments)
+
+
+def _read_into_memory(
+    source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions
+) -> tuple[Dataset, Array | None, Array | None]:
+    """Return a table with one row per entity, and the entities and times of the rows if each is cut at a time."""
+    table = open_table(source, schema, options)
+    arranged = arrange(table, schema, options)
+    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(table, options.cuts)]
     reader = ColumnReader(
         table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, notes
     )
     if schema is None:
-        fitted = reader.fit(arranged.frame, table.requested, chosen.columns.fitting)
+        fitted = reader.fit(arranged.frame, table.requested, options.columns.fitting)
     else:
         fitted = reader.apply(schema, arranged.frame, table.events.table.typed)
         notes.extend(note for name, counts in reader.unknown.items() for note in unknown_note(name, *counts))
@@ -86,11 +95,8 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
     tensors |= {name: rows_[torch.from_numpy(values[name])] for name, rows_ in reader.nested.items()}
     lengths = torch.from_numpy(rows.lengths)
-    x, origin = Sequences(tensors, lengths.cumsum(0) - lengths, lengths), Origin(chosen.describe(source))
-    data = with_static(Dataset(arranged.keys, x, fitted, tuple(notes), origin), schema, chosen)
-    if arranged.row_of is None or arranged.moments is None:
-        return data
-    return snapshots(data, arranged.row_of, arranged.moments)
+    x = Sequences(tensors, lengths.cumsum(0) - lengths, lengths)
+    return Dataset(arranged.keys, x, fitted, tuple(notes)), arranged.row_of, arranged.moments
 
 
 def with_static(data: Dataset, schema: Schema | None, options: ReadOptions) -> Dataset:

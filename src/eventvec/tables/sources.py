@@ -37,6 +37,8 @@ INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt3
 
 TOGETHER = 2**27
 """The bytes of columns that are read at once."""
+STREAMED: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**20}
+"""How a Parquet file is read in parts: otherwise all of its bytes, or those of a row group, are in memory."""
 THREADS = 8
 """The number of files that are read at the same time."""
 
@@ -281,7 +283,7 @@ def _parquet(files: Sequence[Path]) -> Source:
             same_types(names, files[0], first, file, schema)
             with refusing_damage(file):
                 refuse_changed(file, stamps[file])
-                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text) as opened:
+                with pq.ParquetFile(file, metadata=metadata[file], read_dictionary=text, **STREAMED) as opened:
                     for batch in opened.iter_batches(rows, columns=list(names)):
                         yield plain(pa.Table.from_batches([batch]).select(list(names)), str(file))
 
@@ -369,7 +371,9 @@ def _csv(files: Sequence[Path], text: Sequence[str], key: str | None) -> Source:
         with tempfile.TemporaryDirectory() as folder:  # polars streams CSV files into a file, but not to us
             copy = Path(folder) / "table.parquet"
             sink_csv(files, types, names, copy)
-            with pq.ParquetFile(copy) as opened:
+            for file, stamp in stamps.items():
+                refuse_changed(file, stamp)
+            with pq.ParquetFile(copy, **STREAMED) as opened:
                 for batch in opened.iter_batches(rows):
                     yield pa.Table.from_batches([batch])
 
