@@ -76,7 +76,7 @@ class _Info(BaseModel, extra="allow"):
     entities: NonNegativeInt
     versions: dict[str, str]
     labels: list[str]
-    holdouts: list[_Holdout]
+    holdouts: list[_Holdout] = Field(min_length=1)
     finished: bool
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")

@@ -209,13 +209,17 @@ def _value(arguments: list[str], *names: str) -> str | None:
 
 
 def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
-    """Return regular expressions of the files that a command may write: those that its options name."""
+    """Return regular expressions of the files that a command may write: those that its options name.
+
+    A refused command may leave the store that it has read the events into.
+    """
+    store = _value(arguments, "--store")
+    allowed = [] if store is None else [_pattern(store) + r"(/[^./][^/]*)?"]
     if code:
-        return []
+        return allowed
     output, state, out = _value(arguments, "-o", "--output"), _value(arguments, "--state"), _value(arguments, "--out")
     texts = [text for place, text in enumerate(arguments) if arguments[place - 1] not in ("-o", "--output")]
     inputs = [text for text in texts if not text.startswith("--")]  # flags are no files, also if an output is so called
-    allowed = []
     if output is not None and output not in inputs:
         replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
         in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
