@@ -226,6 +226,8 @@ def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
         allowed += [] if replaced or in_run else [_pattern(output)]
     if command == "update" and state is not None:
         allowed.append(_pattern(state) + "(-wal|-shm)?")
+    for records in (_value(arguments, "--mlflow"), _value(arguments, "--tensorboard")):
+        allowed += [] if records is None else [_pattern(records) + "(/.*)?"]
     if command == "fit" and out is not None:
         resumed = out in ("run", "runlink")  # a finished run is only loaded
         allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else r"(/[^./][^/]*)?"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,9 @@ from eventvec.tables import Embeddings
 
 
 @pytest.mark.slow
-def test_lancedb_takes_the_file_and_finds_the_same_neighbours(tmp_path: Path) -> None:
+def test_lancedb_takes_the_file_and_finds_the_same_neighbours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lancedb = pytest.importorskip("lancedb")
+    monkeypatch.delitem(sys.modules, "datasets", raising=False)  # a folder of tests, which LanceDB takes for a package
     rng = np.random.default_rng(0)
     data = ev.read(pl.DataFrame({"card": range(300), "day": range(300)}), key="card", time="day", numeric=[])
     z = Embeddings.of(data, rng.normal(size=(300, 16)))
