@@ -6,11 +6,12 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from eventvec import precision
 
@@ -22,6 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def the_number_of_threads_is_restored() -> Iterator[None]:
+    """Restore torch's number of threads, which experiments and benchmarks in this process set.
+
+    Sums over two threads differ in the last bits from those of processes that tests start with one.
+    """
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture
