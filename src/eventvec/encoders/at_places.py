@@ -207,7 +207,8 @@ class KernelMean(nn.Module):
         kernel = self.kernel(covariates, covariates).masked_fill(~pairs, 0) + self.ridge * identity
         kernel = kernel + torch.diag_embed((~mask).float())  # padding has no influence on the solution for events
         toward = self.kernel(covariates, places).masked_fill(~mask.unsqueeze(2), 0)
-        solution, _ = torch.linalg.solve_ex(kernel, toward)  # `solve` would wait for a device, to check for errors
+        on_cpu = kernel.device.type == "cpu"  # a check for errors would wait for a device
+        solution, _ = torch.linalg.solve_ex(kernel, toward, check_errors=on_cpu)
         logits = solution.masked_fill(~mask.unsqueeze(2), float("-inf"))
         weights = logits.masked_fill((x.lengths == 0)[:, None, None], 0).softmax(1)
         out: Tensor = weights.mT @ values

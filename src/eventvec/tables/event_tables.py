@@ -69,8 +69,8 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
         for table, each in sources.items():
             present = [name for name in names if name in each.types]
             for part in each.parts(present or list(each.types)[:1], rows):
-                own = {name: decoded(part[name]) if name in present else None for name in names}
-                merged = {name: _merged([own[name]], [len(part)], values[name]) for name in names if name != TABLE}
+                given = {name: decoded(part[name]) if name in present else None for name in names}
+                merged = {name: _merged([given[name]], [len(part)], values[name]) for name in names if name != TABLE}
                 if TABLE in names:
                     merged[TABLE] = pa.chunked_array([pa.repeat(table, len(part))])
                 yield pa.table({name: merged[name] for name in names})

@@ -168,7 +168,12 @@ def _filled(folder: Path) -> Iterator[Path]:
 
 
 def write_index(
-    work: Path, keys: pa.Array, arrays: Mapping[str, Any], schema: Schema, notes: Sequence[str], made: Mapping[str, Any]
+    work: Path,
+    keys: pa.Array,
+    arrays: Mapping[str, Any],
+    schema: Schema,
+    notes: Sequence[str],
+    origin: Mapping[str, Any],
 ) -> None:
     """Write the keys and `store.json`, the last files of a store.
 
@@ -179,23 +184,23 @@ def write_index(
             `moments` if histories are cut at a time each.
         schema: What the columns mean.
         notes: Sentences about what was counted or left out.
-        made: What the store was made from, see `opened`.
+        origin: What the store was made from, see `opened`.
     """
     with pa.OSFile(str(work / KEYS), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("key", keys.type)])) as file:
         file.write_table(pa.table({"key": keys}))
     index = {
-        "format": FORMAT, "made": made, "notes": list(notes), "arrays": arrays,
+        "format": FORMAT, "made": origin, "notes": list(notes), "arrays": arrays,
         "schema": json.loads(schema.to_json()),
     }  # fmt: skip
     (work / INDEX).write_text(json.dumps(index, default=str))
 
 
-def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Stored | None:
+def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> Stored | None:
     """Return the content of a store, with the schema that it holds; None if there is no store in the folder.
 
     Args:
         folder: The folder of the store.
-        made: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
+        origin: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
         schema: The schema that the events must be coded by, in place of `columns`.
 
     Raises:
@@ -213,7 +218,7 @@ def opened(folder: Path, made: Mapping[str, Any], schema: Schema | None) -> Stor
                 "the folder, and read the events again"
             )
         stored = Schema.from_json(json.dumps(index["schema"]), str(path))
-        expected = json.loads(json.dumps(made, default=str))
+        expected = json.loads(json.dumps(origin, default=str))
         same_columns = (
             index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
         )

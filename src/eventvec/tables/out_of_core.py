@@ -67,7 +67,7 @@ def read_into_store(
         others["cutoffs"] = digest_of(cutoffs)
     files = [[str(file), *stamp_of(file)] for file in table.events.table.files]
     columns = replace(options, table=replace(options.table, key_as=None)).describe(source)
-    made = {"files": files, "options": others, "columns": None if schema else columns}
+    origin = {"files": files, "options": others, "columns": None if schema else columns}
     kind = "a table in memory" if table.ordered else "a database, as they are now,"
     untold = ConfigError(
         f"store {str(folder)!r} exists, and whether it holds the events of {kind} cannot be told; name a new folder, "
@@ -75,14 +75,14 @@ def read_into_store(
     )
     if not files and (folder / mapped.INDEX).exists():
         raise untold
-    if (stored := mapped.opened(folder, made, schema)) is not None:
+    if (stored := mapped.opened(folder, origin, schema)) is not None:
         return _as_asked(stored, table, schema)
     with mapped.building(folder) as work:
         if work is not None:
-            _build(table, work, schema, options, made)
+            _build(table, work, schema, options, origin)
         elif not files and not distributed.launched():
             raise untold
-    stored = mapped.opened(folder, made, schema)
+    stored = mapped.opened(folder, origin, schema)
     assert stored is not None
     return _as_asked(stored, table, schema)
 
@@ -97,7 +97,7 @@ def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
     return stored._replace(data=replace(stored.data, schema=described))
 
 
-def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, made: Any) -> None:
+def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
     """Write the files of a store into a folder."""
     guesses: list[str] = []
     names, guessed = table.names, frozenset[str]()
@@ -120,7 +120,7 @@ def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions
         fitted = writer.schema
         notes += [note for name, counts in writer.unknown.items() for note in fields.unknown_note(name, *counts)]
     kind = keys.key_type(table.requested.key, parts.source.types[table.requested.key])
-    mapped.write_index(work, writer.keys(kind), writer.describe(), fitted, notes, made)
+    mapped.write_index(work, writer.keys(kind), writer.describe(), fitted, notes, origin)
 
 
 def _with_kinds(
