@@ -1,8 +1,8 @@
 """Build the wheel, check its contents, install it into an empty environment, and run it and the README's lines there.
 
-The command line runs beside the core's dependencies only, and the README's Python beside those of the extra `demo`.
-``python scripts/check_wheel.py`` needs the packages of the extra `dev`. If TORCH_INDEX is set, torch is installed from
-that index.
+The command line and the page about a method of one's own run beside the core's dependencies only, and the lines of the
+README beside those of the extra `demo`. ``python scripts/check_wheel.py`` needs the packages of the extra `dev`. If
+TORCH_INDEX is set, torch is installed from that index.
 """
 
 from __future__ import annotations
@@ -86,11 +86,12 @@ def use(programs: Path, folder: Path) -> None:
     run(command, "embed", folder / "run", events, "-o", folder / "z.parquet", cwd=folder)
 
 
-def readme(programs: Path, folder: Path) -> None:
-    """Run the Python of the README."""
-    lines = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
-    (folder / "readme.py").write_text("\n".join(lines))
-    run(programs / "python", folder / "readme.py", cwd=folder)
+def run_page(page: Path, programs: Path, folder: Path) -> None:
+    """Run the Python of a page in a new folder."""
+    lines = re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    folder.mkdir()
+    (folder / "page.py").write_text("\n".join(lines))
+    run(programs / "python", folder / "page.py", cwd=folder)
 
 
 def main() -> None:
@@ -104,10 +105,10 @@ def main() -> None:
         programs = empty_environment(folder / "empty")
         install(programs, wheel)
         use(programs, folder)
+        run_page(ROOT / "docs" / "your-own-method.md", programs, folder / "own")
         install(programs, f"{wheel}[demo]")
-        (folder / "readme").mkdir()
-        readme(programs, folder / "readme")
-    print("the wheel installs, imports and runs, and so do the lines of the README")
+        run_page(ROOT / "README.md", programs, folder / "readme")
+    print("the wheel installs, imports and runs, and so do the lines of the README and those of a method of one's own")
 
 
 if __name__ == "__main__":

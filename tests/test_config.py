@@ -12,9 +12,6 @@ import torch
 
 import make
 from eventvec.config import (
-    ENCODER_NAMES,
-    METHOD_NAMES,
-    PARTS,
     arguments,
     build,
     build_encoder,
@@ -32,6 +29,7 @@ from eventvec.encoders.recurrent import Part
 from eventvec.errors import ConfigError, listed
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
+from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED
 from eventvec.tables import Fitting
 from eventvec.views import VIEWS, BiasedOrderPairs, RandomSlices, RejectionSlices, Views
 
@@ -224,7 +222,7 @@ def test_a_method_table_that_is_wrong_is_refused(wrong, message):
     message = message.replace("METHODS", f"accepted: {listed(sorted(METHOD_NAMES))}")
     kinds = [kind.__name__ for kind in get_args(Views)]
     slices = f"input should be {' or '.join(f'an instance of {kind}' for kind in kinds)}"
-    message = message.replace("VIEWS", ", ".join(sorted(n for n, part in PARTS.items() if part in get_args(Views))))
+    message = message.replace("VIEWS", ", ".join(sorted(n for n, part in NESTED.items() if part in get_args(Views))))
     refused(message.replace("SLICES", slices), f"method.{wrong}")
 
 
@@ -344,7 +342,7 @@ def test_every_encoder_is_built_again_with_the_same_weights(name):
 def test_a_part_without_a_name_is_refused():
     encoder = make.encoder("gru")
     encoder.events = torch.nn.Identity()
-    message = "Identity has no name in configurations, so a run folder cannot hold it; accepted: altered, "
+    message = "Identity has no name in configurations, so a run folder cannot hold it; give it one: ev"
     with pytest.raises(ConfigError, match=message):
         describe(CoLES(encoder))
 

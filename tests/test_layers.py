@@ -24,7 +24,7 @@ ORDER = (
     ("losses", "retrieval", "scan"),
     ("encoders",),
     ("lineage", "methods"),
-    ("config", "tables"),
+    ("config", "parts", "tables"),
     ("embedding", "features", "model_card", "outline", "series_statistics", "suggestions"),
     ("checkpoint", "run_files", "run_writing"),
     ("grids",),

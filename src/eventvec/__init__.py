@@ -27,6 +27,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecErr
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.event_surprise import surprise
 from eventvec.exporting import to_onnx
+from eventvec.parts import register
 from eventvec.prediction import predict
 from eventvec.reporting import Report, report
 from eventvec.run_card import card
@@ -96,6 +97,7 @@ __all__ = [
     "read_embeddings",
     "read_index",
     "read_series",
+    "register",
     "report",
     "score_features",
     "search",

@@ -32,12 +32,14 @@ from eventvec.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
+from eventvec.parts import registered_in
 from eventvec.precision import Precision
 from eventvec.run_files import (
-    BESIDE,
     FORMAT,
+    PREFIX,
     build,
     build_beside,
+    check_parts,
     read_config,
     read_info,
     read_schema,
@@ -350,6 +352,8 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         info["events"] = data.sequences.total
     if described := facts(data):
         info["data"] = described
+    if parts := registered_in(config):
+        info["parts"] = parts
     if parent:
         info["from"] = parent.run
     holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
@@ -408,9 +412,10 @@ def load(path: Path | str) -> Run:
     info = read_info(path)
     if not info["finished"]:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")
+    check_parts(path, info.get("parts", {}))
     config, schema = read_config(path), read_schema(path)
     tensors, _ = read_tensors(path / "model.safetensors")
-    beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(BESIDE)}
+    beside = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
     method, parts = build(path, config, schema, tensors), build_beside(path, info.get("beside", {}), schema, beside)
     with refusing_damage(path):  # names and shapes fit; a tokenizer or a backbone may not
         method.load_state_dict(tensors)

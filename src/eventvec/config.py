@@ -18,52 +18,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec import toml
-from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
-from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.pictures import PictureDecoder, ResNet18
-from eventvec.encoders.points import Images, Numbers, PointEncoder
-from eventvec.encoders.segments import Segmented
-from eventvec.encoders.sentences import SentenceEncoder
-from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, nearest
-from eventvec.losses import LOSSES, Gaussian
-from eventvec.losses.negatives import NEGATIVES
-from eventvec.methods import CNP, METHODS, Order, SlicePairs
 from eventvec.methods.declarations import Method
+from eventvec.parts import ENCODER_NAMES, KINDS, METHOD_NAMES, NESTED, REGISTERED, load_installed
 from eventvec.schema import Schema
-from eventvec.views import PAIRS, PROCESSES, VIEWS
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
-PARTS: Mapping[str, Callable[..., Any]] = {
-    **VIEWS,
-    **PAIRS,
-    **PROCESSES,
-    **NEGATIVES,
-    **LOSSES,
-    **FEATURES,
-    "events": EventEncoder,
-    "segmented": Segmented,
-    "pairs": PointEncoder,
-    "numbers": Numbers,
-    "images": Images,
-    "resnet18": ResNet18,
-    "gated_head": GatedHead,
-    "plain_head": PlainHead,
-    "picture_decoder": PictureDecoder,
-    "gaussian": Gaussian,
-    "text_tower": SentenceEncoder,
-}
-"""The parts that a nested table may name; a table called `events` needs no name."""
-ENCODER_NAMES: Mapping[str, Callable[..., Any]] = {**ENCODERS, "recurrent": Recurrent}
-METHOD_NAMES: Mapping[str, Callable[..., Any]] = {
-    **METHODS,
-    "neural_process": CNP,
-    "order": Order,
-    "slice_pairs": SlicePairs,
-}
-"""The names of configurations, and those of classes that several names share, which `describe` writes."""
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
@@ -104,6 +66,7 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
         >>> check_tables({"fit": {"epochs": 3}})
         {'fit': {'epochs': 3}}
     """
+    load_installed()
     try:
         toml.check_values(config)
     except ValueError as error:
@@ -144,7 +107,7 @@ def change(config: Table, changes: Iterable[str]) -> Table:
 def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **fixed: Any) -> Any:
     """Return what the named constructor returns for the other entries of a table.
 
-    A nested table with a `name` is built first, from `PARTS`. A constructor that takes `events` gets an event encoder
+    A nested table with a `name` is built first. A constructor that takes `events` gets an event encoder
     with the options in the table of that name.
 
     Args:
@@ -157,7 +120,7 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
         ConfigError: If a name or an option is unknown, or a value has the wrong type or is refused.
 
     Example:
-        >>> build({"name": "random_slices", "count": 3}, VIEWS, "method.views")
+        >>> build({"name": "random_slices", "count": 3}, NESTED, "method.views")
         RandomSlices(count=3, shortest=15, longest=150)
     """
     name = str(table.get("name", ""))
@@ -171,7 +134,7 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
     missing = [
         option
         for option, parameter in inspect.signature(names[name]).parameters.items()
-        if parameter.default is inspect.Parameter.empty and option not in {**values, **fixed}
+        if option in accepted and parameter.default is inspect.Parameter.empty and option not in {**values, **fixed}
     ]
     if missing:
         raise ConfigError(f"{where}: {name} needs {', '.join(missing)}")
@@ -197,20 +160,22 @@ def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, A
         ConfigError: If an option is unknown, or a value has the wrong type or is refused.
 
     Example:
-        >>> options({"margin": 1, "views": {"name": "random_slices", "count": 2}}, METHODS["coles"], {}, "method")
+        >>> options({"margin": 1, "views": {"name": "random_slices", "count": 2}}, METHOD_NAMES["coles"], {}, "method")
         {'margin': 1.0, 'views': RandomSlices(count=2, shortest=15, longest=150)}
     """
     hints, values = arguments(constructor), {}
     for option, value in table.items():
         if option not in hints or option in fixed:
             raise ConfigError(f"{where} has no option {option!r}; {nearest(option, set(hints) - set(fixed))}")
+        known = True
         if isinstance(value, dict) and ((parts := _part_names(hints[option])) or "name" in value):
             if len(parts) > 1 and "name" not in value:
                 raise ConfigError(f"{where}.{option} is {value!r}; add name = one of: {', '.join(parts)}")
             name = str(value.get("name", parts[0] if parts else ""))
-            names = PARTS if name in PARTS or not parts else {part: PARTS[part] for part in parts}
+            names = NESTED if name in NESTED or not parts else {part: NESTED[part] for part in parts}
             value = build({**value, "name": name}, names, f"{where}.{option}", **fixed)
-        values[option] = check(value, hints[option], f"{where}.{option}")
+            known = name not in REGISTERED or name not in parts  # the annotation names no class of others
+        values[option] = check(value, hints[option], f"{where}.{option}") if known else value
     return values
 
 
@@ -297,15 +262,21 @@ def complete(config: Table) -> Table:
 
 
 def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
-    """Return the name and the annotated type of each argument of a constructor.
+    """Return the name and the annotated type of each argument of a constructor; `Any` where there is no annotation.
 
     Example:
-        >>> arguments(VIEWS["disjoint_segments"])
+        >>> from eventvec.views import DisjointSegments
+        >>> arguments(DisjointSegments)
         {'count': <class 'int'>}
     """
     target = constructor.__init__ if inspect.isclass(constructor) else constructor
-    hints = get_type_hints(target)
-    return {name: hints.get(name, Any) for name in inspect.signature(target).parameters if name != "self"}
+    try:
+        hints = get_type_hints(target)
+    except NameError:  # the annotations of a class in a function name what only that function knows
+        hints = {}
+    parameters = inspect.signature(target).parameters.values()
+    named = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name != "self"]
+    return {name: hints.get(name, Any) for name in named}
 
 
 def check(value: Any, kind: Any, where: str) -> Any:
@@ -345,7 +316,8 @@ def _part_names(kind: Any) -> list[str]:
         for member in (kind, *get_args(kind))
         if inspect.isclass(member)
     )
-    return sorted(name for name, part in PARTS.items() if inspect.isclass(part) and issubclass(part, kinds))
+    names = {name for name, part in NESTED.items() if inspect.isclass(part) and issubclass(part, kinds)}
+    return sorted(names | {name for name, (kind, _) in REGISTERED.items() if names & set(KINDS[kind])})
 
 
 def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
@@ -355,10 +327,12 @@ def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
     constructor, filled = names[table["name"]], {"name": table["name"]}
     target, hints = constructor.__init__ if inspect.isclass(constructor) else constructor, arguments(constructor)
     for option, parameter in inspect.signature(target).parameters.items():
+        if option not in hints:
+            continue
         value = table.get(option, {"name": "events"} if option == "events" else parameter.default)
         if isinstance(value, dict):
             default_name = {"name": option} if option in _part_names(hints.get(option)) else {}
-            nested = _completed({**default_name, **value}, PARTS)
+            nested = _completed({**default_name, **value}, NESTED)
             filled[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}
         elif dataclasses.is_dataclass(value):
             filled[option] = _table(value, set())
@@ -388,14 +362,20 @@ def _table(part: Any, without: set[str]) -> Table:
     Raises:
         ConfigError: If its class, or that of a part of it, has no name in configurations.
     """
-    names = {kind: name for name, kind in {**PARTS, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(kind)}
+    names = {kind: name for name, kind in {**NESTED, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(kind)}
+    what = type(part).__name__
     if type(part) not in names:
         raise ConfigError(
-            f"{type(part).__name__} has no name in configurations, so a run folder cannot hold it; "
-            f"accepted: {', '.join(names.values())}"
+            f"{what} has no name in configurations, so a run folder cannot hold it; give it one: "
+            f'ev.register("{what.lower()}", {what}, kind=…)'
         )
     table, kept_as = Table(name=names[type(part)]), getattr(part, "kept_as", {})
     for option in arguments(type(part)):
+        if option not in without and not hasattr(part, kept_as.get(option, option)):
+            raise ConfigError(
+                f"{what} does not keep its argument {option!r} as an attribute, so a run folder cannot hold it; set "
+                f"self.{option} in its constructor"
+            )
         value = None if option in without else getattr(part, kept_as.get(option, option))
         if isinstance(value, nn.Module) or dataclasses.is_dataclass(value):
             nested = _table(value, {"schema"})

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from eventvec import toml
 from eventvec.config import Table, build_method, check_tables
-from eventvec.encoders.beside import PARTS, Beside
+from eventvec.encoders.beside import BESIDE
 from eventvec.encoders.compressed import Compressed
-from eventvec.errors import CheckpointError, ConfigError, misfit
+from eventvec.errors import CheckpointError, ConfigError, misfit, shown
 from eventvec.methods.declarations import Method
 from eventvec.outline import outline
+from eventvec.parts import REGISTERED, load_installed
 from eventvec.schema import Schema
 from eventvec.tables.read_options import today
 
@@ -31,7 +32,7 @@ FORMAT = 1
 """The version of the run folder; newer ones are refused."""
 
 
-BESIDE = "beside."
+PREFIX = "beside."
 """The beginning of the names of tensors of the parts beside the learned one."""
 
 
@@ -80,6 +81,7 @@ class _Info(BaseModel, extra="allow"):
     finished: bool
     events: NonNegativeInt = 0
     parent: str = Field("", alias="from")
+    parts: dict[str, str] = Field(default_factory=dict)
     data: _Facts = Field(default_factory=_Facts)
 
 
@@ -103,7 +105,7 @@ class _Finished(_Info):
     usable: NonNegativeInt
     kept_epoch: PositiveInt = 1
     temperatures: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=dict)
-    beside: dict[Beside, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
+    beside: dict[str, dict[str, NonNegativeInt | None]] = Field(default_factory=dict)
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -157,6 +159,26 @@ def with_former_defaults(tables: Table) -> Table:
             events.setdefault("scaled", False)
         events = events.get("events")
     return tables
+
+
+def check_parts(path: Path, parts: Mapping[str, str]) -> None:
+    """Refuse a run that needs a part of another package that is not registered.
+
+    Args:
+        path: The run folder.
+        parts: The registered parts of the run by name, and the module of each.
+
+    Raises:
+        CheckpointError: If one is not registered; the message names it and its module, which is never imported here.
+    """
+    load_installed()
+    for name, module in parts.items():
+        if name not in REGISTERED:
+            where = "the program that trained it" if module == "__main__" else f"the module {shown(module)}"
+            raise CheckpointError(
+                f"{path} needs the part {shown(name)}, which is not registered; {where} registered it: import that "
+                "first, or install it as a package with an entry point in the group eventvec.parts"
+            )
 
 
 def read_schema(path: Path) -> Schema:
@@ -233,7 +255,7 @@ def build_beside(
         path: The run folder.
         sizes: The arguments of each part besides the schema, see `encoders.beside.sizes_beside`.
         schema: The schema of the run.
-        tensors: The tensors whose names begin with `BESIDE`.
+        tensors: The tensors whose names begin with `PREFIX`.
 
     Raises:
         CheckpointError: If a part takes other arguments, or does not fit its tensors.
@@ -241,10 +263,10 @@ def build_beside(
     try:
         with refusing_damage(path):
             with torch.device("meta"):  # sizes are claims until the tensors are compared with them
-                shapes = {name: PARTS[name](schema, **arguments) for name, arguments in sizes.items()}
+                shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
             _check_weights(path, tensors, tensors_beside(shapes))
-            parts = {name: PARTS[name](schema, **arguments) for name, arguments in sizes.items()}
-            nn.ModuleDict(parts).load_state_dict({name.removeprefix(BESIDE): each for name, each in tensors.items()})
+            parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
+            nn.ModuleDict(parts).load_state_dict({name.removeprefix(PREFIX): each for name, each in tensors.items()})
     except ConfigError as error:
         raise CheckpointError(f"{path}/run.json is damaged: beside: {error}") from error
     return {name: part.eval() for name, part in parts.items()}
@@ -254,10 +276,10 @@ def tensors_beside(parts: Mapping[str, Compressed]) -> dict[str, Tensor]:
     """Return the tensors of the parts beside the learned one, by their names in a run folder.
 
     Example:
-        >>> sorted(tensors_beside({"timing": PARTS["timing"](Schema("card", "day", "integer"))}))
+        >>> sorted(tensors_beside({"timing": BESIDE["timing"](Schema("card", "day", "integer"))}))
         ['beside.timing.mean', 'beside.timing.scale']
     """
-    return {f"{BESIDE}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
+    return {f"{PREFIX}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
 
 
 def _contents(path: Path, absent: str = "") -> bytes:

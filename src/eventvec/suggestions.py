@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from eventvec.config import ENCODER_NAMES, METHOD_NAMES, PARTS, Table, arguments
+from eventvec.config import Table, arguments
 from eventvec.encoders import Recurrent
 from eventvec.methods.declarations import suggested
+from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import batch_size, embedding_size
 
@@ -50,7 +51,7 @@ def _sized(table: Any, suggestion: Table) -> Any:
     if not isinstance(table, dict):
         return table
     sampler = {"name": suggestion["name"], **table}
-    constructor = PARTS.get(str(sampler["name"]))
+    constructor = NESTED.get(str(sampler["name"]))
     options = arguments(constructor) if constructor else {}
     if "views" in options:
         sampler["views"] = _sized(sampler.get("views", {}), suggestion)
@@ -71,7 +72,7 @@ def _merged(table: Table, suggestion: Table) -> Table:
     for option, part in suggestion.items():
         nested = table.get(option)
         if isinstance(part, dict) and isinstance(nested, dict) and nested.get("name", part["name"]) == part["name"]:
-            options = {"name", *arguments(PARTS[part["name"]])}
+            options = {"name", *arguments(NESTED[part["name"]])}
             outer = {name: value for name, value in nested.items() if name in options}
             inner = {name: value for name, value in nested.items() if name not in outer}
             if inner and isinstance(events := outer.get("events", {}), dict):

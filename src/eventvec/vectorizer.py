@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from eventvec.checkpoint import Run, load
 from eventvec.dataset import Dataset
-from eventvec.encoders.beside import Beside
 from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.fine_tuned import Events, FineTuned
@@ -91,7 +90,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         method: str | Mapping[str, Any] = "coles",
         epochs: int | None = None,
         time_budget: float | None = None,
-        beside: Sequence[Beside] | None = None,
+        beside: Sequence[str] | None = None,
         holdout: float | None = None,
         random_state: int = 0,
         progress: bool = True,

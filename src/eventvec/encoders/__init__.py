@@ -25,7 +25,7 @@
     sinusoidal     harmonics and random Fourier features of covariates
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from eventvec.encoders.aggregates import Aggregates
@@ -50,7 +50,7 @@ from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
 from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
 
-ENCODERS: Mapping[str, Callable[..., Any]] = {
+ENCODERS: dict[str, Callable[..., Any]] = {
     "cross_attention": CrossAttention,
     "gru": GRU,
     "kernel_mean": KernelMean,
@@ -65,8 +65,18 @@ ENCODERS: Mapping[str, Callable[..., Any]] = {
 }
 """The encoders by their names in a configuration."""
 
+EVENT_ENCODERS: dict[str, Callable[..., Any]] = {
+    "events": EventEncoder,
+    "segmented": Segmented,
+    "pairs": PointEncoder,
+    "numbers": Numbers,
+    "images": Images,
+}
+"""The event encoders by their names in a configuration."""
+
 __all__ = [
     "ENCODERS",
+    "EVENT_ENCODERS",
     "GRU",
     "LSTM",
     "Aggregates",

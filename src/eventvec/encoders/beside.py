@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 from eventvec.encoders.compressed import Compressed
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-
-Beside = Literal["timing", "aggregates"]
 
 VALUES = (50, 20, 10, 5, 2, 1, 0)
 """How many values of each categorical column are counted: the first number with which there are `WIDEST` features."""
@@ -53,7 +50,7 @@ def aggregates(schema: Schema, components: int | None = 64, values: int = 50, fr
     return Compressed(RunningHandcrafted(schema, values, frequent), components)
 
 
-PARTS: Mapping[str, Callable[..., Compressed]] = {"timing": timing, "aggregates": aggregates}
+BESIDE: dict[str, Callable[..., Compressed]] = {"timing": timing, "aggregates": aggregates}
 """The parts by name, in the order in which they stand in the vector, after the learned part."""
 
 
@@ -98,4 +95,4 @@ def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]],
         >>> fitted_beside(schema, sizes_beside(schema, ["timing"], 64), x)["timing"](x).mean(0).abs().max() < 1e-6
         tensor(True)
     """
-    return {name: PARTS[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}
+    return {name: BESIDE[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}

@@ -7,7 +7,7 @@ choice has no gradient. What is *not* here: distances and losses (`distances`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -249,7 +249,7 @@ PairNegatives: TypeAlias = (
 TripletNegatives: TypeAlias = HardNegatives | SemiHardNegatives | RandomNegatives | AllNegatives
 """Rules that choose negatives for positive pairs."""
 
-NEGATIVES: Mapping[str, Callable[..., Any]] = {
+NEGATIVES: dict[str, Callable[..., Any]] = {
     "hard_negatives": HardNegatives,
     "semi_hard_negatives": SemiHardNegatives,
     "random_negatives": RandomNegatives,

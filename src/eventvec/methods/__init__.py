@@ -1,6 +1,6 @@
 """Methods: one file per idea of a paper. `METHODS` names them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from eventvec.methods.coles import CoLES
 from eventvec.methods.cpc import CPC
@@ -24,7 +24,7 @@ from eventvec.methods.supervised import Supervised
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.methods.ts2vec import TS2Vec
 
-METHODS: Mapping[str, Callable[..., Method]] = {
+METHODS: dict[str, Callable[..., Method]] = {
     "acnp": acnp,
     "acnp_cross": acnp_cross,
     "cnp": cnp,

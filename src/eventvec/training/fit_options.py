@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from eventvec.encoders.beside import PARTS, Beside
+from eventvec.encoders.beside import BESIDE
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import check_seed
 from eventvec.precision import Precision
@@ -86,7 +86,7 @@ class FitOptions:
     keep: Keep | None = None
     precision: Precision = "float32"
     seed: int = 0
-    beside: Sequence[Beside] = ()
+    beside: Sequence[str] = ()
     components: int = 64
     checkpoint_every: int = field(default=200, compare=False)  # a resumed run may have another
 
@@ -121,13 +121,13 @@ class FitOptions:
             if (value := getattr(self, name)) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
         if isinstance(self.beside, str) or not isinstance(self.beside, Sequence):
-            wrong.append(f"beside must be a list of {' and '.join(PARTS)}, or of one of them, got {self.beside!r}")
+            wrong.append(f"beside must be a list of {' and '.join(BESIDE)}, or of one of them, got {self.beside!r}")
         else:
-            unknown = [part for part in self.beside if part not in list(PARTS)]
-            wrong += [f"beside {part!r} is not known; {nearest(str(part), PARTS)}" for part in unknown]
+            unknown = [part for part in self.beside if part not in list(BESIDE)]
+            wrong += [f"beside {part!r} is not known; {nearest(str(part), BESIDE)}" for part in unknown]
         if wrong:
             raise ConfigError("; ".join(wrong))
-        object.__setattr__(self, "beside", tuple(part for part in PARTS if part in self.beside))  # in order, once
+        object.__setattr__(self, "beside", tuple(part for part in BESIDE if part in self.beside))  # in order, once
 
     @property
     def bounded(self) -> FitOptions:

@@ -21,7 +21,7 @@ from. The random generator must be on the device of the batch.
 No sampler has state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from eventvec.views.counterfeits import Counterfeits
@@ -43,7 +43,7 @@ from eventvec.views.ties import count_times, distinct_times, during
 from eventvec.views.window_pairs import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
-VIEWS: Mapping[str, Callable[..., Any]] = {
+VIEWS: dict[str, Callable[..., Any]] = {
     "altered": Altered,
     "capped_samples": CappedSamples,
     "counterfeits": Counterfeits,
@@ -58,7 +58,7 @@ VIEWS: Mapping[str, Callable[..., Any]] = {
 }
 """The view samplers by their names in a configuration."""
 
-PAIRS: Mapping[str, Callable[..., Any]] = {
+PAIRS: dict[str, Callable[..., Any]] = {
     "biased_order_pairs": BiasedOrderPairs,
     "entity_pairs": EntityPairs,
     "next_pairs": NextPairs,
