@@ -197,8 +197,8 @@ def test_tables_become_arguments():
         ("name=colse", "method: name 'colse' is not known; did you mean 'coles'? METHODS"),
         ("margn=1", "method has no option 'margn'; did you mean 'margin'? accepted: margin, negatives, views"),
         ("encoder=3", "method has no option 'encoder'; accepted: margin, negatives, views"),
-        ("margin=wide", "method.margin is 'wide': input should be a valid number"),
-        ("margin=true", "method.margin is True: input should be a valid number"),
+        ("margin=wide", "method.margin must be a number, got 'wide'"),
+        ("margin=true", "method.margin must be a number, got True"),
         ("margin=0", "method: margin must be in (0, 2] on the unit sphere, got 0.0"),
         ("margin=nan", "method: margin must be in (0, 2] on the unit sphere, got nan"),
         ("name=order", "method: order needs pairs"),
@@ -209,7 +209,7 @@ def test_tables_become_arguments():
         ),
         ("views.name=order_pairs", "method.views is OrderPairs(length=1, skip=0, within=None, count=1): SLICES"),
         ("views.count=3", "method.views is {'count': 3}; add name = one of: VIEWS"),
-        ("margin={count=3}", "method.margin is {'count': 3}: input should be a valid number"),
+        ("margin={count=3}", "method.margin must be a number, got {'count': 3}"),
         ("views={name='random_slices', cont=3}", "method.views has no option 'cont'; did you mean 'count'? OPTIONS"),
         (
             "views={name='random_slices', count=1}",
@@ -229,8 +229,8 @@ def test_a_method_table_that_is_wrong_is_refused(wrong, message):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("1.5", "method.length is 1.5: input should be a valid integer"),
-        ("three", "method.length is 'three': input should be a valid integer"),
+        ("1.5", "method.length must be a whole number, got 1.5"),
+        ("three", "method.length must be a whole number, got 'three'"),
         ("0", "method: length must be at least 1, got 0"),
     ],
 )
@@ -243,8 +243,8 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
     [
         ("name=gruu", ": name 'gruu' is not known; did you mean 'gru'? ENCODERS"),
         ("name=order", ": name 'order' is not known; ENCODERS"),
-        ("dim=wide", ".dim is 'wide': input should be a valid integer"),
-        ("dim=8.0", ".dim is 8.0: input should be a valid integer"),
+        ("dim=wide", ".dim must be a whole number, got 'wide'"),
+        ("dim=8.0", ".dim must be a whole number, got 8.0"),
         ("dim=0", ": dim and layers must be at least 1, got dim 0, layers 1"),
         ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers, read_out"),
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
@@ -255,7 +255,7 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("events.schema=3", ".events has no option 'schema'; accepted: batch_norm, bins, mixing, texts, time, width"),
         ("events.time=gap", ".events.time is 'gap': 'str' instances are not allowed as a Sequence value"),
         ("events.time=[1]", ".events.time is [1]: input should be a valid string"),
-        ("events.batch_norm=1", ".events.batch_norm is 1: input should be a valid boolean"),
+        ("events.batch_norm=1", ".events.batch_norm must be true or false, got 1"),
         ("events.width=0", ".events: width must be at least 1 and mixing at least 0, got width 0, mixing 0"),
         ("events.time=['hours']", ".events: time feature 'hours' is not known; did you mean 'hour'? TIMES"),
     ],
@@ -289,7 +289,7 @@ def test_values_that_a_type_accepts(value, kind, expected):
 
 @pytest.mark.parametrize(("value", "kind"), [(1, str), ("1", int), (1.0, int), (0, bool), (1, bool), ([1], int)])
 def test_values_that_a_type_refuses(value, kind):
-    with pytest.raises(ConfigError, match="here is"):
+    with pytest.raises(ConfigError, match="here must be"):
         check(value, kind, "here")
 
 

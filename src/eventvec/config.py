@@ -21,6 +21,7 @@ from eventvec import toml
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, nearest
 from eventvec.methods.declarations import Method
+from eventvec.options import checked
 from eventvec.parts import ENCODER_NAMES, KINDS, METHOD_NAMES, NESTED, REGISTERED, load_installed
 from eventvec.schema import Schema
 
@@ -205,14 +206,25 @@ def build_method(config: Mapping[str, Any], schema: Schema) -> Method:
         >>> build_method(config, schema).pairs
         OrderPairs(length=3, skip=0, within=None, count=1)
     """
-    tables = {name: dict(config.get(name, {})) for name in ("method", "encoder")}
-    encoder = build_encoder(tables["encoder"], schema)
-    method: Method = build(tables["method"], METHOD_NAMES, "method", encoder=encoder, schema=schema)
-    tables = complete(tables)
-    _resolve(tables["encoder"], encoder)
-    _resolve(tables["method"], method)
-    vars(method)["_tables"] = tables
+    encoder = build_encoder(dict(config.get("encoder", {})), schema)
+    method: Method = build(dict(config.get("method", {})), METHOD_NAMES, "method", encoder=encoder, schema=schema)
     return method
+
+
+def resolved(config: Table, method: Method) -> Table:
+    """Return the tables from which a method was built, with whole paths and what its parts chose for `auto`.
+
+    Example:
+        >>> from eventvec.encoders import GRU, EventEncoder
+        >>> from eventvec.methods import CPC
+        >>> method = CPC(GRU(EventEncoder(Schema("id", "t", "integer")), dim=8))
+        >>> resolved({"encoder": {"name": "gru", "dim": 8}}, method)
+        {'encoder': {'name': 'gru', 'dim': 8}}
+    """
+    config = copy.deepcopy(config)
+    _resolve(config.get("encoder", {}), method.encoder)
+    _resolve(config.get("method", {}), method)
+    return config
 
 
 def _resolve(table: Table, part: Any) -> None:
@@ -228,8 +240,8 @@ def _resolve(table: Table, part: Any) -> None:
 def describe(method: Method) -> Table:
     """Return the `[method]` and `[encoder]` tables from which `build_method` builds a method of the same shape.
 
-    For a method that `build_method` built, they are its tables with every default. For one that was put together in
-    Python, the arguments of each constructor are read from the attributes of the same names.
+    The arguments of each constructor are read from the attributes of the same names, so that they are those of the
+    parts as they are now.
 
     Raises:
         ConfigError: If a part of the method has no name in configurations.
@@ -240,8 +252,6 @@ def describe(method: Method) -> Table:
         >>> describe(pcl(GRU(EventEncoder(Schema("id", "t", "integer")), dim=8), length=3))["method"]
         {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3, 'skip': 0, 'count': 1}}
     """
-    if "_tables" in vars(method):
-        return copy.deepcopy(vars(method)["_tables"])
     return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(method.encoder, {"schema"})}
 
 
@@ -258,7 +268,7 @@ def complete(config: Table) -> Table:
         True
     """
     names = {"method": METHOD_NAMES, "encoder": ENCODER_NAMES}
-    return {key: _completed(table, names[key]) if key in names else table for key, table in config.items()}
+    return {key: completed(table, names[key]) if key in names else table for key, table in config.items()}
 
 
 def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
@@ -299,6 +309,7 @@ def check(value: Any, kind: Any, where: str) -> Any:
         for name in value:
             if name not in accepted:
                 raise ConfigError(f"{where} has no option {name!r}; {nearest(name, accepted)}")
+    value = checked(where, value, kind)
     plain = isinstance(kind, type) and (issubclass(kind, int | float | str) or dataclasses.is_dataclass(kind))
     adapter = TypeAdapter(kind) if plain else TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
     try:
@@ -320,8 +331,8 @@ def _part_names(kind: Any) -> list[str]:
     return sorted(names | {name for name, (kind, _) in REGISTERED.items() if names & set(KINDS[kind])})
 
 
-def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
-    """Return a table with every default of the constructor that it names."""
+def completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
+    """Return a table with every default of the constructor that it names, and those of the parts inside it."""
     if str(table.get("name", "")) not in names:
         return table  # `build` raises the error
     constructor, filled = names[table["name"]], {"name": table["name"]}
@@ -332,7 +343,7 @@ def _completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
         value = table.get(option, {"name": "events"} if option == "events" else parameter.default)
         if isinstance(value, dict):
             default_name = {"name": option} if option in _part_names(hints.get(option)) else {}
-            nested = _completed({**default_name, **value}, NESTED)
+            nested = completed({**default_name, **value}, NESTED)
             filled[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}
         elif dataclasses.is_dataclass(value):
             filled[option] = _table(value, set())

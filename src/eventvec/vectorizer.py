@@ -54,8 +54,9 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         reading: Further options of `ev.read`, such as ``{"explode": ["items"], "until": "2024-07-01"}``. Those of
             `tables.read_options.TableFormat`, such as `time_format`, apply to later tables too; the others, such as
             `until`, to the events of `fit` alone.
-        method: The name of a method, or the tables `method`, `encoder` and `fit` of a configuration. Sizes that are not
-            given follow from the data.
+        method: The name of a method, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables `method`,
+            `encoder` and `fit` of a configuration. Sizes that are not given follow from the data.
+        encoder: The name of an encoder, or its table.
         epochs: The number of passes over the data. With neither `epochs` nor `time_budget`, training ends after 5
             minutes, or after 5 epochs without improvement.
         time_budget: The seconds of training.
@@ -65,6 +66,9 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             entities that the encoder never saw.
         random_state: The seed of everything random.
         progress: Whether to show progress, on a terminal and in a notebook.
+        settings: Further options of `ev.fit` by their names: `device`, those of `FitOptions`, and those of the method,
+            its encoder and their parts, such as `dim=64`, `margin=0.3` and `lr=1e-3`. A search over parameters finds
+            them, too.
 
     Attributes:
         run_: The trained `Run`.
@@ -88,17 +92,44 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         numeric: Sequence[str] | None = None,
         reading: Mapping[str, Any] | None = None,
         method: str | Mapping[str, Any] = "coles",
+        encoder: str | Mapping[str, Any] | None = None,
         epochs: int | None = None,
         time_budget: float | None = None,
         beside: Sequence[str] | None = None,
         holdout: float | None = None,
         random_state: int = 0,
         progress: bool = True,
+        **settings: Any,
     ) -> None:
         self.key, self.time, self.categorical, self.numeric = key, time, categorical, numeric
         self.reading = reading
-        self.method, self.epochs, self.time_budget, self.beside = method, epochs, time_budget, beside
-        self.holdout, self.random_state, self.progress = holdout, random_state, progress
+        self.method, self.encoder, self.epochs, self.time_budget = method, encoder, epochs, time_budget
+        self.beside, self.holdout, self.random_state, self.progress = beside, holdout, random_state, progress
+        self._set_settings(settings)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor by name, the further settings among them.
+
+        Args:
+            deep: Not used; here because scikit-learn gives it.
+        """
+        return {**super().get_params(deep), **self._settings()}
+
+    def set_params(self, **params: Any) -> EventVectorizer:
+        """Set arguments of the constructor, the further settings among them, and return the vectorizer."""
+        named = self._get_param_names()
+        super().set_params(**{name: value for name, value in params.items() if name in named})
+        self._set_settings({name: value for name, value in params.items() if name not in named})
+        return self
+
+    def _set_settings(self, settings: Mapping[str, Any]) -> None:
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the further settings: attributes that are no arguments by name, and not learned."""
+        named = self._get_param_names()
+        return {n: value for n, value in vars(self).items() if n not in named and n[0] != "_" and n[-1] != "_"}
 
     def fit(self, events: Dataset | Tabular, y: Any = None) -> EventVectorizer:
         """Learn an encoder from events, without labels, and return the vectorizer.
@@ -112,11 +143,13 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: If the events cannot be used.
         """
         data = events if isinstance(events, Dataset) else self._read(events)
-        tables = {"method": {"name": self.method}} if isinstance(self.method, str) else self.method
+        if "seed" in (settings := self._settings()):
+            raise ConfigError("the seed of an EventVectorizer is called random_state")
         chosen = {"epochs": self.epochs, "time_budget": self.time_budget, "beside": self.beside}
         options: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+        options |= {**settings, "encoder": self.encoder, "seed": self.random_state}
         with bar("training", self.progress) as tick:
-            run = fit(tables, data, seed=self.random_state, progress=of_training(tick), **options)
+            run = fit(self.method, data, progress=of_training(tick), **options)
         self._set(run, (*data.notes, *run.notes))
         self._events = events
         return self

@@ -40,7 +40,7 @@ from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
-from eventvec.options import fields
+from eventvec.options import fields, gather
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
 from eventvec.tables.addresses import address_of, features_name, public_name
@@ -112,12 +112,11 @@ def fit(
     Then on labels: `eventvec fit --events events.parquet --from run --static people.parquet --method supervised
     --set method.label=churn --out tuned`
     """
-    training_options = {name: options.pop(name) for name in list(options) if name in fields(FitOptions)}
     changes: config.Table = {
+        "fit": {name: options.pop(name) for name in list(options) if name in fields(FitOptions)},
         "data": {"path": events, **options},
         "method": {"name": method},
         "encoder": {"name": encoder, "from": from_},
-        "fit": training_options,
     }
     place = choose_device(device)
     tables_ = config.read_config(config_, set_ or ()) if config_ else config.change({}, set_ or ())
@@ -130,12 +129,12 @@ def fit(
         raise ConfigError("name the run folder to write: --out FOLDER")
     if out_ is not None and not dry_run:
         tables.check_place(out_)
-    tables_["fit"] = config.options(tables_.get("fit", {}), FitOptions, {}, "fit")
+    training_options = gather(tables_.get("fit", {}), FitOptions)
     parent = parent_run(tables_)
     if not distributed.is_first():
         tensorboard = mlflow = None
     with bar("reading"):
-        data = to_learn(tables_.pop("data"), FitOptions(**tables_["fit"]).seed, parent.schema if parent else None)
+        data = to_learn(tables_.pop("data"), training_options.seed, parent.schema if parent else None)
     if dry_run:
         complete = settings(data.sequences, tables_, parent)
         terminal.describe(data, {"data": dict(data.origin.options), **complete}, json_)

@@ -18,8 +18,8 @@ from eventvec.options import accepts, gather
 from eventvec.tables import attach, holdout_mask
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.training.fit_options import FitOptions
-from eventvec.training.loop import Progress, fit
-from eventvec.training.setup import build, settings
+from eventvec.training.loop import Progress, train
+from eventvec.training.setup import set_up
 
 
 @accepts(FitOptions)
@@ -94,10 +94,9 @@ def fine_tune(
         for name, value in method_table.items()
         if value is not None
     }
-    tables = settings(rows.sequences, {"method": method_table, "fit": options}, run)
-    method = build(tables, rows.schema, gather(tables["fit"], FitOptions).seed, run)
+    method, tables = set_up(rows, {"method": method_table, "fit": options}, run)
     place = next(run.method.parameters()).device if device is None else device
-    tuned = fit(method, rows, out=out, resume=resume, device=place, progress=progress, **tables["fit"])
+    tuned = train(method, rows, tables["fit"], tables, out=out, resume=resume, device=place, progress=progress)
     return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
 
 

@@ -29,9 +29,10 @@ from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
+from eventvec.training.flat_settings import tables_of, with_settings
 from eventvec.training.kept_weights import best_epoch, kept_note
 from eventvec.training.optimizer import head_weights, optimizer
-from eventvec.training.setup import build, options_of, parent_run, settings, typed
+from eventvec.training.setup import options_of, parent_run, set_up
 from eventvec.training.state import Training
 from eventvec.training.validation import generator, split, validation_batches
 
@@ -44,6 +45,7 @@ def fit(
     method: Method | Mapping[str, Any] | str,
     data: Dataset,
     *,
+    encoder: str | Mapping[str, Any] | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     device: torch.device | str | None = None,
@@ -74,20 +76,23 @@ def fit(
     threads and versions). A run that is bounded by time continues with the seconds that are left.
 
     Args:
-        method: A method, the name of one, or the tables `method`, `encoder` and `fit` of a configuration. The entry
-            `encoder.from` may name a run folder, whose encoder is trained further. For a name or tables, sizes that
-            are not given follow from the data, `coles` gets its parts `beside`, and the initial weights are drawn with
-            `seed`.
+        method: A method, the name of one, its table such as ``{"name": "coles", "margin": 0.3}``, or the tables
+            `method`, `encoder` and `fit` of a configuration. The entry `encoder.from` may name a run folder, whose
+            encoder is trained further. For a name or tables, sizes that are not given follow from the data, `coles`
+            gets its parts `beside`, and the initial weights are drawn with `seed`.
         data: The entities; those that the method or its encoder cannot use are left out and counted.
+        encoder: The name of an encoder, or its table, for a method that is given by its name or table.
         out: The run folder to write; it must be new, unless `resume`.
         resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
         device: Where training happens: `auto` takes a GPU if there is one; by default, where the method's weights are.
         progress: Called with a record after each step and each epoch, see `Run.history`; `to_tensorboard` and
             `to_mlflow` return such functions.
-        options: The fields of `FitOptions`.
+        options: The fields of `FitOptions`; with a method that is given by its name or tables, also settings of the
+            method, its encoder and their parts, such as `dim=64` and `margin=0.3`.
 
     Raises:
-        ConfigError: If an option is out of range or contradicts another, or the data are not a `Dataset`.
+        ConfigError: If an option is out of range or contradicts another, or its name fits none or several of the parts,
+            or the data are not a `Dataset`.
         DataError: If fewer than two entities are usable, or the loss is not finite.
         CheckpointError: If `out` holds a run already, or one that cannot be resumed with these options and data.
 
@@ -102,15 +107,14 @@ def fit(
         >>> run.steps, run.stopped
         (3, 'epochs')
     """
+    tables: Table | None = None
     if isinstance(method, str | Mapping):
-        tables = typed({"method": {"name": method}} if isinstance(method, str) else method)
-        tables["fit"] = {**tables.get("fit", {}), **options}
-        gather(tables["fit"], FitOptions)  # a wrong option is refused before anything is built
         check_entities(data)
-        parent = parent_run(tables)
-        tables = settings(data.sequences, tables, parent)
+        tables = with_settings(tables_of(method, encoder), options, data.sequences)
+        method, tables = set_up(data, tables, parent_run(tables))
         options = tables["fit"]
-        method = build(tables, data.schema, gather(options, FitOptions).seed, parent)
+    elif encoder is not None:
+        raise ConfigError("encoder goes with the name of a method; a method that is built has its encoder already")
     if isinstance(method, type) or not (callable(method) and hasattr(method, "encoder")):
         what = f"the class {method.__name__}" if isinstance(method, type) else type(method).__name__
         raise ConfigError(
@@ -119,21 +123,33 @@ def fit(
         )
     gather(options, FitOptions)
     check_entities(data)
-    chosen = gather({**fit_defaults(method, data.sequences), **options}, FitOptions).bounded
-    return _fit(method, data, chosen, out=out, resume=resume, device=device, progress=progress)
+    return train(method, data, options, tables, out=out, resume=resume, device=device, progress=progress)
 
 
-def _fit(
+def train(
     method: Method,
     data: Dataset,
-    options: FitOptions,
+    given: Mapping[str, Any],
+    tables: Table | None,
     *,
     out: Path | str | None,
     resume: bool,
     device: torch.device | str | None,
     progress: Progress | None,
 ) -> Run:
-    """Train a method that has been built, as `fit` describes, and return the run."""
+    """Train a method that has been built, as `fit` describes, and return the run.
+
+    Args:
+        method: The method.
+        data: The entities.
+        given: Options of training; those of the method's `fit_defaults` hold where one is not given.
+        tables: The tables from which the method was built; without them, they are read from its parts.
+        out: As for `fit`.
+        resume: As for `fit`.
+        device: As for `fit`.
+        progress: As for `fit`.
+    """
+    options = gather({**fit_defaults(method, data.sequences), **given}, FitOptions).bounded
     path = None if out is None else Path(out)
     _check_freeze(method, options)
     if device is not None:
@@ -144,7 +160,7 @@ def _fit(
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
     training, held_out, notes = split(method, x, options)
-    config = _describe(method, data, options, required=path is not None)
+    config = _recorded(method, data, options, tables, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
         distributed.check_alike(versions=checkpoint.versions(), device=kind, data=data.fingerprint, options=str(config))
@@ -295,18 +311,20 @@ def _begin(
     return info, config
 
 
-def _describe(method: Method, data: Dataset, options: FitOptions, required: bool) -> Table:
+def _recorded(method: Method, data: Dataset, options: FitOptions, tables: Table | None, required: bool) -> Table:
     """Return the configuration of a run; if `required` is false, an empty one for a method that has none."""
     try:
-        tables = describe(method)
+        tables = describe(method) if tables is None else tables
     except ConfigError:
         if required:
             raise
         return {}
+    encoder = {option: value for option, value in tables["encoder"].items() if option != "from"}
     parent = lineage_of(method.encoder)
     if parent and parent.path:
-        tables["encoder"]["from"] = parent.path
-    return {**tables, "data": dict(data.origin.options), "fit": as_table(options)}
+        encoder["from"] = parent.path
+    recorded = {"method": tables["method"], "encoder": encoder}
+    return {**recorded, "data": dict(data.origin.options), "fit": as_table(options)}
 
 
 def _check_freeze(method: Method, options: FitOptions) -> None:

@@ -8,32 +8,17 @@ from typing import Any
 
 import torch
 
-from eventvec import config as configuration
 from eventvec.checkpoint import Run, load
-from eventvec.config import Table, build_method, check, complete
+from eventvec.config import Table, build_method, check, complete, resolved
+from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.lineage import attach_lineage
 from eventvec.methods.declarations import Method
 from eventvec.options import gather
 from eventvec.outline import outline
-from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.suggestions import suggest
 from eventvec.training.fit_options import FitOptions
-
-
-def typed(config: Mapping[str, Any]) -> Table:
-    """Return a copy of the tables of a configuration, with the types of `[fit]` checked.
-
-    Raises:
-        ConfigError: If there is no such table, or an option of `[fit]` is unknown or has the wrong type.
-
-    Example:
-        >>> typed({"fit": {"lr": 1}})
-        {'fit': {'lr': 1.0}}
-    """
-    tables = configuration.check_tables(config)
-    return {**tables, "fit": configuration.options(tables["fit"], FitOptions, {}, "fit")} if "fit" in tables else tables
 
 
 def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None) -> Table:
@@ -97,41 +82,39 @@ def parent_run(config: Mapping[str, Any]) -> Run | None:
     return load(path if isinstance(path, Path) else Path(check(path, str, "encoder.from")))
 
 
-def build(config: Table, schema: Schema, seed: int, parent: Run | None = None) -> Method:
-    """Return the method of a configuration.
+def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) -> tuple[Method, Table]:
+    """Return the method of a configuration, and its tables with everything that follows from the data.
 
     Args:
-        config: The tables `method` and `encoder`, see `settings`.
-        schema: The schema of the data to train on.
-        seed: The seed of the initial weights. The state of torch's global generator is restored afterwards.
+        data: The data to train on.
+        tables: The tables `method`, `encoder` and `fit`, or some of them.
         parent: The run whose encoder's weights the method starts from.
 
     Raises:
         ConfigError: If a name or an option of the configuration is not accepted, or training needs more memory than
             this machine has.
         DataError: If the data were read by another schema than the parent run's.
-        CheckpointError: If the parent's encoder has another shape.
 
     Example:
-        >>> tables = {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}
-        >>> build(tables, Schema("id", "t", "integer"), seed=0).encoder.dim
-        8
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> data = ev.read(pl.DataFrame({"id": [1, 1], "t": [1, 2]}), key="id", time="t")
+        >>> method, tables = set_up(data, {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}})
+        >>> method.encoder.dim, tables["method"]["length"]
+        (8, 1)
     """
-    outline(config, schema)
+    seed = gather(tables.get("fit", {}), FitOptions).seed  # a wrong option is refused before anything is built
+    check_entities(data)
+    config = settings(data.sequences, tables, parent)
+    outline(config, data.schema)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not those of GPUs, which are not restored here
-        method = build_method(config, schema)
-    if parent is None:
-        return method
-    parent.check_schema(schema)
-    try:
+        method = build_method(config, data.schema)
+    if parent is not None:
+        parent.check_schema(data.schema)
         method.encoder.load_state_dict(parent.method.encoder.state_dict())
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"the encoder of run {parent.id} has another shape than this one; build the same"
-        ) from error
-    attach_lineage(method.encoder, parent.lineage)
-    return method
+        attach_lineage(method.encoder, parent.lineage)
+    return method, resolved(config, method)
 
 
 def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
