@@ -32,7 +32,7 @@ from benchmarks.peer.worker import POOLS
 EVENTS, DAYS, BLOCK = 880, 730, 4_000_000
 """Events of an entity in the mean, days of the log, and rows that are made at once."""
 COLUMNS: dict[str, Any] = {"key": "client", "time": "time", "categorical": ["code"], "numeric": ["amount"]}
-BESIDE = ("diagnose", "features", "update")
+BESIDE = ("features", "update")
 """Stages that are not on the way to an evaluated embedding: in a process of their own, and not counted in `all`."""
 SIZES = (1, 10, 44)
 """Millions of events."""
@@ -87,8 +87,6 @@ def beside(path: str, store: str) -> dict[str, list[float]]:
     from eventvec.features import handcrafted_features
 
     stages, run, data = Stages(), ev.load(f"{store}.run"), ev.read(path, store=store, **COLUMNS)
-    with stages.stage("diagnose"):
-        ev.diagnose(data)
     with stages.stage("features"):
         handcrafted_features(data)
     with stages.stage("update"):

@@ -81,7 +81,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_everything_as_it_was(folder: Pat
         (["embed", run, events, "-o", str(folder / "z.parquet")], LARGE),
         (["embed", run, events, "-o", str(folder / "old.parquet")], LARGE),
         (["predict", str(folder / "tuned"), events, "-o", str(folder / "p.parquet")], SMALL),
-        (["diagnose", events, "--key", "id", "--time", "t", "-o", str(folder / "page.html")], SMALL),
+        (["drift", events, events, "--key", "id", "--time", "t", "-o", str(folder / "page.html")], SMALL),
         (["update", run, events, "--state", str(folder / "fresh.db"), "-o", str(folder / "z.parquet")], SMALL),
         (["update", run, events, "--state", str(folder / "fresh.db"), "-o", str(folder / "z.parquet")], 40_000),
         (["update", run, new, "--state", str(folder / "state.db"), "-o", str(folder / "z.parquet")], LARGE),

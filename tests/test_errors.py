@@ -27,11 +27,11 @@ def test_the_terminal_shows_escapes_of_names_of_columns_and_files(tmp_path: Path
     path = tmp_path / "a\x1b[31m\n.csv"
     path.write_text("card\x1b[31m,day\u202e\n1,2\n")
     for arguments in (["--key", "cart", "--time", "day"], []):
-        result = CliRunner().invoke(app, ["diagnose", str(path), *arguments])
+        result = CliRunner().invoke(app, ["fit", "--events", str(path), *arguments, "--dry-run"])
         assert result.exit_code in (1, 2)
         assert "\\x1b[31m" in result.output
         assert result.output.strip("\n").isprintable()
-    missing = CliRunner().invoke(app, ["diagnose", f"{path}x", "--key", "a", "--time", "b"])
+    missing = CliRunner().invoke(app, ["fit", "--events", f"{path}x", "--key", "a", "--time", "b", "--dry-run"])
     assert missing.exit_code == 1
     assert missing.output.strip("\n").isprintable()
 

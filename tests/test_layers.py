@@ -32,7 +32,7 @@ ORDER = (
     ("exporting", "searching", "updating", "evaluation"),
     ("attribution", "engines", "fine_tuned", "frames", "run_card", "vectorizer"),
     ("reporting",),
-    ("auditing", "diagnosis", "shift"),
+    ("auditing", "shift"),
     ("comparing",),
     ("datasets",),
     ("",),  # the package itself: what it shows, only the command line may use

@@ -109,7 +109,6 @@ def test_a_table_or_a_path_in_the_place_of_an_object_is_refused_with_the_call_to
     for call in (
         lambda: eventvec.fit("coles", table),
         lambda: eventvec.fit(eventvec.methods.ocp(encoder), table),
-        lambda: eventvec.diagnose(table),
         lambda: eventvec.embed(encoder, table),
     ):
         with pytest.raises(eventvec.ConfigError, match=r"must be a Dataset, got dict; .*ev.read"):

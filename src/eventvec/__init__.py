@@ -20,7 +20,6 @@ from eventvec.checkpoint import Run, load
 from eventvec.comparing import Comparison, compare
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
-from eventvec.diagnosis import Diagnosis, diagnose
 from eventvec.embedding import embed, encode
 from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
@@ -52,7 +51,6 @@ __all__ = [
     "ConfigError",
     "DataError",
     "Dataset",
-    "Diagnosis",
     "Drift",
     "Embeddings",
     "Evaluation",
@@ -76,7 +74,6 @@ __all__ = [
     "card",
     "compare",
     "datasets",
-    "diagnose",
     "drift",
     "embed",
     "embed_shards",

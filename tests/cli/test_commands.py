@@ -330,7 +330,7 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         (("evaluate", "{z}", "{l}", "--label", "likes", "--folds", "1"), 2, "folds must be at least 2, got 1"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--task", "regression"), 2, "task 'regression' is not known"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--label-time", "likes"), 1, "'likes'"),
-        (("diagnose", "{e}", "--key", "customer"), 2, "time= must name a column"),
+        (("drift", "{e}", "{e}", "--key", "customer"), 2, "time= must name a column"),
         (("update", "{run}", "--state", "s.db"), 2, "give NEW_EVENTS and -o FILE"),
         (("embed",), 2, "Missing argument"),
         (("nonsense",), 2, "No such command"),

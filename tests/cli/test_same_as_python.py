@@ -348,13 +348,3 @@ def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypat
         assert printed == json.loads(json.dumps(evaluation.to_dict()))
         assert (printed["protocol"], printed["metric"]) == ("date" if split else "cross-validation", "macro_auroc")
         assert (printed["n"], printed["entities"]) == (120 if "--gap" in split else 180, 60)
-
-
-def test_diagnose(files: Path, tmp_path: Path) -> None:
-    events = files / "events.parquet"
-    printed = answer(
-        "diagnose", events, "--key", "customer", "--time", "when", "--until", "2024-01-15", "--entities", 40,
-        "--seed", 3,
-    )  # fmt: skip
-    diagnosis = ev.diagnose(ev.read(events, **COLUMNS, until="2024-01-15"), entities=40, seed=3)
-    assert printed == json.loads(json.dumps(diagnosis.to_dict()))

@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[2]
 TABLES = {
     "coles": (
         *("table1", "table2", "table6", "table7", "table8", "figure2", "figure3", "figure4", "figure5", "figure6"),
-        *("figure7", "precision", "gate", "diagnostic", "shuffled"),
+        *("figure7", "precision", "gate", "foreseen", "shuffled", "theorem1"),
     ),
     "cresp": ("physionet", "sinusoids", "snooker", "solids"),
     "expclr": ("choose", "hapt", "cause", "features", "labels", "electric_devices", "icu"),
     "influence": ("retrained",),
     "main_job": ("churn", "death", "flights", "order"),
     "order": (
-        *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "diagnostic"),
+        *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),
         *("texts", "text_trainings", "attention"),
     ),
     "tpp": (

@@ -156,7 +156,6 @@ def _draw(rng: Random) -> tuple[str, list[str]]:
                       "--models", "knn", *rng.choice(((), ("--split-at", "2024-01-11"), ("--weight", "weight")))],
         "influence": ["run", "events.parquet", "labels.parquet", "--label", "label", "--folds", "2"],
         "influence ": [rng.choice(("run", "tuned", "lstm")), "events.parquet", "--entity", workplace.KEYS[3]],
-        "diagnose": ["events.parquet", *ROLES, "-o", "page.html"],
         "doctor": [],
     }  # fmt: skip
     weights = [1 if name == "doctor" else 3 if name.strip() == "evaluate" else 10 for name in calls]
@@ -255,7 +254,5 @@ def _check_output(command: str, arguments: list[str]) -> None:
         check_finite(ev.read_embeddings(output))
     elif command in ("predict", "surprise") and output is not None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
-    elif command == "diagnose" and output is not None:
-        require(Path(output).read_text().rstrip().endswith("</html>"), "the page is not whole")
     elif command == "fit" and out is not None and "--dry-run" not in arguments:
         require(ev.load(out).info["finished"], "the run has not finished")

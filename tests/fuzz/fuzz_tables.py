@@ -161,8 +161,8 @@ def _further_use(
     keys: list[Any],
     options: dict[str, Any],
 ) -> None:
-    """Write, train, diagnose or evaluate."""
-    use = rng.choice(("write", "write", "fit", "diagnose", "evaluate", "supervised" if data.schema.static else "write"))
+    """Write, train or evaluate."""
+    use = rng.choice(("write", "write", "fit", "evaluate", "supervised" if data.schema.static else "write"))
     if use == "write":
         attempt(keys, ev.write, folder / "z.parquet", z, wide=chance(rng, 0.3))
         stored = ev.read_embeddings(folder / "z.parquet")
@@ -186,9 +186,6 @@ def _further_use(
             firsts = int((data.sequences.lengths > 0).sum())
             require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
             require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
-    elif use == "diagnose":
-        result = attempt(keys, ev.diagnose, data)
-        require(bool(result.render()), "a diagnosis shows nothing")
     else:
         key = table.column(options["key"]).combine_chunks()
         labels = draws.about_entities(rng, key, options["key"])

@@ -38,7 +38,6 @@ CALLS = {
     "embed": ("run", "events.parquet", "-o", "out"),
     "update": ("run", "later.parquet", "--state", "state.db", "-o", "out"),
     "evaluate": ("z.parquet", "labels.parquet", "--label", "label", "--events", "events.parquet", "--folds", "2"),
-    "diagnose": ("events.parquet", *ROLES, "-o", "out"),
     "predict": ("tuned", "events.parquet", "-o", "out"),
     "surprise": ("judge", "events.parquet", "-o", "out"),
 }  # fmt: skip
@@ -115,11 +114,6 @@ def content(name: str, folder: Path) -> Any:
             return None
         run = ev.load(out)
         return {part: tensor.tolist() for part, tensor in run.method.state_dict().items()}, run.steps
-    if name == "diagnose":
-        page = out.read_text()
-        if not page.rstrip().endswith("</html>"):
-            raise ValueError("the page is not whole")
-        return len(page)
     if name in ("predict", "surprise"):
         return pl.read_parquet(out).rows()
     z = ev.read_embeddings(out)

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 import eventvec as ev
-from commands import answer, customer_labels, invoke, purchases
+from commands import answer, customer_labels, purchases
 from eventvec import reporting
 from eventvec.cli import demo
 from eventvec.reporting.neighbours import neighbours_of
@@ -81,7 +81,7 @@ def demo_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the pages of an evaluation, a run and a diagnosis; one customer has a hostile name."""
+    """Return a folder with the pages of an evaluation and a run; one customer has a hostile name."""
     path = tmp_path_factory.mktemp("files")
     customers = [HOSTILE, *(f"c{i:02}" for i in range(59))]
     purchases(customers, 12).write_parquet(path / "events.parquet")
@@ -93,8 +93,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answer("evaluate", path / "z.parquet", *labels, "--events", path / "events.parquet", "-o", path / "evaluation.html")
     drivers = ev.influence(run, data, path / "people.parquet", "likes")
     ev.report(run, data, labels=path / "people.parquet", drivers=drivers).write(path / "run.html")
-    columns = ("--key", "customer", "--time", "when", "-o", path / "diagnose.html")
-    assert invoke("diagnose", path / "events.parquet", *columns).exit_code == 0
     return path
 
 
@@ -153,7 +151,7 @@ def exported(driver: Any, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["demo", "evaluation", "run", "diagnose"])
+@pytest.mark.parametrize("name", ["demo", "evaluation", "run"])
 def test_each_page_fits_each_screen(
     browse: Open, demo_page: Path, files: Path, name: str, size: str, scheme: str
 ) -> None:
@@ -255,7 +253,7 @@ def test_a_hostile_key_is_text(browse: Open, files: Path, tmp_path: Path) -> Non
     assert len(table) == 60
 
 
-@pytest.mark.parametrize("name", ["demo", "evaluation", "run", "diagnose"])
+@pytest.mark.parametrize("name", ["demo", "evaluation", "run"])
 def test_without_javascript_texts_and_tables_are_there(browse: Open, demo_page: Path, files: Path, name: str) -> None:
     driver = browse(demo_page if name == "demo" else files / f"{name}.html", "phone", scripts=False)
     text = one(driver, "body").text
@@ -268,18 +266,8 @@ def test_without_javascript_texts_and_tables_are_there(browse: Open, demo_page: 
         "demo": ("N328AA", "Typical entities", "How many events per", "AUROC is"),
         "evaluation": ("likes", "0.5", "Typical entities", "What do the columns hold?"),
         "run": ("amount", " ± 0.", "Loss by epoch"),
-        "diagnose": ("cannot be told", "rejection_slices", "Theorem 1"),
     }[name]
     assert [part for part in expected if part not in text] == []
-
-
-def test_the_diagnosis_tells_yes_from_no_by_sign_word_and_colour(browse: Open, files: Path) -> None:
-    driver = browse(files / "diagnose.html")
-    answers = driver.find_elements("css selector", ".answer")
-    colours = {each.text: each.value_of_css_property("color") for each in answers}
-    assert set(colours) <= {"✓ yes", "✗ no", "? cannot be told"}
-    assert len(set(colours.values())) == len(colours) > 1
-    assert one(driver, ".verdict").text.startswith("Nothing here tells which of coles")
 
 
 def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path: Path, capsys: Any) -> None:

@@ -150,7 +150,7 @@ def test_methods_learn_from_hashed_columns(method: str):
     assert np.isfinite(run.embed(merchants(seed=2)).values).all()
 
 
-def test_updates_equal_the_whole_history_and_diagnoses_accept_hashed_columns(tmp_path: Path):
+def test_updates_with_hashed_columns_equal_the_whole_history(tmp_path: Path):
     run = ev.fit({"encoder": {"dim": 8}}, read(merchants(), **HASHED), epochs=1)
     events = merchants(seed=3)
     for start, stop in ((0, 150), (150, 400)):
@@ -160,7 +160,6 @@ def test_updates_equal_the_whole_history_and_diagnoses_accept_hashed_columns(tmp
     assert np.allclose(updated.embeddings.values, whole.values[places], atol=1e-5)
     other = events.with_columns(merchant=pl.lit("elsewhere"))
     assert batch_identity(run.read(other)) != batch_identity(run.read(events))
-    assert ev.diagnosis.diagnose(read(merchants(1500, 40), **HASHED)).to_dict()
 
 
 @pytest.mark.parametrize(

@@ -270,4 +270,3 @@ def test_the_command_line_sums_as_python_does(tmp_path: Path):
     assert [bag.name for bag in run.schema.bags] == ["items"]
     assert "`items` (6 values)" in (tmp_path / "run" / "README.md").read_text()
     assert run.embed(tmp_path / "e.parquet").shape[0] == 6
-    answer("diagnose", tmp_path / "e.parquet", *columns)

@@ -16,6 +16,7 @@ from eventvec.tables.outputs import check_output, check_place
 
 LONG = "n" * 300
 """A name that no file may have."""
+ROLES = ("--key", "id", "--time", "t")
 EVENTS = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
 
 
@@ -65,14 +66,23 @@ def contents(folder: Path) -> dict[str, bytes]:
         (("predict", "absent", "absent", "-o", "e.parquet/z.parquet"), "lies below a file"),
         (("update", "absent", "absent", "--state", "t.db", "-o", LONG), "cannot be written: File name too long"),
         (("update", "absent", "absent", "--state", LONG, "-o", "z.parquet"), "cannot be written: File name too long"),
-        (("diagnose", "absent", "--key", "id", "--time", "t", "-o", LONG), "cannot be written: File name too long"),
-        (("diagnose", "absent", "--key", "id", "--time", "t", "-o", "/proc/new/x.html"), "cannot be written: "),
+        (
+            ("drift", "absent", "absent", "--key", "id", "--time", "t", "-o", LONG),
+            "cannot be written: File name too long",
+        ),
+        (("drift", "absent", "absent", *ROLES, "-o", "/proc/new/x.html"), "cannot be written: "),
         (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", LONG), "File name too long"),
         (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", "/proc/run"), "cannot be written: "),
         (("fit", "--events", "absent", "--key", "id", "--time", "t", "--out", "e.parquet/run"), "lies below a file"),
-        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "e.parquet"), "is an input"),
-        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "run/x.html"), "lies in the run folder"),
-        (("diagnose", "e.parquet", "--key", "id", "--time", "t", "-o", "diary.txt"), "was not written by eventvec"),
+        (("drift", "e.parquet", "f.parquet", *ROLES, "-o", "e.parquet"), "is an input"),
+        (
+            ("drift", "e.parquet", "f.parquet", "--key", "id", "--time", "t", "-o", "run/x.html"),
+            "lies in the run folder",
+        ),
+        (
+            ("drift", "e.parquet", "f.parquet", "--key", "id", "--time", "t", "-o", "diary.txt"),
+            "was not written by eventvec",
+        ),
     ],
 )
 def test_an_output_that_would_destroy_something_is_refused(

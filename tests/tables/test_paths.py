@@ -30,7 +30,7 @@ def test_an_empty_path_is_refused_and_not_the_working_folder(tmp_path: Path, mon
         read("", key="card", time="at")
     from typer.testing import CliRunner
 
-    result = CliRunner().invoke(app, ["diagnose", "", "--key", "card", "--time", "at"])
+    result = CliRunner().invoke(app, ["embed", "run", "", "-o", "z.parquet"])
     assert (result.exit_code, "it is empty" in result.output) == (2, True)
 
 

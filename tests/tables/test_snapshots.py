@@ -143,8 +143,6 @@ def test_what_needs_one_row_per_entity_refuses_several() -> None:
     with pytest.raises(ConfigError, match=message):
         ev.fit("coles", data, epochs=1)
     with pytest.raises(ConfigError, match=message):
-        ev.diagnose(data)
-    with pytest.raises(ConfigError, match=message):
         ev.tables.attach(data, pl.DataFrame({"card": [1], "age": [3.0]}))
 
 

@@ -15,7 +15,6 @@ import typer
 from eventvec import (
     checkpoint,
     config,
-    diagnosis,
     distributed,
     evaluation,
     event_surprise,
@@ -358,42 +357,6 @@ def evaluate(
             )
         page.write(output, overwrite=overwrite)
     terminal.answer(result.to_dict(), evaluation.render(result), json_)
-
-
-@command
-@takes(
-    (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts")),
-    (TableFormat, ("time_format", "order", "ties", "explode")),
-    (Cuts, ("until",)),
-    Storage,
-)
-def diagnose(
-    events: Events,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")] = None,
-    entities: Annotated[int, typer.Option(help="Number of entities to examine.")] = terminal.default(
-        diagnosis.diagnose, "entities"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = terminal.default(
-        diagnosis.diagnose, "seed"
-    ),
-    overwrite: Overwrite = False,
-    json_: Json = False,
-    **options: Any,
-) -> None:
-    """Show which assumptions of the methods the events meet, and warn of columns that reveal the order of events.
-
-    Example: `eventvec diagnose events.parquet --key card --time when -o diagnose.html`
-    """
-    if output is not None:
-        tables.check_output(output, [events], overwrite=overwrite)
-    with bar("reading"):
-        data = tables.read(events, **options)
-    terminal.notes(data.notes)
-    with bar("diagnosing") as tick:
-        result = diagnosis.diagnose(data, entities=entities, seed=seed, progress=tick)
-    if output is not None:
-        diagnosis.write_page(result, output)
-    terminal.answer(result.to_dict(), result.render(), json_)
 
 
 @command

@@ -63,7 +63,7 @@ def compare(
     not trained again. With a budget of epochs, the result is the same as without the interruption. An arm that cannot
     be trained on the data is reported with the reason, and the others go on.
 
-    Relations: `fit` and `evaluate` do one arm; `diagnose` says which assumptions hold.
+    Relations: `fit` and `evaluate` do one arm.
 
     Args:
         data: The entities.
@@ -71,7 +71,7 @@ def compare(
         label: The column to predict.
         out: The folder for the plan and the runs.
         methods: Names of methods, or tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm; by
-            default one for each idea, see `arms.TRIED`.
+            default one for each idea, those of `arms.TRIED`, whatever the events are like.
         encoders: Names of encoders; each method is trained with each of them.
         time_budget: The seconds of training of each arm; 60 if `epochs` is not given either.
         epochs: The epochs of each arm.
@@ -101,7 +101,7 @@ def compare(
     if time_budget is not None and epochs is not None:
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
-    arms, notes = plan(data, methods, encoders, seed)
+    arms = plan(methods, encoders)
     folder = Path(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
@@ -132,7 +132,7 @@ def compare(
     pairs = [d for d in result.differences if d.model == model and d.a in costs and d.b in costs]
     choice = choose(scores, pairs, {name: cost.training for name, cost in costs.items()}, result.n, result.metric)
     budget = f"{epochs} epochs" if epochs else f"{bound['time_budget']:g} s of training"
-    comparison = Comparison(result, model, costs, failed, choice, budget, (*data.notes, *notes, *result.notes))
+    comparison = Comparison(result, model, costs, failed, choice, budget, (*data.notes, *result.notes))
     write_text(folder / "result.json", json.dumps(comparison.to_dict(), indent=1, default=str))
     return comparison
 

@@ -12,7 +12,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences, join
-from eventvec.views import OrderPairs, Windowed
+from eventvec.views import EntityPairs, OrderPairs, Windowed
 
 
 class CrossOrder(nn.Module):
@@ -53,6 +53,7 @@ class CrossOrder(nn.Module):
                 "the encoder `text`, and others with events = Segmented(EventEncoder(schema)) (`segmented`)"
             )
         self.encoder, self.pairs = encoder, pairs
+        self.learns_order = not isinstance(pairs, EntityPairs)
         self.classifier = nn.Linear(encoder.dim, 1)
 
     def logits(self, views: Sequences) -> Tensor:

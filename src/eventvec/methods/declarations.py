@@ -41,6 +41,7 @@ class Method(Protocol):
     - `predictor`: an encoder that returns predictions, such as logits; `label_fields`: the fields of the labels that it
       predicts, side by side.
     - `text`: an encoder of descriptions.
+    - `learns_order`: whether it learns in which order events are; `fit` then notes the columns that reveal it.
     - `card`: a paragraph for the model card of its runs.
     - `remark(x, rng) -> str`: a sentence on what the trained method does on rows x, for the notes of its runs.
 

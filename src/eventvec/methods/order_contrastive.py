@@ -43,6 +43,7 @@ class Order(nn.Module):
     def __init__(self, encoder: Encoder, pairs: Windowed) -> None:
         super().__init__()
         self.encoder, self.pairs = encoder, pairs
+        self.learns_order = not isinstance(pairs, EntityPairs)
         self.classifier = nn.Linear(4 * encoder.dim, 1)
 
     def logits(self, views: Sequences) -> Tensor:

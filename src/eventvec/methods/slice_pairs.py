@@ -51,6 +51,7 @@ class SlicePairs(nn.Module):
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
         self.encoder, self.pairs, self.hidden, self.dropout = encoder, pairs, hidden, dropout
+        self.learns_order = isinstance(pairs, SwappedPairs)
         first, norm = nn.Linear(2 * encoder.dim, hidden), nn.BatchNorm1d(hidden)
         self.head = nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), norm, nn.Linear(hidden, 1))
 

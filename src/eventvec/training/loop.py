@@ -23,6 +23,7 @@ from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
+from eventvec.methods.revealed_order import order_notes
 from eventvec.options import accepts, as_table, gather
 from eventvec.precision import check_precision
 from eventvec.scan.buffers import buffer_pool
@@ -160,6 +161,7 @@ def train(
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
     training, held_out, notes = split(method, x, options)
+    notes += order_notes(method, data.schema, x[training])
     config = _recorded(method, data, options, tables, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from experiments.coles.slicing import bounds, slice_lengths
 from test_lengths import drawn
 
-from eventvec.diagnosis import slice_lengths, theorem1
 from eventvec.errors import DataError
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, RejectionSlices
@@ -17,7 +17,7 @@ CELLS = [(alpha, m) for alpha in (-1.5, -2.0, -3.0) for m in (5, 15, 25)]
 
 @pytest.mark.parametrize(("alpha", "m"), CELLS)
 def test_theorem_1_equals_slow_sums(alpha: float, m: int) -> None:
-    theorem = theorem1(alpha, m)
+    theorem = bounds(alpha, m)
     assert theorem.within
     assert theorem.lower_statement < theorem.lower <= theorem.least <= 1 <= theorem.most
     if alpha == -1.5:
@@ -35,7 +35,7 @@ def test_theorem_1_equals_slow_sums(alpha: float, m: int) -> None:
 
 
 def test_the_distances_are_in_the_published_ranges() -> None:
-    theorems = [theorem1(alpha, m) for alpha, m in CELLS]
+    theorems = [bounds(alpha, m) for alpha, m in CELLS]
     assert min(t.rejection for t in theorems) > 0.003
     assert max(t.rejection for t in theorems) < 0.032
     assert min(t.fixed for t in theorems) > 0.16
@@ -56,7 +56,7 @@ def test_the_distances_are_in_the_published_ranges() -> None:
 
 def test_an_exponent_that_is_not_below_minus_one_is_refused() -> None:
     with pytest.raises(DataError, match="must be below -1, got -1"):
-        theorem1(-1.0, 5)
+        bounds(-1.0, 5)
 
 
 @pytest.mark.parametrize("name", ["rejection", "fixed"])

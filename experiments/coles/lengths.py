@@ -36,10 +36,6 @@ class Alternative:
         """Whether the other distribution fits significantly better."""
         return self.ratio < 0 and self.p < 0.05
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the ratio and its p-value."""
-        return {"ratio": self.ratio, "p": self.p}
-
 
 @dataclass(frozen=True, eq=False)
 class PowerLaw:
@@ -85,18 +81,6 @@ class PowerLaw:
         counts = np.histogram(self.lengths, edges)[0]
         above = self.tail * _survival(self.alpha, self.shortest, np.maximum(edges, self.shortest))
         return edges, counts, np.where(edges[:-1] >= self.shortest, -np.diff(above), np.nan)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        edges, counts, expected = self.histogram()
-        bins = zip(edges[:-1].tolist(), counts.tolist(), expected.tolist(), strict=True)
-        return {
-            **{name: getattr(self, name) for name in ("alpha", "error", "shortest", "distance", "tail", "met")},
-            "entities": len(self.lengths),
-            "log_normal": self.log_normal.to_dict(),
-            "exponential": self.exponential.to_dict(),
-            "histogram": [{"from": a, "count": c, "expected": None if np.isnan(e) else e} for a, c, e in bins],
-        }
 
 
 def power_law(lengths: Any, shortest: int | None = None) -> PowerLaw:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.diagnosis.lengths import Array, half_octaves, hurwitz_zeta
 from eventvec.errors import DataError
+from experiments.coles.lengths import Array, half_octaves, hurwitz_zeta
 
 REACH = 100_000
 """Number of lengths above the smallest that are summed one by one; a Hurwitz zeta function gives the remainder."""
@@ -21,7 +21,7 @@ REACH = 100_000
 
 @dataclass(frozen=True)
 class Theorem1:
-    """How far the distribution of slice lengths is from that of sequence lengths; returned by `theorem1`.
+    """How far the distribution of slice lengths is from that of sequence lengths; returned by `bounds`.
 
     Distances are total variation distances: half the sum of the absolute differences.
 
@@ -47,12 +47,8 @@ class Theorem1:
     rejection: float
     fixed: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(vars(self))
 
-
-def theorem1(alpha: float, shortest: int) -> Theorem1:
+def bounds(alpha: float, shortest: int) -> Theorem1:
     """Return whether the bounds of Theorem 1 hold for a power law, and how far slices change its distribution.
 
     Lengths follow ``P(T = k) ∝ k ** alpha`` from m on, without an upper bound. Algorithm 1 draws a slice length
@@ -69,7 +65,7 @@ def theorem1(alpha: float, shortest: int) -> Theorem1:
         DataError: If the exponent is not below -1.
 
     Example:
-        >>> t = theorem1(-2.0, 15)
+        >>> t = bounds(-2.0, 15)
         >>> t.within, round(t.lower, 3), round(t.least, 3), round(t.rejection, 3), round(t.fixed, 2)
         (True, 0.934, 0.966, 0.009, 0.21)
     """
@@ -102,10 +98,6 @@ class SliceLengths:
     shortest: int
     rejection: float
     fixed: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return dict(vars(self))
 
 
 def slice_lengths(lengths: Any, shortest: int) -> SliceLengths:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -27,27 +27,16 @@ class Estimate:
         value: The estimate.
         low: The lower end of the interval.
         high: The upper end of the interval.
-
-    Example:
-        >>> print(Estimate(0.75, 0.7, 0.8))
-        0.750 [0.700, 0.800]
     """
 
     value: float
     low: float
     high: float
 
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]".replace("-", "−")
-
     @property
     def clear(self) -> bool:
         """Whether the whole interval lies above `MET`."""
         return self.low > MET
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the value and the ends of the interval."""
-        return asdict(self)
 
 
 def estimate(statistic: Callable[[Tensor], Tensor], entity: Tensor, rng: torch.Generator) -> Estimate:

@@ -1,29 +1,28 @@
 """Whether order can be predicted: can a linear model tell which of two adjacent windows of a sequence came first?
 
 Order-contrastive methods (Agrawal et al. 2022) learn from histories that do not go back. Where a linear model can order
-two windows by their averages, such methods have something to learn. Where it needs a clock for that, they learn only
-the clock (see `clocks`).
+two windows by their averages, such methods have something to learn. Where it needs a clock for that, a column that
+reveals the order by itself, they learn only the clock (see `eventvec.methods.revealed_order`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.diagnosis.bootstrap import MET, Estimate, estimate
-from eventvec.diagnosis.clocks import clock, ranks
 from eventvec.errors import DataError
+from eventvec.methods.revealed_order import clock, ranks
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.texts import strings
 from eventvec.views import distinct_times, during, restart_gap
 from eventvec.views.draws import at_least
 from eventvec.views.sizes import window_length
+from experiments.bootstrap import Estimate, estimate
 
 VALUES = 50
 """Number of most frequent values of a categorical column whose shares are features; fewer if there are many columns."""
@@ -39,75 +38,27 @@ READ_OFF = 0.98
 
 
 @dataclass(frozen=True)
-class Field:
-    """How well one field alone orders adjacent windows.
-
-    Args:
-        name: The column.
-        auroc: Probability that a pair in order gets a higher score than a pair out of order; 0.5 is guessing.
-        clock: The reason why the field is a clock, or an empty string.
-    """
-
-    name: str
-    auroc: Estimate
-    clock: str = ""
-
-
-@dataclass(frozen=True)
 class Irreversibility:
     """How well a linear model orders adjacent windows; returned by `irreversibility`.
 
     Args:
-        window: Number of consecutive distinct times in a window.
-        entities: Number of entities with at least two windows.
-        skipped: Number of entities with fewer.
-        pairs: Number of pairs of adjacent windows.
-        tied: Share of consecutive events that have the same time.
-        auroc: AUROC of all fields together.
-        without_clocks: AUROC without the fields that are clocks; None if there are no clocks or no other fields.
-        fields: The fields, with the highest AUROC first.
+        auroc: Probability that a pair in order gets a higher score than a pair out of order; 0.5 is guessing.
+        clocks: The fields that reveal the order by themselves.
     """
 
-    window: int
-    entities: int
-    skipped: int
-    pairs: int
-    tied: float
     auroc: Estimate
-    without_clocks: Estimate | None
-    fields: tuple[Field, ...]
-
-    @property
-    def clocks(self) -> tuple[Field, ...]:
-        """The fields that are clocks."""
-        return tuple(field for field in self.fields if field.clock)
-
-    @property
-    def carriers(self) -> tuple[Field, ...]:
-        """The fields that alone order windows better than `MET` and are not clocks."""
-        return tuple(field for field in self.fields if field.auroc.clear and not field.clock)
+    clocks: tuple[str, ...]
 
     @property
     def met(self) -> bool:
         """Whether the interval of the AUROC lies above `MET` and no field is a clock."""
         return self.auroc.clear and not self.clocks
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        rest = self.without_clocks
-        return {
-            **{name: getattr(self, name) for name in ("window", "entities", "skipped", "pairs", "tied", "met")},
-            "threshold": MET,
-            "auroc": self.auroc.to_dict(),
-            "without_clocks": rest and rest.to_dict(),
-            "fields": [{"name": f.name, "auroc": f.auroc.to_dict(), "clock": f.clock} for f in self.fields],
-        }
-
 
 def irreversibility(
     data: Dataset, rng: torch.Generator, *, window: int | None = None, pairs: int = 8, folds: int = 5
 ) -> Irreversibility:
-    """Return how well a linear model orders adjacent windows, from all fields together and from each alone.
+    """Return how well a linear model orders adjacent windows, and which fields alone reveal the order.
 
     A window is `window` consecutive distinct times with all their events, because the order of events at the same time
     is the table's and not the entity's. The features of a window are the means of scaled numeric columns and their
@@ -161,22 +112,10 @@ def irreversibility(
     model = _Model(torch.cat(list(features.values()), 1), entity, folds, rng)
     ends = torch.tensor([values.shape[1] for values in features.values()]).cumsum(0).tolist()
     places = {n: torch.arange(end - features[n].shape[1], end) for n, end in zip(features, ends, strict=True)}
+    alone = {name: estimate(_auroc(model.scores(place)), entity, rng).low for name, place in places.items()}
     reasons = dict(_clocks(data, x))
-    fields = []
-    for name, place in places.items():
-        auroc = estimate(_auroc(model.scores(place)), entity, rng)
-        alone = "it alone orders nearly every pair" if auroc.low > READ_OFF else ""
-        fields.append(Field(name, auroc, reasons.get(name) or alone))
-    fields.sort(key=lambda field: -field.auroc.value)
     overall = estimate(_auroc(model.scores(torch.arange(ends[-1]))), entity, rng)
-    others = [places[field.name] for field in fields if not field.clock]
-    without_clocks = None
-    if 0 < len(others) < len(fields):
-        without_clocks = estimate(_auroc(model.scores(torch.cat(others).sort()[0])), entity, rng)
-    tied = 1 - (times.total - len(times)) / max(x.total - len(x), 1)
-    return Irreversibility(
-        window, entities, len(x) - entities, len(source), tied, overall, without_clocks, tuple(fields)
-    )
+    return Irreversibility(overall, tuple(n for n in places if reasons.get(n) or alone[n] > READ_OFF))
 
 
 class _Model:

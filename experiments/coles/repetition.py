@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.diagnosis.bootstrap import MET, Estimate, estimate
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences
 from eventvec.views.draws import at_least, integers
 from eventvec.views.sizes import slice_bounds
+from experiments.bootstrap import Estimate, estimate
 
 FEWEST = 20
 """Smallest number of entities with two slices from which a result is returned."""
@@ -39,30 +38,16 @@ class Repeatability:
     """Divergences of event types within and between entities; returned by `repeatability`.
 
     Args:
-        field: The categorical column.
-        types: Number of distinct values that occur.
-        shortest: Number of events in the shortest slice.
-        longest: Number of events in the longest slice.
-        skipped: Number of entities that are too short for two disjoint slices.
         constant: Share of entities in which the field has one value only.
         within: `(n,)` divergence of an entity's first slice from its second, KL(first ‖ second), in nats.
         between: `(n,)` divergence of the same slice from a slice of another entity with the same length.
-        symmetric_within: `(n,)` mean of KL(first ‖ second) and KL(second ‖ first).
-        symmetric_between: `(n,)` the same mean between entities.
         nearer: Probability that `within` is below `between`; ties count half.
         difference: Median of `between` minus median of `within`.
     """
 
-    field: str
-    types: int
-    shortest: int
-    longest: int
-    skipped: int
     constant: float
     within: Tensor
     between: Tensor
-    symmetric_within: Tensor
-    symmetric_between: Tensor
     nearer: Estimate
     difference: Estimate
 
@@ -84,19 +69,6 @@ class Repeatability:
     def medians(self) -> tuple[float, float]:
         """The median divergences within and between entities."""
         return float(self.within.median()), float(self.between.median())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold, with medians in place of the divergences."""
-        plain = ("field", "types", "shortest", "longest", "skipped", "constant", "names_entities", "met")
-        divergences = ("within", "between", "symmetric_within", "symmetric_between")
-        return {
-            **{name: getattr(self, name) for name in plain},
-            "entities": len(self.within),
-            **{f"median_{name}": float(getattr(self, name).median()) for name in divergences},
-            "nearer": self.nearer.to_dict(),
-            "difference": self.difference.to_dict(),
-            "threshold": MET,
-        }
 
 
 def repeatability(
@@ -153,15 +125,16 @@ def repeatability(
     changes = torch.bincount(row, (code != first_code[row]).double(), minlength=len(x)) > 0
     slices = _slices(x, low, high, rng)
     divergences = torch.cat([_divergences(*part, field, size, types) for part in _blocks(*slices, size)], 1)
-    within, between = divergences[0], divergences[2]
+    within, between = divergences
     entity = torch.arange(len(x))
     nearer = (within < between).float() + (within == between).float() / 2
     return Repeatability(
-        field, types, low, high, len(data) - len(x), 1 - float(changes.float().mean()),
-        within, between, divergences[1], divergences[3],
+        1 - float(changes.float().mean()),
+        within,
+        between,
         estimate(lambda w: w @ nearer / w.sum(1), entity, rng),
         estimate(lambda w: _median(between, w) - _median(within, w), entity, rng),
-    )  # fmt: skip
+    )
 
 
 def _slices(x: Sequences, low: int, high: int, rng: torch.Generator) -> tuple[Sequences, Sequences, Sequences]:
@@ -192,14 +165,9 @@ def _blocks(
 
 
 def _divergences(first: Sequences, second: Sequences, partner: Sequences, field: str, size: int, types: int) -> Tensor:
-    """Return `(4, n)`: KL and symmetrised KL to the entity's second slice, then both to the partner's slice."""
+    """Return `(2, n)`: the divergence from the entity's second slice, and from the partner's slice."""
     p, q, r = (_histogram(part, field, size, types) for part in (first, second, partner))
-    rows = []
-    for against in (q, r):
-        ratio = p.log() - against.log()
-        forward, backward = (p * ratio).sum(1), -(against * ratio).sum(1)
-        rows += [forward, (forward + backward) / 2]
-    return torch.stack(rows)
+    return torch.stack([(p * (p.log() - against.log())).sum(1) for against in (q, r)])
 
 
 def _histogram(x: Sequences, field: str, size: int, types: int) -> Tensor:

@@ -1,0 +1,135 @@
+"""Notes on columns that reveal the order of events by themselves: counters, dates, ages and ids that rise.
+
+A method that learns the order of events reads it off such a column and learns little else. A column that never goes
+back because the entity does not, such as the stage of a disease, does not count: it changes seldom, and not at the pace
+of time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eventvec.encoders.event_encoder import EventEncoder
+from eventvec.errors import shown
+from eventvec.methods.declarations import Method
+from eventvec.schema import FIRST, Categorical, Numeric, Schema
+from eventvec.sequences import Sequences
+
+ENTITIES, EVENTS = 2000, 1 << 20
+"""The largest number of rows that are looked at; fewer if they have more than about this number of events."""
+
+FEWEST, ONE_WAY, OFTEN, PACE = 30, 0.99, 0.5, 0.9
+"""A column that reveals the order has at least `FEWEST` changes, and at least the share `ONE_WAY` has the same sign. It
+changes at the share `OFTEN` of the steps in time, or time explains the share `PACE` of its variance within entities."""
+
+
+def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tuple[str, ...]:
+    """Return one sentence on each column, and each part of the time, that reveals the order to a method that learns it.
+
+    Args:
+        method: The method; if it does not declare `learns_order`, nothing is read and there are no sentences.
+        schema: What the columns mean.
+        x: Rows in random order, of which at most `ENTITIES` are read.
+
+    Example:
+        >>> import eventvec as ev
+        >>> x = Sequences({"time": torch.arange(120) % 40, "till": torch.arange(120.0)}, torch.arange(3) * 40,
+        ...               torch.full((3,), 40))
+        >>> schema = ev.Schema("id", "t", "integer", numeric=(ev.schema.Numeric("till"),))
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
+        >>> order_notes(ev.methods.ocp(encoder), schema, x)[0][:75]
+        "the column 'till' reveals the order of events: it rises at 100 % of the ste"
+        >>> order_notes(ev.methods.CoLES(encoder), schema, x)
+        ()
+    """
+    if not getattr(method, "learns_order", False) or "time" not in x.columns:
+        return ()
+    lengths = x.lengths[:ENTITIES]
+    sample = x[: int((lengths.cumsum(0) - lengths < EVENTS).sum())]
+    notes = []
+    fields: tuple[Numeric | Categorical, ...] = (*schema.numeric, *schema.categorical)
+    for field in fields:
+        if field.name not in sample.columns:
+            continue
+        values = sample.values(field.name)
+        if isinstance(field, Categorical):
+            values = ranks(field).to(values.device)[values.long()]
+        if reason := clock(sample, values):
+            notes.append(
+                f"the column {shown(field.name)} reveals the order of events: {reason}, so that this method learns "
+                "little else; leave the column out, or give its change since the previous event instead"
+            )
+    parts = method.encoder.modules() if isinstance(method.encoder, nn.Module) else ()
+    if any(isinstance(part, EventEncoder) and "yearday" in part.time for part in parts):
+        notes.append(
+            "the time feature 'yearday' of the event encoder reveals the date, and so the order of events; leave it "
+            "out of encoder.events.time for this method"
+        )
+    return tuple(notes)
+
+
+def clock(x: Sequences, values: Tensor) -> str:
+    """Return the reason why a column reveals the order of events, or an empty string if it does not.
+
+    Nearly all changes of such a column have the same sign. In addition, it either changes at most steps in time (a
+    counter, a date, an id), or time or the event number explains it with one slope for all entities (an age in years).
+    Events at the same time have no order, so a step is a pair of consecutive events with different times.
+
+    Args:
+        x: Rows with a column `time`.
+        values: `(total,)` numbers, one per event in row order, NaN where missing.
+
+    Example:
+        >>> x = Sequences({"time": torch.arange(120) % 40}, torch.arange(3) * 40, torch.full((3,), 40))
+        >>> clock(x, torch.arange(120.0))
+        'it rises at 100 % of the steps in time'
+        >>> clock(x, torch.rand(120, generator=torch.Generator().manual_seed(0)))
+        ''
+        >>> stage = torch.arange(120.0) % 40 // 20  # rises once, in the middle
+        >>> clock(x, stage)
+        ''
+    """
+    row, time = x.rows(), x.values("time").double()
+    known = ~values.isnan()
+    row, time, values, number = row[known], time[known], values[known].double(), x.steps()[known].double()
+    step = (row[1:] == row[:-1]) & (time[1:] > time[:-1])
+    change = values.diff()[step]
+    up, down = int((change > 0).sum()), int((change < 0).sum())
+    if up + down < FEWEST or max(up, down) < ONE_WAY * (up + down):
+        return ""
+    direction, share_changed = "rises" if up > down else "falls", (up + down) / len(change)
+    if share_changed >= OFTEN:
+        return f"it {direction} at {100 * share_changed:.0f} % of the steps in time"
+    for name, predictor in (("time", time), ("the event number", number)):
+        if (share := _explained(row, predictor, values, len(x))) >= PACE:
+            return f"it only {direction}, and {name} explains {100 * share:.0f} % of its variance within entities"
+    return ""
+
+
+def ranks(field: Categorical) -> Tensor:
+    """Return `(size,)` the number that each code of a category stands for, or else the rank of its text.
+
+    A counter, a year or a date that was read as a category is recognised by this. Reserved codes and buckets give NaN.
+
+    Example:
+        >>> from eventvec.schema import Categorical
+        >>> ranks(Categorical("year", ("2013", "2011"))).tolist(), ranks(Categorical("kind", ("b", "a"))).tolist()
+        ([nan, nan, 2013.0, 2011.0], [nan, nan, 1.0, 0.0])
+    """
+    if field.buckets:
+        return torch.full((field.size,), float("nan"), dtype=torch.float64)
+    texts = np.array(field.values, dtype=str)
+    try:
+        numbers = texts.astype(np.float64)
+    except ValueError:
+        numbers = texts.argsort().argsort().astype(np.float64)
+    return torch.cat([torch.full((FIRST,), float("nan"), dtype=torch.float64), torch.from_numpy(numbers)])
+
+
+def _explained(row: Tensor, predictor: Tensor, values: Tensor, n: int) -> float:
+    """Return the share of the values' variance within rows that a common slope on the predictor explains."""
+    count = torch.bincount(row, minlength=n).clamp(min=1)
+    a, b = (v - (torch.bincount(row, v, minlength=n) / count)[row] for v in (predictor, values))
+    return float((a @ b).square() / ((a @ a) * (b @ b)).clamp(min=1e-300))
