@@ -29,7 +29,7 @@ from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.paths import files_of, stamp_of
-from eventvec.tables.shard_folder import ShardRecord, digest_of
+from eventvec.tables.shard_folder import ShardRecord, digest_of, file_of
 from eventvec.tables.sources import open_source, read_table
 
 
@@ -64,16 +64,6 @@ def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Ou
         return Outcome(error=f"shard {shard} of {job.shards}: {error}")
     finally:
         torch.set_num_threads(threads)  # a single worker is the caller's process
-
-
-def file_of(shard: int) -> str:
-    """Return the name of the file of a shard.
-
-    Example:
-        >>> file_of(7)
-        'shard-00007.parquet'
-    """
-    return f"shard-{shard:05d}.parquet"
 
 
 def store_of(folder: Path | str, shard: int) -> Path:
