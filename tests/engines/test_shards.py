@@ -218,7 +218,7 @@ def test_a_manifest_that_lacks_a_shard_or_names_another_file_is_refused(
     changed_manifest(written, change)
     with pytest.raises(ev.CheckpointError, match=rf"manifest.json is damaged: .*{message}.*; give the command"):
         ev.read_embeddings(written)
-    with pytest.raises(ev.CheckpointError, match="manifest.json is damaged"):
+    with pytest.raises(ev.CheckpointError, match="is damaged: "):
         ev.embed_shards(place / "run", place / "events", written, shards=SHARDS, workers=1)
     assert digests(other) == digests(written) == digests(place / "z")
 
