@@ -59,6 +59,29 @@ def test_times_without_a_calendar_keep_their_full_precision(tmp_path: Path, kind
     assert updated.embeddings.last_time.tolist() == at[-2:].tolist()
 
 
+def daily(entities: int, days: int, seed: int = 0) -> pl.DataFrame:
+    """Return an event a day for each entity, in order of time."""
+    rng, n = np.random.default_rng(seed), entities * days
+    at = np.repeat(np.arange(days), entities) * 86_400_000_000 + np.sort(rng.integers(0, 86_400_000_000, n)) % 10**9
+    paid = np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(3, 2, n))
+    columns = {"id": np.tile(np.arange(entities), days), "shop": rng.choice(list("abcdef"), n), "paid": paid}
+    return pl.DataFrame({**columns, "at": pl.Series(at).cast(pl.Datetime("us"))})
+
+
+@pytest.mark.slow  # each of the updates waits for the disk
+def test_after_a_thousand_updates_the_embeddings_are_still_those_of_whole_histories(tmp_path: Path) -> None:
+    entities, events = 3, daily(3, 1000)
+    run = ev.fit("coles", ev.read(daily(40, 30, seed=1), key="id", time="at"), epochs=1)
+    z = run.embed(events)
+    assert list(z.parts) == ["learned", "timing", "aggregates"]
+    for day in range(1000):
+        updated = ev.update(run, events[entities * day : entities * (day + 1)], tmp_path / "state")
+        if day == 99:
+            assert np.abs(updated.embeddings.values - run.embed(events[: entities * 100]).values).max() <= 1e-5
+    assert updated.embeddings.events.tolist() == [1000] * entities
+    assert np.abs(updated.embeddings.values - z.values).max() <= 1e-5
+
+
 def test_an_entity_that_appears_later_begins_at_the_learned_start(tmp_path: Path) -> None:
     run, events = untrained(), table()
     ev.update(run, events.filter(pl.col("id") != 1003), tmp_path / "state")
