@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from typer.testing import CliRunner
 
 import eventvec as ev
+import processes
 from eventvec.cli import app
 from eventvec.engines import shards
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
+from test_disk_full import disk_of
 
 SHARDS = 5
 
@@ -181,6 +185,23 @@ def test_a_store_that_is_exchanged_while_workers_run_is_refused_by_its_worker(
         ev.update_shards(place / "run", place / "second", state, tmp_path / "z", workers=1)
     assert any(words in str(error.value) for words in ("must be the store of shard", "shard-00002.db is missing"))
     assert not (state / "shard-00002.db").exists()
+
+
+def fill_disk(place: Path, state: Path, output: Path, size: int) -> None:
+    with disk_of(size), pytest.raises((ev.DataError, OSError)) as error:
+        ev.update_shards(place / "run", place / "first", state, output, shards=SHARDS, workers=2)
+    assert re.search("cannot be (written and is as it was before|used: .*; nothing was changed)", str(error.value))
+    get_reusable_executor().shutdown()  # a child of multiprocessing waits for its threads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1_000, 100_000])  # of stores, and of their states
+def test_on_a_full_disk_no_batch_is_half_applied(place: Path, tmp_path: Path, size: int):
+    state, output = tmp_path / "state", tmp_path / "z"
+    assert processes.exit_code(fill_disk, place, state, output, size) == 0
+    assert not list(tmp_path.rglob("*draft*"))
+    done = ev.update_shards(place / "run", place / "first", state, output, shards=SHARDS, workers=2)
+    assert by_key(ev.read_embeddings(done.folder)) == by_key(ev.read_embeddings(place / "z"))
 
 
 def test_a_run_whose_vocabulary_has_another_order_is_refused(place: Path, state: Path, tmp_path: Path):
