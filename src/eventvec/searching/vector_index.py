@@ -280,7 +280,7 @@ def _digest(arrays: Mapping[str, Array], texts: Mapping[str, str]) -> str:
     digest = hashlib.blake2b(json.dumps(sorted(texts.items())).encode())
     for name, array in sorted(arrays.items()):
         digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
