@@ -142,6 +142,20 @@ def test_the_parts_beside_the_learned_one(components: int | None, tmp_path: Path
     check(run, data.sequences, tmp_path)
 
 
+def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
+    events = pl.DataFrame({"id": [1] * 6, "at": range(6), "code": ["a"] * 6, "amount": [3e38] * 6})
+    data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
+    encoder = RunningHandcrafted(data.schema)
+    run = replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema)
+    session, row, outputs = loaded(run, tmp_path), torch.tensor([0]), None
+    for first in (0, 2, 4):
+        part = data.sequences.slice(row, torch.tensor([first]), torch.tensor([2]))
+        embedding, *outputs = session.run(None, inputs(session, part, outputs))
+    assert np.isfinite(outputs[0]).all()
+    assert np.allclose(outputs[0], encoder.state(data.sequences).numpy(), rtol=1e-5)
+    assert np.allclose(embedding, encoder(data.sequences).numpy(), rtol=1e-6)
+
+
 def test_features_of_events_far_in_time_are_as_exact_as_float64(tmp_path: Path) -> None:
     events = pl.DataFrame({"id": [1, 1, 1], "at": [2**50, 2**50 + 3, 2**50 + 4], "amount": [1e7, 1e7 + 1, 1e7 + 2]})
     data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=False))
