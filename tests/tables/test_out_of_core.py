@@ -181,7 +181,7 @@ def test_a_damaged_store_is_one_sentence(damage: str, tmp_path: Path) -> None:
     elif damage == "type":
         index.write_text(index.read_text().replace('"<f4"', '"|O"'))
     else:
-        index.write_text(index.read_text().replace('"format": 1', '"format": 9'))
+        index.write_text(index.read_text().replace('"format": 2', '"format": 9'))
     with pytest.raises(ev.CheckpointError, match="delete the folder"):
         ev.read(path, **options)
 

@@ -376,7 +376,7 @@ class _Writer:
             if name in asked.texts:
                 continue
             if name in asked.numeric:
-                numeric.append(scaled(name, self._mapped("plain", name), fitting))
+                numeric.append(scaled(name, self._arrays["plain", name].values(), fitting))
                 continue
             many = name in guessed and self._seen[name].are_many
             field = self._seen[name].fitted(name, fitting, many or name in asked.hashed)
@@ -387,9 +387,8 @@ class _Writer:
             categorical.append(field)
             seen = self._seen[name].values
             codes = fields.encode(Coded(np.append(np.arange(len(seen)), -1), seen), field)  # the last is missing
-            for block in fields.blocks(self._mapped("plain", name)):
-                block[:] = codes[block]
-        gap = scaled("gap", self._mapped("plain", "gap"), replace(fitting, log=True))
+            self._arrays["plain", name].replace(codes)
+        gap = scaled("gap", self._arrays["plain", "gap"].values(), replace(fitting, log=True))
         return replace(
             self.schema,
             categorical=tuple(categorical),
@@ -398,10 +397,3 @@ class _Writer:
             bags=tuple(bags),
             texts=tuple(map(Text, asked.texts)),
         )
-
-    def _mapped(self, *path: str) -> Array:
-        """Return an array whose changes are written to its file."""
-        column = self._arrays[path]
-        if not column.size:
-            return np.zeros(0, column.dtype)
-        return np.memmap(column.path, column.dtype, mode="r+", shape=(column.size,))
