@@ -100,12 +100,16 @@ def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
 def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
     """Write the files of a store into a folder."""
     guesses: list[str] = []
-    names, guessed = table.names, frozenset[str]()
+    names, guessed, unchecked = table.names, frozenset[str](), list[str]()
     parts = Parts.of(table, work / "parts")
     if table.requested.inferred:
         options, names, guessed, guesses = _with_kinds(parts, table, options)
+        checked = {*table.requested.kinds, *(options.columns.numeric or ())}
+        unchecked = [name for name in table.names if name not in checked]
     with _Writer(work, names, options, parts) as writer:
         for part in parts:
+            if unchecked:
+                _refuse_infinite(part, unchecked, options)
             writer.add(part, schema)
     notes = [*table.notes, *writer.notes, *writer.counts.notes(table, options.cuts), *guesses]
     if schema is None:
@@ -158,16 +162,29 @@ def _with_kinds(
             "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
     reader = _reader(sample, arranged)
-    schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
+    with key_parts.counted_within_parts():
+        schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
     coded = (*schema.categorical, *schema.bags)
     later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
     later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
     notes = [note for note in reader.notes if note not in later]
+    if share < 1:
+        sampled_from = f"{arranged.counts.rows:,} of {parts.events:,} events"
+        notes = [f"{note}; kinds are inferred from a sample of {sampled_from}" for note in notes]
     guessed = [field.name for field in schema.categorical if field.name not in table.requested.kinds]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
     chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
     return chosen, [name for name in sample.names if name in used], frozenset(guessed), notes
+
+
+def _refuse_infinite(part: pa.Table, names: list[str], options: ReadOptions) -> None:
+    """Refuse a part in which one of the named columns, whose kind is inferred, has an infinite number."""
+    events = open_table(part, None, options).events
+    with key_parts.counted_within_parts():
+        for name, column in zip(names, events.stream(names), strict=True):
+            with events.counting(name):
+                fields.refuse_infinite(name, column)
 
 
 def _reader(table: Table, arranged: Arranged) -> ColumnReader:
