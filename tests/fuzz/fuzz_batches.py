@@ -293,7 +293,9 @@ def _check_equal(
 ) -> None:
     vectors = _vectors(updated)
     remaining = {key: vector for key, vector in vectors.items() if key not in except_for}
-    _check_vectors(remaining, {key: vector for key, vector in expected.items() if key not in except_for}, law, tolerance)
+    _check_vectors(
+        remaining, {key: vector for key, vector in expected.items() if key not in except_for}, law, tolerance
+    )
 
 
 def _check_vectors(vectors: dict[str, Any], expected: dict[str, Any], law: str, tolerance: float = 1e-4) -> None:

@@ -36,8 +36,8 @@ CANONICAL_TIES = "ties" in inspect.signature(ev.read).parameters
 """Whether `read` can break ties of key and time by content, so that tables with ties do not depend on row order too."""
 
 WRITTEN = (
-    "shuffled.*", r"z\.parquet", r"z\.db", r"z(/.*)?", r"run(/(?!\.).*)?", r"store(/[^./][^/]*)?", r"shards(/[^./][^/]*)?",
-    r"encoder\.onnx",
+    "shuffled.*", r"z\.parquet", r"z\.db", r"z(/.*)?", r"run(/(?!\.).*)?", r"store(/[^./][^/]*)?",
+    r"shards(/[^./][^/]*)?", r"encoder\.onnx",
 )  # fmt: skip
 """What a case writes."""
 

@@ -10,7 +10,8 @@ import duckdb
 import pyarrow as pa
 
 NAMES = (
-    "", " ", "time", "embedding", "a\nb", "a\x00b", "é", "x" * 300, "a,b", "a.b", "\x1b[31m", "0", '"', "'", "{x}", "select", "main", "main.events", "a#b", "%41", "events--", 'a"; drop table b', "a;b", "a/b", "EVENTS",
+    "", " ", "time", "embedding", "a\nb", "a\x00b", "é", "x" * 300, "a,b", "a.b", "\x1b[31m", "0", '"', "'", "{x}",
+    "select", "main", "main.events", "a#b", "%41", "events--", 'a"; drop table b', "a;b", "a/b", "EVENTS",
 )  # fmt: skip
 PLACES = ("events.db", "é v.db", "a%20b.db", "a'b.db", "a;b.duckdb", "a?b", "-x", "[", "{x}")
 WRONG = (

@@ -56,7 +56,11 @@ def check_store(rng: Random, source: Any, options: dict[str, Any], folder: Path,
         schema = memory.schema  # kinds would be inferred from a sample
         hashed = [field.name for field in schema.categorical if field.buckets]
         plain = [field.name for field in schema.categorical if not field.buckets]
-        options = options | {"categorical": plain, "hashed": hashed, "numeric": [field.name for field in schema.numeric]}
+        options = options | {
+            "categorical": plain,
+            "hashed": hashed,
+            "numeric": [field.name for field in schema.numeric],
+        }
         memory = read_or_refused(keys, source(), **options)
     with way("store"), mock.patch.multiple(key_parts, EVENTS=size, ROWS=rng.choice((3, 1 << 20))):
         stored = read_or_refused(keys, source(), **options, store=folder / "store")

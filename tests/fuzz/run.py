@@ -44,6 +44,9 @@ HANGS = 90
 MEMORY = 16 * 2**30
 """The bytes that a child process may reserve: a case that asks for more fails, instead of taking them from others."""
 
+FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where children have their files: in memory if possible, because stores wait for the disk at each commit."""
+
 
 @dataclass
 class Tally:
@@ -161,7 +164,7 @@ class Child:
     def __init__(self, options: list[str], first: int) -> None:
         self.options, self.turn, self.heard = options, first, time.monotonic()
         self.case: tuple[str, int] | None = None
-        self.folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=FOLDER))
         environment = {**os.environ, "TMPDIR": str(self.folder), "OMP_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
         command = [sys.executable, str(HERE / "run.py"), *options, "--case", str(first)]
         with (self.folder / "stderr").open("wb") as stderr:

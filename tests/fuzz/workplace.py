@@ -41,7 +41,7 @@ def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl
 
 @cache
 def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
-    """Return a tiny trained run with a folder whose times are of a kind; `coles` is this method with its default parts."""
+    """Return a tiny trained run with a folder, for times of a kind; `coles` is this method with its default parts."""
     data = ev.read(events(seed, kind), key="id", time="t")
     if encoder == "coles":
         tables: dict[str, Any] = {"method": {"name": "coles"}, "encoder": ENCODER}
