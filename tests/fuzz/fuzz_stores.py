@@ -56,14 +56,14 @@ def _made() -> Path:
     start = os.getcwd()
     os.chdir(place)
     try:
-        workplace.events().write_parquet("events.parquet")
+        workplace.events().write_parquet("../events.parquet")
         later = workplace.events().with_columns(pl.col("t") + pl.duration(days=99))
-        later[:40].write_parquet("later.parquet")
+        later[:40].write_parquet("../later.parquet")
         with mock.patch.object(key_parts, "EVENTS", 30):
-            ev.read("events.parquet", **ROLES, categorical=["code"], numeric=["amount"], store="columns")
-        ev.embed_shards(_run(), "events.parquet", "shards", **SHARDS)
-        ev.update_shards(_run(), "events.parquet", "states", "first", **SHARDS, batch_id="first")
-        ev.Index.of(ev.load(_run()).embed("events.parquet")).save("search.index")
+            ev.read("../events.parquet", **ROLES, categorical=["code"], numeric=["amount"], store="columns")
+        ev.embed_shards(_run(), "../events.parquet", "shards", **SHARDS)
+        ev.update_shards(_run(), "../events.parquet", "states", "first", **SHARDS, batch_id="first")
+        ev.Index.of(ev.load(_run()).embed("../events.parquet")).save("search.index")
     finally:
         os.chdir(start)
     shutil.copytree(place, folder / "made")
@@ -81,13 +81,13 @@ def _restored() -> Path:
 @cache
 def _whole() -> ev.Embeddings:
     """Return the vectors of the first events."""
-    return ev.load(_run()).embed(_made() / "made" / "events.parquet")
+    return ev.load(_run()).embed(_made() / "events.parquet")
 
 
 @cache
 def _later() -> ev.Embeddings:
     """Return the vectors of the entities that have later events, from their whole histories."""
-    tables = [pl.read_parquet(_made() / "made" / name) for name in ("events.parquet", "later.parquet")]
+    tables = [pl.read_parquet(_made() / "made" / name) for name in ("../events.parquet", "../later.parquet")]
     whole = pl.concat(tables).filter(pl.col("id").is_in(tables[1]["id"].unique().implode()))
     return ev.load(_run()).embed(whole)
 
@@ -95,8 +95,8 @@ def _later() -> ev.Embeddings:
 def _columns() -> None:
     """Read a store of columns again."""
     options: dict[str, Any] = {**ROLES, "categorical": ["code"], "numeric": ["amount"]}
-    stored = ev.read("events.parquet", **options, store="columns")
-    other_ways.check_equal(ev.read("events.parquet", **options), stored, "a store of columns")
+    stored = ev.read("../events.parquet", **options, store="columns")
+    other_ways.check_equal(ev.read("../events.parquet", **options), stored, "a store of columns")
 
 
 def _shards() -> None:
@@ -106,18 +106,18 @@ def _shards() -> None:
 
 def _go_on() -> None:
     """Give a command again whose output is there."""
-    done = ev.embed_shards(_run(), "events.parquet", "shards", **SHARDS)
+    done = ev.embed_shards(_run(), "../events.parquet", "shards", **SHARDS)
     require(done.rows == 144, "the number of events is another", done.rows)
     _shards()
 
 
 def _states() -> None:
     """Give another batch to a folder of states, and then the first one again."""
-    ev.update_shards(_run(), "later.parquet", "states", "second", **SHARDS, batch_id="second")
+    ev.update_shards(_run(), "../later.parquet", "states", "second", **SHARDS, batch_id="second")
     z = sorted_rows(ev.read_embeddings("second"))
     check_same(sorted_rows(_later()), z, "states and another batch", 1e-4)
     require(z.events.tolist() == sorted_rows(_later()).events.tolist(), "states and another batch: other counts")
-    ev.update_shards(_run(), "events.parquet", "states", "again", **SHARDS, batch_id="first")
+    ev.update_shards(_run(), "../events.parquet", "states", "again", **SHARDS, batch_id="first")
     check_same(sorted_rows(_whole()), sorted_rows(ev.read_embeddings("again")), "a batch that is given again", 1e-4)
 
 
@@ -155,7 +155,7 @@ def _tamper(rng: Random, path: Path) -> str:
             return f"{file.name}: {_change(rng, file)}"
     except Exception:  # the file was damaged before, or cannot hold the value
         return f"{file.name}: nothing"
-    return tampering.any_file(rng, file, [each for each in files if each != file] or [path.parent / "later.parquet"])
+    return tampering.any_file(rng, file, [each for each in files if each != file] or [path.parent / "../later.parquet"])
 
 
 def _change(rng: Random, file: Path) -> str:

@@ -59,7 +59,7 @@ def play(rng: Random, folder: Path) -> str:
             data = attempt(keys, ev.read, source(), **options)
         if form in lakes.FORMS and isinstance(address := source(), str):
             other_ways.check_database(address, options, data, keys)
-        encoder = _encoder(data.schema)
+        encoder = small_encoder(data.schema)
         z = attempt(keys, ev.embed, encoder, data)
         check_finite(z)
         _does_not_depend_on_the_order_of_rows(rng, seed, table, folder, form, options, data, encoder, z, keys)
@@ -78,7 +78,7 @@ def _is_refused(keys: list[Any], address: str, options: dict[str, Any]) -> None:
         raise Broken("a wrong address is accepted", address)
 
 
-def _encoder(schema: ev.Schema) -> torch.nn.Module:
+def small_encoder(schema: ev.Schema) -> torch.nn.Module:
     """Return a small encoder, whose weights depend on the shape of the schema only."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
