@@ -38,7 +38,6 @@ import eventvec as ev
 
 Row = dict[str, Any]
 FORMS = ("arrow", "polars", "pandas", "reader", "parquet", "parts", "csv", "dictionaries", "data set")
-RARE = ("delta", "duckdb")
 
 
 @dataclass
@@ -272,7 +271,7 @@ def _take(model: Model, rows: list[Row], is_late: list[bool], late: str, recompu
 
 def _form(rng: Random, run: ev.Run, frame: pl.DataFrame, folder: Path) -> Any:
     """Return a batch in one of the forms that `update` takes."""
-    form = rng.choice(RARE) if chance(rng, 0.01) else rng.choice(FORMS)
+    form = rng.choice(FORMS)
     if form == "dictionaries":
         return frame.to_dicts()
     if form == "data set":

@@ -167,7 +167,7 @@ def _change(rng: Random, file: Path) -> str:
         return done
     if file.suffix == ".parquet":
         return _change_parquet(rng, file)
-    if file.suffix == ".bin":
+    if file.suffix in (".bin", ".arrow"):
         content = bytearray(file.read_bytes())
         place = rng.randrange(len(content))
         content[place] ^= 1 << rng.randrange(8)
