@@ -1,4 +1,4 @@
-"""Random commands: valid calls of every command, with some arguments replaced, added or left out, or with a password."""
+"""Random commands: valid calls of every command, with arguments replaced, added or left out, or with a password."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ INPUTS = (
 )  # fmt: skip
 OUTPUTS = (
     "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty",
-    "run/out.parquet", "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo", "folder",
-    "state.db", "state.db-wal", "/dev/null", "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet", "x" * 300,
-    "mine.txt/below.parquet", "run", "labels.parquet", "out", "é.parquet", "/proc/out.parquet", "-", "shards", "lake",
+    "run/out.parquet", "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo",
+    "folder", "state.db", "state.db-wal", "/dev/null", "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet",
+    "x" * 300, "mine.txt/below.parquet", "run", "labels.parquet", "out", "é.parquet", "/proc/out.parquet", "-", "shards", "lake",
     "z.index", "label.json", "shop.db", "duckdb://shop.db#new", "duckdb://shop.db#z", "duckdb://shop.db#mine",
     "duckdb://new.db#z", "duckdb://mine.txt#z", "duckdb://shop.db#select 1", 'duckdb://shop.db#"a b"', "delta://new-lake",
     "delta://lake", "delta://folder", "delta://lake#version=0",
@@ -80,8 +80,8 @@ TEXTS = {
 }  # fmt: skip
 NUMBERS = ("0", "1", "2", "3", "-1", "5", "0.5", "nan", "inf", "x", "", "99999999999999999999", "1e3", str(2**62))
 EPOCHS = ("1", "0", "-1", "x", "2")
-SLOW = {"doctor": 0.3, "compare": 0.5, "evaluate": 0.5, "report": 0.7, "influence": 0.5}
-"""The weights of commands that need longer than others."""
+SLOW = {"doctor": 0.3, "demo": 0.3, "compare": 0.5, "evaluate": 0.5, "report": 0.7, "influence": 0.5}
+"""The weights of commands that need longer than others or can only be refused."""
 
 
 @dataclass
@@ -102,8 +102,11 @@ class Call:
 
 
 def calls(rng: Random) -> list[tuple[str, list[str]]]:
-    """Return valid calls of every command but `demo`, whose call is refused: it would train for minutes."""
-    out, events = "out.parquet", rng.choice(("events.parquet", "events.csv", "folder", "duckdb://shop.db#events", "lake"))
+    """Return valid calls of every command but `demo`, which trains for minutes."""
+    out, events = (
+        "out.parquet",
+        rng.choice(("events.parquet", "events.csv", "folder", "duckdb://shop.db#events", "lake")),
+    )
     run, page = rng.choice(("run", "tuned", "lstm", "runlink", "coles")), ["-o", "page.html"]
     written = rng.choice((out, out, "duckdb://new.db#z", "duckdb://shop.db#z", "delta://new-lake"))
     store = rng.choice(((), (), ("--store", "new-store"), ("--store", "stored")))
@@ -138,7 +141,7 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("diagnose", [*hostile, *page]),
         ("audit", ["run", events, "--protected", "labels.parquet", "--columns", "label,score", *knn, *page]),
         ("audit", ["hostile-run", "hostile.parquet", "--protected", "hostile-labels.parquet", *knn, *page]),
-        ("drift", [events, "other.parquet", *ROLES, *page]),
+        ("drift", ["lake" if events == "events.csv" else events, "other.parquet", *ROLES, *page]),
         ("drift", ["hostile.parquet", "hostile.parquet", *rng.choice((ROLES, ("--run", "hostile-run"))), *page]),
         ("drift", ["z.parquet", rng.choice(("z.parquet", "duckdb://shop.db#z")), "--permutations", "39"]),
         ("search", [rng.choice(("z.parquet", "z.index", "shards", "zc.parquet")), "--key", workplace.KEYS[3],
@@ -159,19 +162,19 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
     ]  # fmt: skip
 
 
-def draw(rng: Random, valid: bool = False, secret: str = "") -> Call:
+def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False) -> Call:
     """Return a call.
 
     Args:
         rng: The generator.
         valid: Whether it is valid.
         secret: A password to plant in it; then it is not valid.
+        ends: Whether a signal ends it, so that it may be one that would train for minutes.
     """
-    every = [*calls(rng), *([] if valid or not chance(rng, 0.2) else [("demo", ["--out", "events.parquet"])])]
+    demo = ("demo", ["--out", "new-demo" if ends else "events.parquet"])
+    every = calls(rng) if secret else [*calls(rng), demo]
     command, given = rng.choices(every, [SLOW.get(name, 1) for name, _ in every])[0]
-    arguments, changes = list(given), 0 if valid else rng.choice((0, 0, 1, 1, 2, 3))
-    if command == "demo":  # it would train for minutes
-        changes = 0
+    arguments, changes = list(given), 0 if valid or command == "demo" else rng.choice((0, 0, 1, 1, 2, 3))
     for _ in range(changes):
         _change(rng, command, arguments)
     if secret:
@@ -180,7 +183,10 @@ def draw(rng: Random, valid: bool = False, secret: str = "") -> Call:
         arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
         small = not any("encoder" in text or text in ("--from", "ocp,rtd") for text in arguments)
         arguments += ["--set", "encoder.dim=4"] if small and command == "fit" else []
-        arguments += ["--epochs", rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1"]  # or minutes of training
+        arguments += [
+            "--epochs",
+            rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1",
+        ]  # or minutes of training
     has_json = command != "card" and "--help" not in arguments
     arguments += ["--json"] if has_json and chance(rng, 0.2) else []
     is_valid = not changes and not secret and command != "demo"
@@ -243,6 +249,14 @@ SECRETS = (
 """Addresses with a password, some of them malformed, and queries with one."""
 
 
+CARRIERS = (
+    "--evnts", "--ouput", "--epoch", "--set", "--folds", "--seed", "--labels", "--events", "--static", "--store", "-o",
+    "--cutoffs", "--state", "--history", "--features", "--out", "--run", "--title", "--device", "--label", "--until",
+    "--batch-id", "--time-budget", "--mlflow", "--tensorboard", "--from", "--task", "--models",
+)  # fmt: skip
+"""Options, some of them misspelt, that get an address with a password."""
+
+
 def _plant(rng: Random, arguments: list[str], secret: str) -> None:
     """Put an address with a password in the place of an argument, or after an option, which may be misspelt."""
     address, act = rng.choice(SECRETS).format(secret), rng.random()
@@ -254,16 +268,10 @@ def _plant(rng: Random, arguments: list[str], secret: str) -> None:
     elif act < 0.65 and arguments:
         arguments[rng.randrange(len(arguments))] = address
     elif act < 0.8:
-        option = rng.choice(
-            ("--evnts", "--ouput", "--set", "--epoch", "--folds", "--seed", "--labels", "--events", "--static", "--store",
-             "--cutoffs", "--state", "--history", "--features", "-o", "--out", "--run", "--title", "--device", "--label",
-             "--until", "--batch-id", "--time-budget", "--mlflow", "--tensorboard", "--from", "--task", "--models")
-        )  # fmt: skip
+        option = rng.choice(CARRIERS)
         place = rng.randint(0, len(arguments))
         arguments[place:place] = [f"{option}={address}"] if chance(rng, 0.3) else [option, address]
     elif act < 0.9:
         arguments += ["--set", f"{rng.choice(('data.path', 'data.static', 'method.label', 'x', 'data'))}={address!r}"]
     else:
         arguments.insert(rng.randint(0, len(arguments)), address)
-
-

@@ -189,7 +189,7 @@ def run(arguments: list[str], folder: str, stdout: str, stderr: str) -> NoReturn
         cli.main()
     except SystemExit as end:
         code = end.code
-    except BaseException:  # noqa: BLE001 (what Python does at the end of a program)
+    except BaseException:  # as Python does at the end of a program
         sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
         code = 1
     _end(code if isinstance(code, int) else 0 if code is None else 1)

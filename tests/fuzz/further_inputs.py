@@ -1,4 +1,4 @@
-"""What commands read beside the files of `workplace`: databases, an index, folders of shards, hostile names and values."""
+"""What commands read beside the files of `workplace`: databases, an index, shards, hostile names and values."""
 
 from __future__ import annotations
 

@@ -26,7 +26,19 @@ import workplace
 from command_draws import Call
 from draws import chance
 from fork_server import Ended
-from outcomes import ACCEPTED, Broken, Refused, check_files, check_finite, check_same, check_stderr, require, snapshot
+from outcomes import (
+    ACCEPTED,
+    Broken,
+    Refused,
+    check_files,
+    check_finite,
+    check_same,
+    check_stderr,
+    require,
+    snapshot,
+    way,
+    ways,
+)
 from pages_law import check_page
 from safetensors.torch import load_file
 
@@ -42,9 +54,6 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 PAGES = ("evaluate", "diagnose", "audit", "drift", "report", "compare")
 FOLDERS = r"(/[^./][^/]*)?"
 """A file in a folder, whose name is none of a lock or a draft."""
-LOOPS = ("\x00", "")
-INTERRUPTED = "interrupted"
-"""The outcome of a command that a signal ended."""
 
 
 def play(rng: Random, folder: Path) -> str:
@@ -55,21 +64,24 @@ def play(rng: Random, folder: Path) -> str:
     os.chdir(place)
     act = rng.random()
     secret = f"pw{rng.getrandbits(48):012x}" if act > 0.88 else ""
-    call = command_draws.draw(rng, valid=act < 0.26 and chance(rng, 0.7), secret=secret)
-    call.arguments = [text.replace(*LOOPS) for text in call.arguments]  # no shell can give a zero byte
+    call = command_draws.draw(rng, valid=act < 0.26 and chance(rng, 0.7), secret=secret, ends=act < 0.2)
+    call.arguments = [text.replace("\x00", "") for text in call.arguments]  # no shell can give a zero byte
     before = snapshot(folder)
     try:
         if act < 0.2:
             return _interrupt(rng, call, folder, before)
         if act < 0.26:
-            return _twice(call, folder, before)
-        return _once(call, folder, before, fresh=chance(rng, 0.08))
+            with way("twice at a time"):
+                return _twice(call, folder, before)
+        with way("with a password") if secret else way("alone"):
+            return _once(call, folder, before, fresh=chance(rng, 0.08))
     except (Broken, TimeoutError) as error:
         law, detail = (error.law, error.detail) if isinstance(error, Broken) else ("a command hangs", str(error))
         raise Broken(law, f"{' '.join(map(repr, call.arguments))}; {detail}"[:1200]) from error
 
 
 def _start(call: Call, folder: Path, number: int = 0, fresh: bool = False) -> fork_server.Command:
+    ways[call.command, "drawn"] += 1
     outputs = folder.parent / f"{folder.name}-{number}.stdout", folder.parent / f"{folder.name}-{number}.stderr"
     return fork_server.start(call.arguments, folder / "work", outputs, fresh)
 
@@ -96,16 +108,17 @@ def _once(call: Call, folder: Path, before: dict[str, str], fresh: bool = False,
         require(not (call.valid and valid), f"a valid {call.command} is refused", text)
         raise Refused(f"{call.command}: {text}")
     _check_output(call)
+    ways[call.command, "accepted"] += 1
     return ACCEPTED
 
 
 def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) -> str:
     """Send a signal to a command while it runs, check what it leaves behind, and run it to its end."""
     fresh, number = chance(rng, 0.25), rng.choice(list(CODES))
-    key = call.command, fresh
-    share = rng.random()
+    longest = _seconds.get((call.command, fresh), 3 if fresh or call.command == "demo" else 0.4)
+    delay = rng.random() * longest
     running = _start(call, folder, fresh=fresh)
-    time.sleep(share * _seconds.get(key, 3 if fresh else 0.4))
+    time.sleep(delay)
     running.interrupt(number)
     ended = running.ended()
     was_ended = ended.code in (0, 1, 2, 3)
@@ -116,9 +129,9 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
         require(was_ended or ended.code == CODES[number], f"{name} ends a command with code {ended.code}", ended.stderr)
         _check_ended(call, ended, folder, before)
         _check_begun(call)
-    again = Call(call.command, _resumed(call.arguments), call.valid and call.command != "demo", call.secret)
-    outcome = _once(again, folder, before)
-    return outcome if was_ended else INTERRUPTED
+    with way("interrupted" if ended.code == CODES[number] else "ended before the signal"):
+        again = Call(call.command, _resumed(call.arguments), call.valid, call.secret)
+        return _once(again, folder, before) if call.command != "demo" else ACCEPTED
 
 
 def _before_the_package(ended: Ended, number: int) -> bool:
@@ -148,9 +161,7 @@ def _twice(call: Call, folder: Path, before: dict[str, str]) -> str:
     return ACCEPTED
 
 
-def _check_ended(
-    call: Call, ended: Ended, folder: Path, before: dict[str, str], another: bool = False
-) -> None:
+def _check_ended(call: Call, ended: Ended, folder: Path, before: dict[str, str], another: bool = False) -> None:
     """Check how a command ended: its code, what it printed, and which files it changed.
 
     Args:
@@ -164,7 +175,9 @@ def _check_ended(
         raise Broken(*_traceback(ended.stderr))
     fails = call.command == "drift" and "--fail" in call.arguments
     require(
-        ended.code in (0, 1, 2, *CODES.values(), *([3] if fails else [])), f"the exit code is {ended.code}", ended.stderr
+        ended.code in (0, 1, 2, *CODES.values(), *([3] if fails else [])),
+        f"the exit code is {ended.code}",
+        ended.stderr,
     )
     shows_keys = call.command == "search" or "--entity" in call.arguments or "--forget" in call.arguments
     shown = [key for key in workplace.KEYS if key in ended.stdout and not shows_keys]
@@ -173,7 +186,7 @@ def _check_ended(
     check_files(before, folder, _may_change(call.command, call.arguments, done))
     _check_secret(call, ended, folder, before)
     if ended.code not in (0, 3):
-        options = ("--forget", "--key", "--entity")
+        options = ("--forget", "--entity", *(["--key"] if call.command == "search" else []))
         typed = {text for first, text in pairwise(["", *call.arguments]) if first not in options}
         check_stderr(ended.stderr, [key for key in workplace.KEYS if key not in typed], usage=ended.code == 2)
     else:
@@ -185,8 +198,8 @@ def _traceback(text: str) -> tuple[str, str]:
     """Return the type and the place of an unexpected exception, and its message."""
     frames = re.findall(r'File "([^"]*)", line (\d+)', text)
     ours = [f"{Path(name).name}:{line}" for name, line in frames if "eventvec" in name] or ["?"]
-    last = next(line for line in reversed(text.split("\n")) if re.match(r"[A-Za-z_.]+(:|$)", line) or not line.strip())
-    return f"{last.partition(':')[0]} at {' < '.join(ours[:-4:-1])}", text[-500:]
+    names = re.findall(r"^([A-Za-z_.]+)(?::|$)", text, re.MULTILINE) or ["?"]
+    return f"{names[-1]} at {' < '.join(ours[:-4:-1])}", text[-500:]
 
 
 def _check_secret(call: Call, ended: Ended, folder: Path, before: dict[str, str]) -> None:
@@ -252,7 +265,9 @@ def _output(arguments: list[str], *names: str) -> list[str]:
     inputs = [text for text in texts if not text.startswith("--")]  # flags are no files, also if an output is so called
     replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
     in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
-    return [] if output in inputs or replaced or in_run else [_pattern(output) + (FOLDERS if "--engine" in texts else "")]
+    return (
+        [] if output in inputs or replaced or in_run else [_pattern(output) + (FOLDERS if "--engine" in texts else "")]
+    )
 
 
 def _pattern(path: str) -> str:
@@ -310,6 +325,8 @@ def _check_vectors(z: ev.Embeddings, arguments: list[str], output: str) -> None:
         return  # the rows of other entities remain
     if events == "later.parquet":
         expected = expected[np.isin(expected.keys.to_pylist(), z.keys.to_pylist())]
+    if "--engine" in arguments:  # entities are in the order of their shards
+        z = z[np.argsort(z.keys.to_pylist())]
     check_same(z, expected, "a command and memory", 1e-4)
 
 

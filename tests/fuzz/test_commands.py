@@ -24,7 +24,18 @@ def test_every_command_is_drawn() -> None:
 
 def test_every_option_that_names_a_file_has_values_to_draw() -> None:
     options = {option.opts[0] for command in command_draws.commands() for option in command_draws.parameters(command)}
-    paths = {"--store", "--out", "--output", "--state", "--index", "--save", "--labels", "--events", "--protected", "--run"}
+    paths = {
+        "--store",
+        "--out",
+        "--output",
+        "--state",
+        "--index",
+        "--save",
+        "--labels",
+        "--events",
+        "--protected",
+        "--run",
+    }
     assert paths <= options
     assert paths <= {f"--{name}" for name in command_draws.TEXTS}
 
