@@ -31,8 +31,8 @@ OUTPUTS = (
     "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty",
     "run/out.parquet", "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo",
     "folder", "state.db", "state.db-wal", "/dev/null", "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet",
-    "x" * 300, "mine.txt/below.parquet", "run", "labels.parquet", "out", "é.parquet", "/proc/out.parquet", "-", "shards", "lake",
-    "z.index", "label.json", "shop.db", "duckdb://shop.db#new", "duckdb://shop.db#z", "duckdb://shop.db#mine",
+    "x" * 300, "mine.txt/below.parquet", "run", "labels.parquet", "out", "é.parquet", "/proc/out.parquet", "-",
+    "shards", "lake", "z.index", "label.json", "shop.db", "duckdb://shop.db#new", "duckdb://shop.db#z", "duckdb://shop.db#mine",
     "duckdb://new.db#z", "duckdb://mine.txt#z", "duckdb://shop.db#select 1", 'duckdb://shop.db#"a b"', "delta://new-lake",
     "delta://lake", "delta://folder", "delta://lake#version=0",
 )  # fmt: skip
@@ -152,7 +152,8 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
                     "--title", rng.choice(PAYLOADS), *page]),
         ("report", [run, *page]),
         ("export", [rng.choice(("run", "lstm", "runlink", "coles", "hostile-run")), "-o", "out.onnx"]),
-        ("card", [run, *rng.choice(((), ("label.json",))), *rng.choice(((), ("-o", "card.md"), ("--save",)))]),
+        ("card", [run, *(["label.json"] if run in ("run", "runlink") else []),
+                  *rng.choice(((), ("-o", "card.md"), ("--save",)))]),
         ("compare", [events, "labels.parquet", *ROLES, *label, "--methods", "ocp,rtd", *knn, "--out", "compared",
                      *rng.choice(((), page))]),
         ("doctor", []),
@@ -183,10 +184,8 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
         small = not any("encoder" in text or text in ("--from", "ocp,rtd") for text in arguments)
         arguments += ["--set", "encoder.dim=4"] if small and command == "fit" else []
-        arguments += [
-            "--epochs",
-            rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1",
-        ]  # or minutes of training
+        epochs = rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1"
+        arguments += ["--epochs", epochs]  # or it trains for minutes
     has_json = command != "card" and "--help" not in arguments
     arguments += ["--json"] if has_json and chance(rng, 0.2) else []
     is_valid = not changes and not secret and command != "demo"

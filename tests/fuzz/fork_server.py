@@ -179,7 +179,7 @@ def run(arguments: list[str], folder: str, stdout: str, stderr: str) -> NoReturn
         os.dup2(opened, handle)
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = open(0, closefd=False), open(1, "w"), open(2, "w")  # noqa: SIM115
-    sys.argv = ["eventvec", *arguments]
+    sys.argv, sys.orig_argv = ["eventvec", *arguments], [sys.executable, "eventvec", *arguments]
     from eventvec import cli, interrupts
 
     interrupts.end_quietly()
