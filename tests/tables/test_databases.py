@@ -324,6 +324,24 @@ def test_faults_are_told_in_a_sentence(tmp_path: Path) -> None:
         ev.write(f"{file}#absent.z", embeddings([1]))
 
 
+def test_a_lake_that_its_package_takes_for_another_one_is_refused(tmp_path: Path) -> None:
+    stored(tmp_path, "delta", purchases(CUSTOMERS, 3), "the lake")
+    for name in ("the%20lake", "[lake", "the\\lake", "the\nlake"):
+        (tmp_path / name / "_delta_log").mkdir(parents=True)
+        for call in (ev.read, lambda address, **_: ev.write(address, embeddings([1]), overwrite=True)):
+            with pytest.raises(ConfigError, match="does not find folders whose names"):
+                call(f"delta://{tmp_path / name}", **OPTIONS)
+    assert len(ev.read(f"delta://{tmp_path / 'the lake'}", **OPTIONS)) == len(CUSTOMERS)
+
+
+def test_a_place_whose_name_is_too_long_is_told(tmp_path: Path) -> None:
+    for address in (f"delta://{tmp_path / ('x' * 300)}", f"duckdb://{tmp_path / ('x' * 300)}#z"):
+        with pytest.raises(ConfigError, match="File name too long"):
+            ev.write(address, embeddings([1]))
+        with pytest.raises(DataError, match="x"):
+            ev.read(address, **OPTIONS)
+
+
 def test_a_file_in_use_by_another_process_is_told(tmp_path: Path) -> None:
     address = stored(tmp_path, "duckdb", purchases(CUSTOMERS, 3))
     path = tmp_path / "shop.db"
