@@ -250,6 +250,17 @@ def test_an_entity_may_have_a_row_for_each_of_its_times(tmp_path: Path, kind: st
     np.testing.assert_array_equal(again.moments[order], z.moments)
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_rows_with_times_of_a_zone_are_merged(tmp_path: Path, kind: str) -> None:
+    days = pl.Series([1, 2]).cast(pl.Datetime("us", "America/New_York"))
+    events = pl.DataFrame({"card": [1, 2], "day": days})
+    z = Embeddings.of(ev.read(events, key="card", time="day", numeric=[]), np.eye(2), {"run": "run1"})
+    for rows in (z, z[[1]]):
+        ev.write(target(tmp_path, kind), rows, merge=True)
+    again = read_embeddings(target(tmp_path, kind))
+    assert dict(zip(again.keys.to_pylist(), again.last_time.tolist(), strict=True)) == {1: 1, 2: 2}
+
+
 def test_merging_is_for_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="merge=True is for embeddings in a table"):
         ev.write(tmp_path / "z.parquet", embeddings([1]), merge=True)

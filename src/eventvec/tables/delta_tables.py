@@ -160,8 +160,9 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
         raise ConfigError(
             f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
         )
-    seen = [*keys, "last_time", "events"]
-    old, new = (pl.DataFrame(each.select(seen)).with_row_index("row") for each in (before, rows))
+    seen = before.select([*keys, "last_time", "events"])
+    fresh = rows.select(seen.column_names).cast(seen.schema)  # Delta Lake keeps times of all zones in UTC
+    old, new = (pl.DataFrame(each).with_row_index("row") for each in (seen, fresh))
     pairs = old.join(new, on=list(keys), suffix="_new")
     same_time = pl.col("last_time") == pl.col("last_time_new")
     later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
