@@ -94,9 +94,7 @@ def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> No
             raise ConfigError(f"{name} is an input; name another table to write")
     if path is not None:
         place = path.resolve()
-        if (
-            os.path.isdir(path) and address.kind == "duckdb"
-        ):  # of a path that cannot exist, pathlib raises an error here
+        if os.path.isdir(path) and address.kind == "duckdb":  # for a long name, pathlib raises an error here
             raise ConfigError(f"{path} is a folder; name a DuckDB file to write")
         is_empty = os.path.isdir(path) and not os.listdir(path)
         taken = os.path.exists(path) and not os.path.isdir(path / "_delta_log") and not is_empty
