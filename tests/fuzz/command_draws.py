@@ -109,20 +109,18 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
     )
     run, page = rng.choice(("run", "tuned", "lstm", "runlink", "coles")), ["-o", "page.html"]
     written = rng.choice((out, out, "duckdb://new.db#z", "duckdb://shop.db#z", "delta://new-lake"))
-    store = rng.choice(((), (), ("--store", "new-store"), ("--store", "stored")))
-    stored = () if "stored" in store and events != "events.parquet" else store
+    store = rng.choice(((), (), ("--store", "new-store")))
     label, knn = ["--label", "label"], ["--models", "knn", "--folds", "2"]
     hostile = ["hostile.parquet", *ROLES]
     engine = ["--engine", "local", "--shards", "2", "--workers", "1"]
     return [
-        ("fit", ["--events", events, *ROLES, *rng.choice(((), ("--store", "new-store"))), "--method", "ocp",
-                 "--out", "new-run"]),
+        ("fit", ["--events", events, *ROLES, *store, "--method", "ocp", "--out", "new-run"]),
         ("fit", ["--events", events, *ROLES, "--out", "new-run"]),
         ("fit", ["config.toml", "--out", "new-run"]),
         ("fit", ["--events", events, "--from", rng.choice(("run", "coles")), "--out", "new-run"]),
         ("fit", ["--events", "events.parquet", *ROLES, "--method", "ocp", "--out", "run", "--resume", "--holdout",
                  "0.25"]),
-        ("embed", [run, events, "-o", written, *(stored if run in ("run", "runlink") else ())]),
+        ("embed", [run, events, "-o", written, *store]),
         ("embed", ["hostile-run", "hostile.parquet", "-o", out]),
         ("embed", ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out]),
         ("update", ["run", "later.parquet", "--state", "state.db", "-o", written]),
@@ -137,7 +135,7 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
         ("evaluate", ["duckdb://shop.db#z", "duckdb://shop.db#labels", *label, *knn, "--events", events]),
         ("influence", ["run", events, "labels.parquet", *label, "--folds", "2"]),
         ("influence", [rng.choice(("run", "tuned", "lstm")), events, "--entity", workplace.KEYS[3]]),
-        ("diagnose", [events, *ROLES, *stored, *page]),
+        ("diagnose", [events, *ROLES, *store, *page]),
         ("diagnose", [*hostile, *page]),
         ("audit", ["run", events, "--protected", "labels.parquet", "--columns", "label,score", *knn, *page]),
         ("audit", ["hostile-run", "hostile.parquet", "--protected", "hostile-labels.parquet", *knn, *page]),

@@ -19,7 +19,7 @@ import eventvec as ev
 from eventvec import searching
 from eventvec.engines import embed_shards, update_shards
 
-HOSTILE = f"code{PAYLOADS[1]}"
+HOSTILE = f"code{PAYLOADS[0]}"
 """A column of the hostile table of events."""
 
 

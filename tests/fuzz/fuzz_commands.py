@@ -308,7 +308,7 @@ def _check_output(call: Call) -> None:
     elif command in ("predict", "surprise") and output is not None and address_of(output) is None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
     elif command in PAGES and output is not None:
-        check_page(output)
+        check_page(Path(output).read_text("utf-8"))
     elif command == "export" and output is not None:
         import onnx
 

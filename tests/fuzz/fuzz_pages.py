@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,61 +12,17 @@ import fuzz_tables
 import plotly.offline
 import polars as pl
 from draws import chance
-from outcomes import ACCEPTED, attempt, require, way
+from outcomes import ACCEPTED, attempt, way
+from pages_law import PAYLOADS, check_page
 
 import eventvec as ev
-import pages
 from eventvec import reporting
 from eventvec.auditing import audit_page
 from eventvec.comparing import compare_page
 from eventvec.diagnosis import html_page
 from eventvec.shift import drift_page
 
-PAYLOADS = (
-    "<evil onevil=1>", '"><evil onevil=1>', "' onevil='1", '" onevil="1', " onevil=1 ", "</script><evil>",
-    "&lt;evil>", "<!--<script><evil>", "-->", "</title><evil>", "</style><evil>", "{{ evil }}", "{% evil %}",
-    "]]><evil>", "&#60;evil>", "</td></tr></table><evil>", "\u2028<evil>", "<evil",
-    "<a href='javascript:evil()'>x</a>", "\\u003cevil\\u003e", "${evil}", "%{evil}", "<b>evil",
-    "</textarea></noscript><evil>", "<svg/onevil=1>", "<EVIL/>",
-)  # fmt: skip
 ENTITIES, EVENTS = 30, 5
-
-
-class Page(pages.Reader):
-    """The elements of a page, which must nest, none of which a payload made."""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        super().handle_starttag(tag, attrs)
-        require("evil" not in tag, "a payload is an element", tag)
-        for name, value in attrs:
-            require("evil" not in name and not name.startswith("on"), "a payload is an attribute", f"{tag} {name}")
-            safe = name not in ("href", "src") or str(value).startswith("#")
-            require(safe, "a link leads out of the page", f"{tag} {name} {value}")
-
-    def handle_endtag(self, tag: str) -> None:
-        require(bool(self.open) and self.open[-1][0] == tag, "elements do not nest", tag)
-        super().handle_endtag(tag)
-
-    def handle_comment(self, data: str) -> None:
-        require(False, "a page has a comment", data)
-
-
-def check_page(text: str) -> None:
-    """Check that a page is whole, and that no payload is an element, an attribute, a script or markup of a chart."""
-    require(text.rstrip().endswith("</html>"), "the page is not whole", text[-80:])
-    page = Page(text)
-    scripts = [tag for tag, name, _ in page.attributes if tag == "script" and name == "id"]
-    require(text.count("<script") - text.count("<script><evil") == 3 and len(scripts) == 1, "a page has other scripts")
-    for shown in _texts(page.data["figures"]):  # plotly reads some elements in its texts
-        require("<evil" not in shown.lower() and "<a " not in shown, "a payload is markup of a chart", shown)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _texts(part)
 
 
 def play(rng: Random, folder: Path) -> str:

@@ -1,59 +1,65 @@
-"""The law of pages: elements nest, and no node, attribute, script or comment came from a value or name in the data."""
+"""The law of pages: they are whole, elements nest, and no element, attribute or script came from the data."""
 
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
 from outcomes import require
 
+import pages
+
 PAYLOADS = (
-    "<xinjected>", "<img src=x onxinjected=1>", "</script><xinjected>", "</title></style><xinjected>", "\"><xinjected>",
-    "' onxinjected='1", '" onxinjected="1', "<!--<script>xinjected", "--><xinjected>", "<svg/onxinjected=1>",
-    "<a href=javascript:xinjected()>", "{{ 'xinjected' }}", "]]><xinjected>", "\u2028xinjected", "&lt;xinjected&gt;",
-    "<base href=//xinjected>", "</td></table><xinjected>",
+    "<evil onevil=1>", '"><evil onevil=1>', "' onevil='1", '" onevil="1', " onevil=1 ", "</script><evil>",
+    "&lt;evil>", "<!--<script><evil>", "-->", "</title><evil>", "</style><evil>", "{{ evil }}", "{% evil %}",
+    "]]><evil>", "&#60;evil>", "</td></tr></table><evil>", "\u2028<evil>", "<evil",
+    "<a href='javascript:evil()'>x</a>", "\\u003cevil\\u003e", "${evil}", "%{evil}", "<b>evil",
+    "</textarea></noscript><evil>", "<svg/onevil=1>", "<EVIL/>", "<base href=//evil>",
 )  # fmt: skip
-"""Texts that would be nodes or attributes of a page that did not escape them; each has the word `xinjected`."""
-WORD = "xinjected"
-VOID = {"meta", "link", "br", "img", "input", "hr"}
-ADDRESSES = ("src", "href", "action", "srcset")
+"""Texts that would be elements or attributes of a page that did not escape them."""
 
 
-class Nodes(HTMLParser):
-    """Require that elements nest and that no node of a page is a payload."""
+class Page(pages.Reader):
+    """The elements of a page, which must nest, none of which a payload made."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[tuple[str, dict[str, str | None]]] = []
-        self.seen = set[str]()
-        self.feed(text)
-        self.close()
-        require(not self.open, "the page has elements that are never closed", self.open[-3:])
+        self.tags = list[str]()
+        super().__init__(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        require(WORD not in tag, "the page has a node that a payload injected", tag)
+        super().handle_starttag(tag, attrs)
+        self.tags.append(tag)
+        require("evil" not in tag, "a payload is an element", tag)
         for name, value in attrs:
-            wrong = WORD in name or name.startswith("on") or (name in ADDRESSES and not _is_local(value or ""))
-            require(not wrong, "the page has an attribute that a payload injected", (tag, name, value))
-        if tag not in VOID:
-            self.open.append((tag, dict(attrs)))
+            require("evil" not in name and not name.startswith("on"), "a payload is an attribute", f"{tag} {name}")
+            safe = name not in ("href", "src") or str(value).startswith("#")
+            require(safe, "a link leads out of the page", f"{tag} {name} {value}")
 
     def handle_endtag(self, tag: str) -> None:
-        opened = self.open.pop()[0] if self.open else None
-        require(opened == tag, "the elements of the page do not nest", f"{opened} is closed by {tag}")
+        require(bool(self.open) and self.open[-1][0] == tag, "elements do not nest", tag)
+        super().handle_endtag(tag)
 
     def handle_data(self, data: str) -> None:
-        tag, attributes = self.open[-1] if self.open else ("", {})
-        if tag == "script" and attributes.get("id") == "data":
-            require("<" not in data, "the data of the page have a < that a browser may take for a tag")
-            require(_is_json(data), "the data of the page are not whole")
-        elif tag in ("script", "style"):
-            require(WORD not in data, f"a {tag} of the page has a text of the data")
+        if self.open and self.open[-1] == ("script", {"type": "application/json", "id": "data"}):
+            require("<" not in data, "the data of a page have a < that a browser may take for a tag")
+            require(_is_json(data), "the data of a page are not whole")
+        super().handle_data(data)
 
     def handle_comment(self, data: str) -> None:
-        require(WORD not in data, "a comment of the page has a text of the data", data)
+        require(False, "a page has a comment", data)
+
+
+def check_page(text: str) -> None:
+    """Check that a page is whole, and that no payload is an element, an attribute, a script or markup of a chart."""
+    require(text.rstrip().endswith("</html>"), "the page is not whole", text[-80:])
+    raw = [payload for payload in PAYLOADS if "<" in payload and payload in text]
+    require(not raw, "a payload is not escaped", raw)
+    page = Page(text)
+    require(not page.open, "elements are never closed", page.open[-1:])
+    require(page.tags.count("script") == 3 and "figures" in page.data, "a page has other scripts", page.tags)
+    for shown in _texts(page.data["figures"]):  # plotly reads some elements in its texts
+        require("<evil" not in shown.lower() and "<a " not in shown, "a payload is markup of a chart", shown)
 
 
 def _is_json(text: str) -> bool:
@@ -63,15 +69,9 @@ def _is_json(text: str) -> bool:
         return False
 
 
-def _is_local(address: str) -> bool:
-    return address.startswith(("#", "data:")) and WORD not in address
-
-
-def check_page(path: Path | str) -> None:
-    """Check that a file is a whole page without nodes that a payload injected."""
-    text = Path(path).read_text("utf-8")
-    require(text.rstrip().endswith("</html>"), "the page is not whole")
-    raw = [payload for payload in PAYLOADS if "<" in payload and payload in text]
-    require(not raw, "the page has a payload that is not escaped", raw)
-    nodes = Nodes(text)
-    require({"html", "title", "main", "h1"} <= nodes.seen, "the page lacks its title or its body", nodes.seen)
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
