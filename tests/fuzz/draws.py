@@ -11,6 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import deltalake
+import duckdb
+import lakes
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -35,7 +38,7 @@ WRONG_ZONES = ("Mars/Olympus", "", "+25:99")
 EXTREMES = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1, -(2**63))
 NO_SOURCE = (
     pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError,
-    KeyError,
+    KeyError, duckdb.Error, deltalake.exceptions.DeltaError, OSError,
 )  # fmt: skip
 """Errors of libraries that cannot hold a table in one form; it is then given as an Arrow table."""
 
@@ -285,8 +288,13 @@ FORMS = (
 )
 
 
+def form(rng: Random) -> str:
+    """Return the form of a table, which is rarely a database."""
+    return rng.choices((*FORMS, *lakes.FORMS), [8] * len(FORMS) + [2, 3])[0]
+
+
 def source(rng: Random, table: pa.Table, folder: Path, form: str) -> Callable[[], Any]:
-    """Return a function that returns the table in one of `FORMS`: an object in memory, or a path below a folder."""
+    """Return a function that returns the table in a form: an object in memory, a path below a folder, or an address."""
     try:
         return _source(rng, table, folder, form)
     except NO_SOURCE:
@@ -304,6 +312,9 @@ def _source(rng: Random, table: pa.Table, folder: Path, form: str) -> Callable[[
     if form.startswith("pandas"):
         frame = table.to_pandas(types_mapper=pd.ArrowDtype) if form == "pandas arrow" else table.to_pandas()
         return lambda: frame
+    if form in lakes.FORMS:
+        address = lakes.stored(rng, table, folder, form)
+        return lambda: address
     folder.mkdir()
     ending = form.partition(" ")[0] if "csv" in form else "parquet"
     whole = "parts" not in form and form != "glob"

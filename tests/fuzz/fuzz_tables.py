@@ -10,40 +10,75 @@ from random import Random
 from typing import Any
 
 import draws
+import lakes
+import other_ways
 import pyarrow as pa
 import torch
 from draws import chance
-from outcomes import ACCEPTED, Broken, Refused, attempt, check_files, check_finite, check_same, require, snapshot, texts
+from other_ways import sorted_rows
+from outcomes import (
+    ACCEPTED,
+    Broken,
+    Refused,
+    attempt,
+    check_files,
+    check_finite,
+    check_same,
+    require,
+    snapshot,
+    texts,
+    way,
+)
 
 import eventvec as ev
 
 CANONICAL_TIES = "ties" in inspect.signature(ev.read).parameters
 """Whether `read` can break ties of key and time by content, so that tables with ties do not depend on row order too."""
 
+WRITTEN = (
+    "shuffled.*", r"z\.parquet", r"z\.db", r"z(/.*)?", r"run(/(?!\.).*)?", r"store(/[^./][^/]*)?",
+    r"shards(/[^./][^/]*)?", r"encoder\.onnx",
+)  # fmt: skip
+"""What a case writes."""
+
 
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     table, options = draws.events(rng)
     keys = table.column(options["key"]).to_pylist() if table.column_names.count(options["key"]) == 1 else []
-    form = rng.choice(draws.FORMS)
-    source = draws.source(Random(0), table, folder / "events", form)
+    form, seed = draws.form(rng), rng.randrange(1000)
+    source = draws.source(Random(seed), table, folder / "events", form)
     options |= _further_options(rng, table, options, folder)
     before = snapshot(folder)
     try:
-        data = attempt(keys, ev.read, source(), **options)
-        encoder = _encoder(data.schema)
+        if chance(rng, 0.01):
+            _is_refused(keys, rng.choice(lakes.WRONG), options)
+        if chance(rng, 0.06):
+            other_ways.check_store(rng, source, options, folder, keys)
+        with way(form):
+            data = attempt(keys, ev.read, source(), **options)
+        if form in lakes.FORMS and isinstance(address := source(), str):
+            other_ways.check_database(address, options, data, keys)
+        encoder = small_encoder(data.schema)
         z = attempt(keys, ev.embed, encoder, data)
         check_finite(z)
-        _does_not_depend_on_the_order_of_rows(rng, table, folder, form, options, data, encoder, z, keys)
+        _does_not_depend_on_the_order_of_rows(rng, seed, table, folder, form, options, data, encoder, z, keys)
         _is_read_again_by_its_schema(source, options, data, encoder, z, keys)
         with suppress(Refused):  # the table was accepted
-            _further_use(rng, table, folder, data, z, keys, options)
+            _further_use(rng, table, folder, source, data, z, keys, options)
     finally:
-        check_files(before, folder, ["shuffled.*", r"z\.parquet", r"run(/(?!\.).*)?"])
+        check_files(before, folder, WRITTEN)
     return ACCEPTED
 
 
-def _encoder(schema: ev.Schema) -> torch.nn.Module:
+def _is_refused(keys: list[Any], address: str, options: dict[str, Any]) -> None:
+    """Check that a wrong address is refused in a sentence."""
+    with way("wrong address"), suppress(Refused):
+        attempt(keys, ev.read, address, **options)
+        raise Broken("a wrong address is accepted", address)
+
+
+def small_encoder(schema: ev.Schema) -> torch.nn.Module:
     """Return a small encoder, whose weights depend on the shape of the schema only."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -75,7 +110,7 @@ def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], fold
     if chance(rng, 0.25) and names.count(options["key"]) == 1 and names.count(options["time"]) == 1:
         key, time = (table.column(options[role]).combine_chunks() for role in ("key", "time"))
         about = draws.about_entities(rng, key, options["key"], time)
-        held = draws.source(rng, about, folder / "about", rng.choice(draws.FORMS))()
+        held = draws.source(rng, about, folder / "about", draws.form(rng))()
         if isinstance(held, pa.RecordBatchReader):  # a stream can be read only once
             held = about
         if chance(rng, 0.5):
@@ -93,20 +128,20 @@ def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], fold
 
 
 def _does_not_depend_on_the_order_of_rows(
-    rng: Random, table: pa.Table, folder: Path, form: str, options: dict[str, Any], data: ev.Dataset,
+    rng: Random, seed: int, table: pa.Table, folder: Path, form: str, options: dict[str, Any], data: ev.Dataset,
     encoder: torch.nn.Module, z: ev.Embeddings, keys: list[Any],
 ) -> None:  # fmt: skip
     """Check that the table with its rows in another order is read to the same schema and the same vectors."""
     order = list(range(len(table)))
     rng.shuffle(order)
-    shuffled = draws.source(Random(0), draws.permuted(table, order), folder / "shuffled", form)
+    shuffled = draws.source(Random(seed), draws.permuted(table, order), folder / "shuffled", form)
     ties = {}
     if _has_ties(data):
         if not CANONICAL_TIES:
             return
         ties = {"ties": "canonical"}
         data = attempt(
-            keys, ev.read, draws.source(Random(0), table, folder / "shuffled-ties", form)(), **options, **ties
+            keys, ev.read, draws.source(Random(seed), table, folder / "shuffled-ties", form)(), **options, **ties
         )
         z = attempt(keys, ev.embed, encoder, data)
     try:
@@ -156,18 +191,16 @@ def _further_use(
     rng: Random,
     table: pa.Table,
     folder: Path,
+    source: Any,
     data: ev.Dataset,
     z: ev.Embeddings,
     keys: list[Any],
     options: dict[str, Any],
 ) -> None:
-    """Write, train, diagnose or evaluate."""
+    """Write, train, export, diagnose or evaluate."""
     use = rng.choice(("write", "write", "fit", "diagnose", "evaluate", "supervised" if data.schema.static else "write"))
     if use == "write":
-        attempt(keys, ev.write, folder / "z.parquet", z, wide=chance(rng, 0.3))
-        stored = ev.read_embeddings(folder / "z.parquet")
-        check_same(z, stored, "embeddings that were written and read", 0.0)
-        require(stored.events.tolist() == z.events.tolist(), "embeddings that were written and read have other counts")
+        _write(rng, folder, z, keys)
     elif use in ("fit", "supervised"):
         names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
         method: dict[str, Any] = {"name": rng.choice(names)}
@@ -179,6 +212,11 @@ def _further_use(
         )
         vectors = attempt(keys, run.embed, data)
         check_finite(vectors)
+        if chance(rng, 0.2):
+            other_ways.check_onnx(run, data, folder, keys)
+        events = source()
+        if run.path and isinstance(events, str | Path) and chance(rng, 0.1):
+            other_ways.check_shards(rng, run, events, options, folder, keys)
         if run.path:
             check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
         if method["name"] == "next_event":
@@ -201,3 +239,22 @@ def _further_use(
         aggregates = data if chance(rng, 0.5) else None
         attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model], **further)
         require(len(texts(z.keys)) == len(z), "keys and rows differ in number")
+
+
+def _write(rng: Random, folder: Path, z: ev.Embeddings, keys: list[Any]) -> None:
+    """Write embeddings to a file or a database, and read them; in a database, also merge them with themselves."""
+    form = rng.choices(("parquet", "duckdb", "delta"), (20, 1, 3))[0]
+    path: Any = folder / "z.parquet"
+    if form == "duckdb":
+        path = f"duckdb://{folder / 'z.db'}#{lakes.quoted(rng.choice(lakes.NAMES))}"
+    elif form == "delta":
+        path = f"delta://{folder / 'z'}"
+    with way(f"write {form}"):
+        attempt(keys, ev.write, path, z, wide=chance(rng, 0.3))
+        for _ in range(2 if form != "parquet" else 1):
+            stored = sorted_rows(attempt(keys, ev.read_embeddings, path))
+            check_same(sorted_rows(z), stored, f"embeddings that were written to {form} and read", 0.0)
+            same = stored.events.tolist() == sorted_rows(z).events.tolist()
+            require(same, f"embeddings that were written to {form} and read have other counts")
+            if form != "parquet":
+                attempt(keys, ev.write, path, z, merge=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -120,7 +121,7 @@ def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
     """Yield a connection to a file, which is closed at the end; what was not committed is undone."""
     duckdb: Any = need("duckdb", "duckdb")
     path = Path(address.place)
-    if read_only and not path.is_file():
+    if read_only and not os.path.isfile(path):
         raise DataError(
             f"{path} does not exist; give the file of a DuckDB database: duckdb:///path from the root, duckdb://path "
             "from the current folder"
