@@ -107,6 +107,15 @@ def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], fold
         )
     if chance(rng, 0.05):
         further["key_as"] = rng.choice(draws.NAMES)
+    lists = [name for name in others if pa.types.is_list(table.field(names.index(name)).type)]
+    if lists and chance(rng, 0.7):
+        further[rng.choice(("summed", "explode"))] = rng.sample(lists, rng.randint(1, len(lists)))
+    if others and chance(rng, 0.05):
+        further["hashed"] = [rng.choice(others)]
+    if others and chance(rng, 0.05):
+        further["order"] = rng.choice(others)
+    if chance(rng, 0.05):
+        further["ties"] = rng.choice(("canonical", "file", "x"))
     if chance(rng, 0.25) and names.count(options["key"]) == 1 and names.count(options["time"]) == 1:
         key, time = (table.column(options[role]).combine_chunks() for role in ("key", "time"))
         about = draws.about_entities(rng, key, options["key"], time)
@@ -141,11 +150,11 @@ def _does_not_depend_on_the_order_of_rows(
             return
         ties = {"ties": "canonical"}
         data = attempt(
-            keys, ev.read, draws.source(Random(seed), table, folder / "shuffled-ties", form)(), **options, **ties
+            keys, ev.read, draws.source(Random(seed), table, folder / "shuffled-ties", form)(), **{**options, **ties}
         )
         z = attempt(keys, ev.embed, encoder, data)
     try:
-        again = attempt(keys, ev.read, shuffled(), **options, **ties)
+        again = attempt(keys, ev.read, shuffled(), **{**options, **ties})
     except Exception as error:
         raise Broken("a table is accepted, and with its rows in another order it is not", repr(error)) from error
     require(_rounded(again.schema) == _rounded(data.schema), "the schema depends on the order of rows")
