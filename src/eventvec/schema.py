@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -286,7 +287,7 @@ def _inconsistency(schema: Schema) -> str | None:
     events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.nested))]
     static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if twice := next((name for name, count in Counter(names).items() if count > 1), None):
             return f"the column name {twice!r} is there twice, or has another meaning"
     for field in (*schema.fields, *schema.bags, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):

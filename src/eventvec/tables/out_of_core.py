@@ -163,7 +163,7 @@ def _with_kinds(
     later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
     later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
     notes = [note for note in reader.notes if note not in later]
-    guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
+    guessed = [field.name for field in schema.categorical if field.name not in table.requested.kinds]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
     chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
@@ -329,16 +329,17 @@ class _Writer:
         """Fill in the values of a reader, with places among the values seen in place of codes."""
         asked = self.requested
         for name, column in zip(reader.names, reader.arrow, strict=True):
-            if name in asked.texts:
+            listed_as = asked.kinds[name]
+            if listed_as == "texts":
                 reader.text(name, column)
-            elif name in asked.summed:
+            elif listed_as == "summed":
                 coded, lengths = reader.elements(name, column)
                 codes = self._see(name, coded, column.type.value_type)
                 ends = torch.from_numpy(lengths.cumsum())
                 starts = ends - torch.from_numpy(lengths)
                 reader.nested[name] = Sequences({"code": torch.from_numpy(codes)}, starts, torch.from_numpy(lengths))
                 reader.values[name] = np.arange(len(lengths))
-            elif name in asked.numeric:
+            elif listed_as == "numeric":
                 reader.numbers(name, column)
             else:
                 reader.values[name] = self._see(name, reader.coded(name, column), column.type)
@@ -373,15 +374,16 @@ class _Writer:
         fitting, asked = self.options.columns.fitting, self.requested
         categorical, bags, numeric = [], [], []
         for name in self.names:
-            if name in asked.texts:
+            listed_as = asked.kinds[name]
+            if listed_as == "texts":
                 continue
-            if name in asked.numeric:
+            if listed_as == "numeric":
                 numeric.append(scaled(name, self._mapped("plain", name), fitting))
                 continue
             many = name in guessed and self._seen[name].are_many
-            field = self._seen[name].fitted(name, fitting, many or name in asked.hashed)
+            field = self._seen[name].fitted(name, fitting, many or listed_as == "hashed")
             notes += [fields.hashed_note(field)] if many else fields.rare_note(field, fitting)
-            if name in asked.summed:
+            if listed_as == "summed":
                 bags.append(field)
                 continue
             categorical.append(field)
