@@ -311,6 +311,28 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tm
         assert digests(output) == digests(place / "z")
 
 
+def test_an_interrupted_job_leaves_no_draft_of_the_processes_that_it_ended(place: Path, tmp_path: Path):
+    def interrupt(done: int, total: int) -> None:
+        (tmp_path / "z" / f".shard-{total + 1:05d}.parquet.k3j2h1.draft").touch()
+        raise KeyboardInterrupt
+
+    call = place / "run", place / "events", tmp_path / "z"
+    with pytest.raises(KeyboardInterrupt):
+        ev.embed_shards(*call, shards=SHARDS, workers=2, progress=interrupt)
+    assert not list((tmp_path / "z").rglob(".*"))
+    ev.embed_shards(*call, shards=SHARDS, workers=2)
+    assert digests(tmp_path / "z") == digests(place / "z")
+
+
+def test_workers_leave_ctrl_c_to_the_process_that_started_them():
+    assert list(local_engine._side_by_side({1: blocked_signals}, 2)) == [{signal.SIGINT}]
+    assert signal.SIGINT not in blocked_signals()
+
+
+def blocked_signals() -> set[int]:
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+
+
 def test_processes_that_die_again_and_again_end_the_job():
     with pytest.raises(ev.DataError, match="processes of the engine died 3 times, one after the other"):
         list(local_engine._side_by_side({1: partial(die, signal.SIGKILL)}, 2))
