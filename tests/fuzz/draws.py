@@ -130,7 +130,7 @@ def column(rng: Random, n: int, hostility: float) -> pa.Array:
     """Return the values of `n` rows of an event's field, of an ordinary type or, rarely, of any Arrow type."""
     missing = rng.choice((0.0, 0.0, 0.2))
     if not chance(rng, 0.4 * hostility):
-        kind = rng.choice(("text", "float", "integer", "boolean", "dictionary"))
+        kind = rng.choices(("text", "float", "integer", "boolean", "dictionary", "list"), (4, 4, 4, 4, 4, 1))[0]
         wrong = chance(rng, hostility)
         words = (*rng.sample(TEXTS, 3), None) if wrong else (None,)
         if kind == "float":
@@ -143,6 +143,9 @@ def column(rng: Random, n: int, hostility: float) -> pa.Array:
             return pa.array(values, pa.int64())
         if kind == "boolean":
             return pa.array(sprinkled(rng, [chance(rng, 0.5) for _ in range(n)], (None,), missing), pa.bool_())
+        if kind == "list":
+            baskets = [rng.choices(("a", "b", "é", None, *words), k=rng.choice((0, 1, 1, 3))) for _ in range(n)]
+            return pa.array(sprinkled(rng, baskets, (None,), missing), pa.list_(pa.string()))
         choice = rng.choice(("abc", "ab", [f"word {i}" for i in range(200)]))
         array = pa.array(
             sprinkled(rng, [rng.choice(choice) for _ in range(n)], words, max(missing, 0.2 * wrong)), pa.string()

@@ -113,8 +113,15 @@ def check_onnx(run: ev.Run, data: ev.Dataset, folder: Path, keys: list[Any]) -> 
         x = data.sequences
         feed: dict[str, Any] = {"lengths": x.lengths.numpy(), "time": x.values("time").numpy()}
         for column in about["columns"]:
-            kind = np.float32 if column["kind"] == "numbers" else np.int64
-            feed[f"column.{column['name']}"] = x.values(column["name"]).numpy().astype(kind)
+            name, kind = column["name"], np.float32 if column["kind"] == "numbers" else np.int64
+            values = x.columns[name]
+            if isinstance(values, ev.Sequences):  # the codes of all elements
+                bags = values[x.flat()]
+                feed[f"elements.{name}"] = bags.lengths.numpy()
+                values, places = bags.columns["code"], bags.flat()
+            else:
+                places = x.flat()
+            feed[f"column.{name}"] = values[places].numpy().astype(kind)
         feed["state"] = np.zeros((len(x), about["stored_dim"]), np.float32)
         feed["seen"] = np.zeros(len(x), np.int64)
         feed["last_time"] = np.zeros(len(x), feed["time"].dtype)
