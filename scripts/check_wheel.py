@@ -1,5 +1,6 @@
-"""Build the wheel, check its contents, install it with its dependencies into an empty environment, and run it there.
+"""Build the wheel, check its contents, install it into an empty environment, and run it and the README's lines there.
 
+The command line runs beside the core's dependencies only, and the README's Python beside those of the extra `demo`.
 ``python scripts/check_wheel.py`` needs the packages of the extra `dev`. If TORCH_INDEX is set, torch is installed from
 that index.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -26,6 +28,7 @@ def run(*command: str | Path, cwd: Path) -> str:
     """Return the output of a command; exit with its output if it fails."""
     print("$", *command, flush=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    environment["OMP_NUM_THREADS"] = "1"  # as in `make test`: threads wait for one another on a busy machine
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     if done.returncode:
         text = shlex.join(map(str, command))
@@ -54,15 +57,18 @@ def contents(wheel: Path) -> list[str]:
     return problems
 
 
-def install(wheel: Path, folder: Path) -> Path:
-    """Return the `bin` folder of a new environment that contains the wheel and its dependencies only."""
-    venv.create(folder, with_pip=True)
-    programs = folder / "bin"
+def install(programs: Path, *packages: str | Path) -> None:
+    """Install packages, at the versions of development, into the environment whose `bin` folder is given."""
     pip = (programs / "python", "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt")
+    run(*pip, *packages, cwd=programs)
+
+
+def empty_environment(folder: Path) -> Path:
+    """Return the `bin` folder of a new environment that has torch at most."""
+    venv.create(folder, with_pip=True)
     if index := os.environ.get("TORCH_INDEX"):
-        run(*pip, "torch", "--index-url", index, cwd=folder)
-    run(*pip, wheel, cwd=folder)
-    return programs
+        install(folder / "bin", "torch", "--index-url", index)
+    return folder / "bin"
 
 
 def use(programs: Path, folder: Path) -> None:
@@ -80,6 +86,13 @@ def use(programs: Path, folder: Path) -> None:
     run(command, "embed", folder / "run", events, "-o", folder / "z.parquet", cwd=folder)
 
 
+def readme(programs: Path, folder: Path) -> None:
+    """Run the Python of the README."""
+    lines = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    (folder / "readme.py").write_text("\n".join(lines))
+    run(programs / "python", folder / "readme.py", cwd=folder)
+
+
 def main() -> None:
     """Check the wheel."""
     with tempfile.TemporaryDirectory(prefix="eventvec-wheel-") as name:
@@ -88,8 +101,13 @@ def main() -> None:
         if problems := contents(wheel):
             raise SystemExit("\n".join(problems))
         print(f"{wheel.name}: {wheel.stat().st_size:,} bytes")
-        use(install(wheel, folder / "empty"), folder)
-    print("the wheel installs, imports and runs")
+        programs = empty_environment(folder / "empty")
+        install(programs, wheel)
+        use(programs, folder)
+        install(programs, f"{wheel}[demo]")
+        (folder / "readme").mkdir()
+        readme(programs, folder / "readme")
+    print("the wheel installs, imports and runs, and so do the lines of the README")
 
 
 if __name__ == "__main__":

@@ -114,6 +114,17 @@ def test_a_query_is_a_table(tmp_path: Path) -> None:
     assert len(read_table(f"{address}#events")) == len(events)
 
 
+@pytest.mark.parametrize("target", ["select * from t", "version=1; drop table t", "version=1 or 1=1", "version=-1"])
+def test_delta_has_no_queries_and_the_names_of_its_columns_have_no_meaning(tmp_path: Path, target: str) -> None:
+    name = "a\"'; drop table t; --"
+    table = pl.DataFrame({name: [1, 2]})
+    address = stored(tmp_path, "delta", table)
+    assert read_table(address, [name]).equals(table)
+    assert pl.concat(map(pl.from_arrow, open_source(address).scan([name], 1))).equals(table)  # type: ignore[misc]
+    with pytest.raises(ConfigError, match="is no version of a Delta Lake table"):
+        read_table(f"{address}#{target}")
+
+
 def test_only_the_columns_in_use_are_selected(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with duckdb.connect(str(path)) as connection:
@@ -315,7 +326,7 @@ def test_faults_are_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("dear diary" * 1000)
     delta = stored(tmp_path, "delta", purchases(CUSTOMERS, 3), "lake")
     for source, sentence in (
-        (f"{file}#event", "Table with name event does not exist"),
+        (f"{file}#event", "Table with name 'event' does not exist; did you mean 'events'"),
         (f"{file}#select nothing from events", 'column "nothing" not found'),
         (
             f"{file}#select 'a'::int as customer, 1 as \"when\", 2 as bought, 3 as amount",

@@ -36,13 +36,14 @@ from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
 from eventvec.engines import EngineOptions, forget_in_shards
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, printable
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
 from eventvec.options import fields
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
+from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
@@ -398,9 +399,20 @@ def diagnose(
 
 
 @command
-def doctor(json_: Json = False) -> None:
-    """Show versions, devices, threads and extras, and whether a model trains on this machine.
+def doctor(
+    store: Annotated[
+        Path | None, typer.Argument(metavar="STORE", help="Folder of --store to verify, in place of this machine.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Show versions, devices, threads and extras, and whether a model trains on this machine; or verify a store.
 
     Example: `eventvec doctor`
     """
-    terminal.show(examine(), json_)
+    if store is None:
+        terminal.show(examine(), json_)
+        return
+    with bar("verifying"):
+        verified = mapped.verify(store)
+    sentence = f"{store} holds what its build wrote: {verified['files']:,} files, {verified['bytes']:,} bytes"
+    typer.echo(json.dumps({"store": str(store), **verified}) if json_ else printable(sentence))

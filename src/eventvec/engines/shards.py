@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from eventvec.engines.local_engine import run_local
 from eventvec.engines.output_folder import begin, clear
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
-from eventvec.engines.state_folder import create_stores, list_stores, number_of_stores
+from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
@@ -211,11 +211,8 @@ def update_shards(
     reading = {name: value for name, value in vars(table_format).items() if value is not None}
     shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
     job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
-    create_stores(Path(state), job.run_id, job.shards)
-    try:
-        return _run(job, engine, overwrite, progress)
-    finally:
-        list_stores(Path(state), job.run_id, job.shards)
+    job = replace(job, stores=create_stores(Path(state), job.run_id, job.shards))
+    return _run(job, engine, overwrite, progress)
 
 
 def _is_path(table: Any) -> bool:
@@ -280,6 +277,7 @@ def _job(
         tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in further},
         origin=options.describe(events),
         versions=checkpoint.versions(),
+        vocabulary=trained.schema.vocabulary,
     )
 
 
