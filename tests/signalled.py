@@ -32,15 +32,20 @@ class Ended:
 
 
 class Commands:
-    """A process that runs commands in processes of their own; as a context manager, it ends at the end."""
+    """A process that runs commands in processes of their own.
 
-    def __enter__(self) -> Commands:
+    Args:
+        temporary: The folder for their temporary files.
+    """
+
+    def __init__(self, temporary: Path) -> None:
         self._server = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-        )
-        return self
+            [sys.executable, __file__], env={**os.environ, "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
 
-    def __exit__(self, *exception: object) -> None:
+    def close(self) -> None:
+        """End the process."""
         self._server.communicate()
 
     def run(self, folder: Path, arguments: list[str], number: int = 0, step: int = 0, times: int = 1) -> Ended:

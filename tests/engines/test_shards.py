@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -140,6 +141,17 @@ def test_given_again_only_what_is_absent_or_damaged_is_written(place: Path, writ
     assert again().skipped == SHARDS - 2
     assert digests(written) == before
     assert (written / "shard-00002.parquet").stat().st_mtime_ns == changed_before
+
+
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("spark", "pyspark")])
+def test_an_engine_that_is_not_installed_is_refused_before_anything_is_written(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, package: str
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    for write in (ev.embed_shards, partial(ev.update_shards, state=tmp_path / "states")):
+        with pytest.raises(ev.ConfigError, match=f"needs {package}: pip install"):
+            write(place / "run", place / "events", output=tmp_path / "z", engine=engine)
+    assert not list(tmp_path.iterdir())
 
 
 def test_another_job_does_not_touch_the_folder_without_overwrite(place: Path, written: Path):

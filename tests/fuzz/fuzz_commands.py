@@ -188,7 +188,11 @@ def _check_ended(call: Call, ended: Ended, folder: Path, before: dict[str, str],
     if ended.code not in (0, 3):
         options = ("--forget", "--entity", *(["--key"] if call.command == "search" else []))
         typed = {text for first, text in pairwise(["", *call.arguments]) if first not in options}
-        check_stderr(ended.stderr, [key for key in workplace.KEYS if key not in typed], usage=ended.code == 2)
+        check_stderr(
+            ended.stderr,
+            [key for key in workplace.KEYS if not any(key in text for text in typed)],
+            usage=ended.code == 2,
+        )
     else:
         lines = [line for line in ended.stderr.split("\n") if line.strip() and not line.startswith("note: ")]
         require(not lines, "an accepted command writes to standard error what is no note", lines)
@@ -266,7 +270,9 @@ def _output(arguments: list[str], *names: str) -> list[str]:
     replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
     in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
     return (
-        [] if output in inputs or replaced or in_run else [_pattern(output) + (FOLDERS if "--engine" in texts else "")]
+        []
+        if output in inputs or replaced or in_run
+        else [_pattern(output) + (r"(/[^./][^/]*)*" if "--engine" in texts else "")]
     )
 
 

@@ -65,7 +65,7 @@ def play(rng: Random, folder: Path) -> str:
         _does_not_depend_on_the_order_of_rows(rng, seed, table, folder, form, options, data, encoder, z, keys)
         _is_read_again_by_its_schema(source, options, data, encoder, z, keys)
         with suppress(Refused):  # the table was accepted
-            _further_use(rng, table, folder, source, data, z, keys, options)
+            _further_use(rng, table, folder, form, source, data, z, keys, options)
     finally:
         check_files(before, folder, WRITTEN)
     return ACCEPTED
@@ -200,6 +200,7 @@ def _further_use(
     rng: Random,
     table: pa.Table,
     folder: Path,
+    form: str,
     source: Any,
     data: ev.Dataset,
     z: ev.Embeddings,
@@ -207,32 +208,20 @@ def _further_use(
     options: dict[str, Any],
 ) -> None:
     """Write, train, export, diagnose or evaluate."""
-    use = rng.choice(("write", "write", "fit", "diagnose", "evaluate", "supervised" if data.schema.static else "write"))
+    uses = ["write", "write", "fit", "diagnose", "evaluate"]
+    events = source()
+    uses += ["supervised"] if data.schema.static else []
+    uses += ["shards"] if isinstance(events, str | Path) and "csv" not in form else []
+    use = rng.choice(uses)
     if use == "write":
         _write(rng, folder, z, keys)
-    elif use in ("fit", "supervised"):
-        names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
-        method: dict[str, Any] = {"name": rng.choice(names)}
-        if use == "supervised":
-            method = {"name": "supervised", "label": data.schema.static[0].name}
-        tables = {"method": method, "encoder": {"dim": 4}}
+    elif use == "shards":
         run = attempt(
-            keys, ev.fit, tables, data, epochs=1, batch_size=8, out=folder / "run" if chance(rng, 0.5) else None
+            keys, ev.fit, {"method": {"name": "ocp"}, "encoder": {"dim": 4}}, data, epochs=1, out=folder / "run"
         )
-        vectors = attempt(keys, run.embed, data)
-        check_finite(vectors)
-        if chance(rng, 0.2):
-            other_ways.check_onnx(run, data, folder, keys)
-        events = source()
-        if run.path and isinstance(events, str | Path) and chance(rng, 0.1):
-            other_ways.check_shards(rng, run, events, options, folder, keys)
-        if run.path:
-            check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
-        if method["name"] == "next_event":
-            surprise = attempt(keys, ev.surprise, run, data)
-            firsts = int((data.sequences.lengths > 0).sum())
-            require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
-            require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
+        other_ways.check_shards(rng, run, events, options, folder, keys)
+    elif use in ("fit", "supervised"):
+        _fit(rng, folder, data, keys, use == "supervised")
     elif use == "diagnose":
         result = attempt(keys, ev.diagnose, data)
         require(bool(result.render()), "a diagnosis shows nothing")
@@ -248,6 +237,28 @@ def _further_use(
         aggregates = data if chance(rng, 0.5) else None
         attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model], **further)
         require(len(texts(z.keys)) == len(z), "keys and rows differ in number")
+
+
+def _fit(rng: Random, folder: Path, data: ev.Dataset, keys: list[Any], supervised: bool) -> None:
+    """Train a run, and check what it returns for its training data."""
+    names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
+    method: dict[str, Any] = {"name": rng.choice(names)}
+    if supervised:
+        method = {"name": "supervised", "label": data.schema.static[0].name}
+    tables = {"method": method, "encoder": {"dim": 4}}
+    out = folder / "run" if chance(rng, 0.5) else None
+    run = attempt(keys, ev.fit, tables, data, epochs=1, batch_size=8, out=out)
+    vectors = attempt(keys, run.embed, data)
+    check_finite(vectors)
+    if chance(rng, 0.4):
+        other_ways.check_onnx(run, data, folder, keys)
+    if run.path:
+        check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
+    if method["name"] == "next_event":
+        surprise = attempt(keys, ev.surprise, run, data)
+        firsts = int((data.sequences.lengths > 0).sum())
+        require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
+        require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
 
 
 def _write(rng: Random, folder: Path, z: ev.Embeddings, keys: list[Any]) -> None:

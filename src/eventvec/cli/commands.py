@@ -1,7 +1,7 @@
 """The commands, each of which calls the Python function of the same name.
 
-Exit codes are 0 (done), 1 (failed), 2 (wrong usage), 130 (ended by Ctrl-C) and 143 (ended by SIGTERM). Tables and `--json` go to standard output; progress bars and
-notes go to standard error.
+Exit codes are 0 (done), 1 (failed), 2 (wrong usage), 130 (ended by Ctrl-C) and 143 (ended by SIGTERM).
+Tables and `--json` go to standard output; progress bars and notes go to standard error.
 """
 
 from __future__ import annotations

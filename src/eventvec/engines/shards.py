@@ -19,7 +19,7 @@ from eventvec.engines.output_folder import begin, clear
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, need
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
@@ -36,6 +36,7 @@ from eventvec.tables.sources import open_source
 from eventvec.updating.batches import UpdateOptions
 
 ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
+PACKAGES = {"ray": "ray", "spark": "pyspark"}
 Progress = Callable[[int, int], None]
 
 
@@ -139,6 +140,7 @@ def embed_shards(
         (2, 5, [1, 2, 3])
     """
     engine = gather(options, EngineOptions, Cuts, TableFormat)
+    _need_package(engine)
     cuts, table_format = (
         gather(options, Cuts, EngineOptions, TableFormat),
         gather(options, TableFormat, EngineOptions, Cuts),
@@ -206,6 +208,7 @@ def update_shards(
         gather(options, EngineOptions, UpdateOptions, TableFormat),
         gather(options, TableFormat, UpdateOptions, EngineOptions),
     )
+    _need_package(engine)
     if chosen.history is not None and not _is_path(chosen.history):
         raise ConfigError("history must be the path of a table, which workers read")
     reading = {name: value for name, value in vars(table_format).items() if value is not None}
@@ -279,6 +282,12 @@ def _job(
         versions=checkpoint.versions(),
         vocabulary=trained.schema.vocabulary,
     )
+
+
+def _need_package(engine: EngineOptions) -> None:
+    """Refuse an engine that is not installed, before anything is written."""
+    if engine.engine in PACKAGES:
+        need(PACKAGES[engine.engine], engine.engine)
 
 
 def _check_output(folder: Path, inputs: list[Path]) -> None:
