@@ -24,10 +24,11 @@ import workplace
 from outcomes import snapshot
 
 ROLES, LABEL = ("--key", "id", "--time", "t"), ("--label", "label", "--folds", "2")
+PROTECTED = ("--protected", "labels.parquet", "--columns", "label", "--folds", "2")
 ARMS = ("--methods", "ocp,rtd", "--epochs", "1", "--models", "knn")
 CALLS = {
     **kills.CALLS,
-    "audit": ("run", "events.parquet", "--protected", "labels.parquet", "--columns", "label", "--folds", "2", "-o", "out"),
+    "audit": ("run", "events.parquet", *PROTECTED, "-o", "out"),
     "card": ("run", "-o", "out"),
     "compare": ("events.parquet", "labels.parquet", *ROLES, *LABEL, *ARMS, "--out", "out", "--resume"),
     "demo": ("--out", "out"),
