@@ -17,6 +17,7 @@ import torch
 import backbones
 import eventvec as ev
 import make
+import updates
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP
@@ -269,6 +270,7 @@ def test_each_entity_is_cut_at_its_own_time(small: ev.Run) -> None:
 def test_a_run_is_shown_by_its_id_and_its_method(small: ev.Run) -> None:
     assert repr(small) == f"Run({small.id}, Order, 1 steps)"
     assert repr(replace(small, path=Path("runs/a"))) == f"Run({small.id} in runs/a, Order, 1 steps)"
+    assert repr(updates.untrained()) == "Run(3f2a, Method, 0 steps)"
 
 
 def test_a_run_in_memory_is_saved_as_fit_would_write_it(tmp_path: Path) -> None:

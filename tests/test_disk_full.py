@@ -6,11 +6,15 @@ A limit on the size of files stands for the disk: a write beyond it fails as on 
 from __future__ import annotations
 
 import hashlib
+import re
 import resource
+import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +22,7 @@ import eventvec as ev
 import processes
 from eventvec.cli import app
 from fits import labels, table
+from updates import content as stored
 
 SMALL, LARGE = 100, 50_000
 """Bytes that hold none of the files that a command writes, and all but the largest of them."""
@@ -98,3 +103,35 @@ def test_a_full_disk_is_one_sentence_and_leaves_everything_as_it_was(folder: Pat
         updated = ev.update(ev.load(run), batch, folder / state)
         assert updated.applied
         assert updated.embeddings.values == pytest.approx(ev.load(run).embed(events).values, abs=1e-5)
+
+
+def update_on_disks(folder: Path, sizes: range) -> None:
+    """Apply a batch to a store on disks of some sizes, and check that each has left nothing or all of the batch."""
+    run, new, store = ev.load(folder / "run"), folder / "new.parquet", folder / "before.db"
+    expected, before = run.embed(folder / "events.parquet").values, stored(store)
+    outcomes = []
+    for size in sizes:
+        state = Path(shutil.copy(store, folder / f"disk of {size}.db"))
+        said = ""
+        try:
+            with disk_of(size):
+                ev.update(run, new, state)
+        except ev.CheckpointError as error:
+            said = str(error)
+        if said:
+            assert re.search(r"disk of \d+.db cannot be used: .*; nothing was changed$", said), said
+            assert stored(state) == before, size
+        again = ev.update(run, new, state)
+        outcomes.append(again.applied)
+        assert again.applied is bool(said)
+        assert np.abs(again.embeddings.values - expected).max() <= 1e-5
+        with sqlite3.connect(state) as db:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert {False, True} == set(outcomes)
+
+
+def test_an_update_on_a_full_disk_leaves_all_or_nothing_of_the_batch(folder: Path) -> None:
+    events = table(300)
+    ev.update(ev.load(folder / "run"), events.filter(events["t"] < 20), folder / "before.db")
+    size = (folder / "before.db").stat().st_size
+    assert processes.exit_code(update_on_disks, folder, range(8192, 4 * size, size // 5)) == 0

@@ -15,8 +15,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
-    ("errors",),
-    ("files", "interrupts", "options", "progress_bars", "sequences", "toml"),
+    ("errors", "interrupts"),
+    ("files", "options", "progress_bars", "sequences", "toml"),
     ("training_records",),
     ("schema", "texts"),
     ("dataset", "distributed", "precision"),

@@ -6,7 +6,7 @@ worth with `evaluate`. Encoders are in `eventvec.encoders`, methods in `eventvec
 line.
 """
 
-# ruff: noqa: E402 (what handles Ctrl-C stands before the imports that take long)
+# ruff: noqa: E402 (what handles signals stands before the imports that take long)
 from eventvec import interrupts
 
 interrupts.end_quietly()

@@ -138,8 +138,8 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """The number of optimizer steps."""
-        return int(self.info["steps"])
+        """The number of optimizer steps; 0 for a run that was put together without training."""
+        return int(self.info.get("steps", 0))
 
     @property
     def seconds(self) -> float:

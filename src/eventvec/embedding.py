@@ -13,7 +13,7 @@ from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.encoders.joined import Joined
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, shown
 from eventvec.lineage import lineage_of
 from eventvec.precision import Precision, matmul_precision
 from eventvec.sequences import Sequences
@@ -21,6 +21,8 @@ from eventvec.tables.embeddings import Embeddings
 
 Progress = Callable[[int, int], None]
 EVENTS_PER_BATCH = 131_072
+OVERFLOWING = 1e18
+"""The size from which on a value is named where embeddings are not finite: its square is beyond float32's range."""
 
 
 def embed(
@@ -147,13 +149,32 @@ def encode(
                     progress(done, len(x))
     finally:
         encoder.train(training)
-    if len(wrong := (~vectors.isfinite().all(1)).nonzero()):
-        raise DataError(
-            f"{len(wrong):,} of {len(x):,} embeddings are not finite (first at row {int(wrong[0])}): a value that the "
-            "encoder reads is missing or infinite there, or the encoder's weights are not finite; fill in or leave out "
-            "these rows"
-        )
+    if len(wrong := (~vectors.isfinite().all(1)).nonzero()[:, 0]):
+        raise DataError(f"{len(wrong):,} of {len(x):,} embeddings are not finite{_reason(x, wrong.to(device))}")
     return vectors
+
+
+def _reason(x: Sequences, wrong: Tensor) -> str:
+    """Return the end of a sentence about embeddings that are not finite: the column of the largest value, or the row.
+
+    Args:
+        x: All rows.
+        wrong: The rows of these embeddings.
+    """
+    rows, sizes = x[wrong], dict[str, float]()
+    for name, values in rows.columns.items():
+        if isinstance(values, Tensor) and values.is_floating_point() and rows.total:
+            sizes[name] = float(rows.values(name).nan_to_num(0, torch.inf, torch.inf).abs().max())
+    column = max(sizes, key=sizes.__getitem__, default="")
+    if column and sizes[column] > OVERFLOWING:
+        return (
+            f": column {shown(column)} has values of up to {sizes[column]:.3g} there, for which the encoder's numbers "
+            "overflow; leave these events out or make the values missing, and the other rows can be embedded"
+        )
+    return (
+        f" (first at row {int(wrong[0])}): a value that the encoder reads is missing or infinite there, or the "
+        "encoder's weights are not finite; fill in or leave out these rows"
+    )
 
 
 def batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:

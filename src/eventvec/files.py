@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from eventvec import interrupts
 
 
 @contextmanager
@@ -31,6 +33,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
         OSError: If the file cannot be written. The message names `path`, which is as it was before.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with whole(Path(folder) / "a.txt") as draft:
         ...         _ = draft.write_text("done")
@@ -65,6 +68,7 @@ def draft_of(folder: Path, name: str) -> Iterator[Path]:
         name: The name of the file of which it is a draft.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with draft_of(Path(folder), "a.txt") as draft:
         ...         draft.name.startswith(".a.txt."), draft.suffix
@@ -77,6 +81,7 @@ def draft_of(folder: Path, name: str) -> Iterator[Path]:
         yield draft
     finally:
         draft.unlink(missing_ok=True)
+        interrupts.temporary.discard(str(draft))
         if handle is not None:
             os.close(handle)
 
@@ -89,6 +94,7 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
         name: The file whose drafts are deleted; all by default.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = (Path(folder) / ".a.txt.k3j2h1.draft").write_text("hal")
         ...     sweep(folder)
@@ -123,25 +129,24 @@ def locked(folder: Path) -> Iterator[bool]:
     too, except on Windows, where open files stay.
 
     Example:
+        >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     with locked(Path(folder)) as first, locked(Path(folder)) as second:
         ...         first, second
         (True, False)
     """
-    is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file = folder / ".lock"
-    handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    is_new, file, handle, free = not folder.exists(), folder / ".lock", None, False
     try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         free = _lock(handle) is not False and _is(handle, file)  # the lock of a deleted file excludes no one
-        try:
-            yield free
-        finally:
-            if free:
-                with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
-                    file.unlink(missing_ok=True)
+        yield free
     finally:
-        os.close(handle)
+        if free:
+            with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
+                file.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
         if is_new:
             with suppress(OSError):  # it is not empty, as a rule
                 folder.rmdir()
@@ -153,13 +158,20 @@ def _locked_draft(folder: Path, name: str) -> tuple[int | None, Path]:
     Where files cannot be locked, the handle is None.
     """
     while True:
-        handle, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.", suffix=".draft")  # has mode 0600
+        draft = folder / f".{name}.{secrets.token_hex(8)}.draft"
+        interrupts.temporary.add(str(draft))
+        try:
+            handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            interrupts.temporary.discard(str(draft))
+            raise
         has_lock = _lock(handle)
-        if has_lock and _is(handle, Path(path)):
-            return handle, Path(path)
+        if has_lock and _is(handle, draft):
+            return handle, draft
         os.close(handle)
         if has_lock is None:
-            return None, Path(path)
+            return None, draft
+        interrupts.temporary.discard(str(draft))
 
 
 def _lock(handle: int) -> bool | None:

@@ -7,8 +7,11 @@ event encoder scales numbers with the means and standard deviations from here.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
+import json
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -222,6 +225,19 @@ class Schema:
         """The columns that have several values per event: those of lists, then those of texts, which hold bytes."""
         return (*self.bags, *self.texts)
 
+    @property
+    def vocabulary(self) -> str:
+        """A digest of the values of all columns of codes, in order, on which the codes of events depend.
+
+        Example:
+            >>> first, second = (Categorical("shop", values) for values in (("tea", "oil"), ("oil", "tea")))
+            >>> one, other = (Schema("card", "day", "integer", categorical=(column,)) for column in (first, second))
+            >>> len(one.vocabulary), one.vocabulary == other.vocabulary
+            (16, False)
+        """
+        columns = [[column.name, column.buckets, *column.values] for column in (*self.categorical, *self.bags)]
+        return hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]
+
     def difference(self, other: Schema) -> str | None:
         """Return the first part by which events are coded in another way than by another schema; None if there is none.
 
@@ -286,7 +302,7 @@ def _inconsistency(schema: Schema) -> str | None:
     events = [*{*RESERVED, schema.key, schema.time}, *(field.name for field in (*schema.fields, *schema.nested))]
     static = [schema.key, *(field.name for field in schema.static)]
     for names in (events, static):
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if twice := next((name for name, count in Counter(names).items() if count > 1), None):
             return f"the column name {twice!r} is there twice, or has another meaning"
     for field in (*schema.fields, *schema.bags, schema.gap, *schema.static):
         if isinstance(field, Categorical) and len(set(field.values)) < len(field.values):

@@ -349,6 +349,23 @@ def test_a_mistake_gets_one_sentence_and_its_exit_code(
     assert not list(tmp_path.iterdir())  # no file is half-written
 
 
+def test_doctor_verifies_a_store_and_names_the_file_and_column_that_are_damaged(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    ev.read(folder / "events.parquet", key="customer", time="when", store=store)
+    files = [file.stat().st_size for file in store.iterdir()]
+    assert answer("doctor", store) == {"store": str(store), "files": len(files), "bytes": sum(files)}
+    shown = invoke("doctor", store).output
+    assert shown.startswith(f"{store} holds what its build wrote: {len(files)} files, {sum(files):,} bytes")
+    gap = json.loads((store / "store.json").read_text())["arrays"]["columns"]["gap"]["file"]
+    content = bytearray((store / gap).read_bytes())
+    content[1] ^= 1
+    (store / gap).write_bytes(content)
+    for more in ((), ("--json",)):
+        result = invoke("doctor", store, *more)
+        assert result.exit_code == 1
+        assert f"is damaged: {gap} (column 'gap') is not what the build wrote; delete the folder" in result.output
+
+
 def test_doctor_shows_versions_and_devices() -> None:
     shown = answer("doctor")
     assert shown["version of eventvec"] != "not installed"

@@ -12,6 +12,7 @@ import pytest
 import torch
 import typer
 
+from eventvec import interrupts
 from eventvec.cli import application, main, terminal
 
 
@@ -70,6 +71,13 @@ def closed_pipe() -> int:
     return writing
 
 
+@pytest.fixture
+def signals_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `main` run in this process, whose handlers of signals stay."""
+    monkeypatch.setattr(interrupts, "run", lambda command: command())
+
+
+@pytest.mark.usefixtures("signals_as_before")
 def test_a_stream_that_lacks_characters_gets_others_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
@@ -83,6 +91,7 @@ def test_a_stream_that_lacks_characters_gets_others_in_their_place(monkeypatch: 
     assert b"AUROC ? 0.5 ? ?" in written.getvalue()
 
 
+@pytest.mark.usefixtures("signals_as_before")
 def test_help_that_cannot_be_printed_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,14 @@ def test_the_standard_deviation_of_equal_numbers_is_exactly_zero():
     assert Aggregates(a_schema({}, ("n",)))(x)[0, 3] == 0
 
 
+def test_a_sum_beyond_the_range_of_float32_is_its_largest_number():
+    x = Sequences({"n": torch.tensor([3e38, 3e38, -3e38, -3e38])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
+    encoder = Aggregates(a_schema({}, ("n",)))
+    largest = torch.finfo(torch.float32).max
+    assert encoder(x)[:, encoder.names.index("n: sum")].tolist() == [largest, -largest]
+    assert encoder(x)[:, encoder.names.index("n: mean")].tolist() == pytest.approx([3e38, -3e38])
+
+
 def test_empty_rows_give_zeros_and_no_rows_give_no_aggregates():
     schema = a_schema({"c": 3}, ("n",))
     encoder = Aggregates(schema)

@@ -18,8 +18,9 @@ import make
 from eventvec import sequences
 from eventvec.embedding import encode
 from eventvec.encoders import Handcrafted, RunningHandcrafted
+from eventvec.encoders.aggregates import finite
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.encoders.running import finite
+from eventvec.encoders.running import _joined, _split
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
@@ -326,6 +327,29 @@ def test_a_state_of_float32_numbers_has_the_precision_of_float64():
     z = named(encoder, encoder.read(state)[0])
     assert z["time: span"] == z["gap: last"] == pytest.approx(1e-6, rel=1e-5)
     assert z["n: std"] == pytest.approx(0.5**0.5, rel=1e-6)
+
+
+def test_a_state_holds_numbers_beyond_the_range_of_float32():
+    largest = float(np.finfo(np.float32).max)
+    sizes = [0.0, 1e-46, 1e-40, 1 / 3, 1e30, largest, np.nextafter(largest, np.inf), 6e38, 1e39 / 3, 1e60, 3e76]
+    numbers = torch.tensor([sizes, [-size for size in sizes]], dtype=torch.float64)
+    state = _split(numbers)
+    assert state.isfinite().all()
+    torch.testing.assert_close(_joined(state), numbers, rtol=1e-15, atol=1e-45)
+
+
+def test_continuing_with_the_largest_numbers_equals_reading_the_whole():
+    x = make.sequences([9, 5])
+    amount = torch.where(torch.arange(len(x.columns["amount"])) % 3 == 0, -3e38, 3e38)
+    columns = {**x.columns, "amount": amount, "code": torch.full_like(x.columns["code"], FIRST)}
+    x = Sequences(columns, x.starts, x.lengths)
+    encoder, rows = RunningHandcrafted(make.schema()), torch.arange(2)
+    state = None
+    for first in range(9):
+        part = x.slice(rows, x.lengths.clamp(max=first), (x.lengths - first).clamp(0, 1))
+        state = encoder.state(part, state)
+        assert state.isfinite().all()
+    torch.testing.assert_close(encoder.read(state), encoder(x), rtol=1e-6, atol=1e-6)
 
 
 def test_features_that_need_all_events_have_no_state():

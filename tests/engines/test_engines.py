@@ -98,6 +98,56 @@ def test_a_job_that_is_killed_goes_on(place: Path, tmp_path: Path, engine: str):
     assert digests(tmp_path / "z") == digests(place / "z")
 
 
+def refused(place: Path, output: Path, engine: str, options: dict[str, object]) -> None:
+    with pytest.raises(
+        ev.ConfigError, match=r"^another process writes .*; wait until it is done, or"
+    ):
+        ev.embed_shards(place / "run", place / "many", output, engine=engine, shards=SHARDS, workers=2, **options)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_of_two_jobs_on_one_output_folder_the_second_is_refused_and_the_first_is_whole(
+    place: Path, tmp_path: Path, engine: str
+):
+    first = processes.start(embed, place, tmp_path / "z", engine)
+    wait_for_shards(tmp_path / "z", 1)
+    os.kill(first.pid or 0, signal.SIGSTOP)  # so that it is not done before the others have begun
+    for options in ({}, {"normalize": True}, {"normalize": True, "overwrite": True}):
+        assert processes.exit_code(refused, place, tmp_path / "z", engine, options) == 0
+    os.kill(first.pid or 0, signal.SIGCONT)
+    first.join()
+    assert first.exitcode == 0
+    assert digests(tmp_path / "z") == digests(place / "z")
+    done = ev.embed_shards(place / "run", place / "many", tmp_path / "z", engine=engine, shards=SHARDS, workers=2)
+    assert done.skipped == SHARDS
+
+
+def try_to_update(place: Path, output: Path, engine: str, batch: str, state: Path) -> None:
+    """Update, or wait and update again while another process writes the folder."""
+    said = "another process writes"
+    while said.startswith("another process writes"):
+        try:
+            return update(place, output, engine, batch, state)
+        except ev.ConfigError as error:
+            said = str(error)
+            time.sleep(0.1)
+    raise AssertionError(said)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_jobs_that_begin_together_apply_a_batch_once(place: Path, tmp_path: Path, engine: str):
+    state = tmp_path / "state"
+    for batch in ("first", "second"):
+        both = [processes.start(try_to_update, place, tmp_path / batch, engine, batch, state) for _ in range(2)]
+        for process in both:
+            process.join()
+        assert [process.exitcode for process in both] == [0, 0]
+    fresh = ev.read_embeddings(tmp_path / "second")
+    keys = by_key(fresh)
+    expected = ev.load(place / "run").embed(place / "many")
+    check_alike(fresh, expected[[key in keys for key in expected.keys.to_pylist()]])
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_batch_is_applied_once_although_a_worker_is_killed(place: Path, tmp_path: Path, engine: str):
     update(place, tmp_path / "first", engine, "first", tmp_path / "state")

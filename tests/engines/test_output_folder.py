@@ -14,6 +14,7 @@ import pytest
 import eventvec as ev
 from eventvec.engines import output_folder, shard_worker, shards
 from eventvec.engines.shard_worker import Outcome, score
+from eventvec.files import locked
 from shard_cases import EVENTS, events, make, write_events
 
 SHARDS = 3
@@ -73,6 +74,19 @@ def test_an_overwrite_that_is_killed_anywhere_can_be_given_again(
         assert embed(place, folder, normalize=True, overwrite=True).rows == EVENTS
         assert not (folder / "unfinished").exists()
     assert calls > 15
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": True, "overwrite": True}], ids=str)
+def test_a_folder_that_another_job_writes_is_refused_and_left_as_it_is(
+    place: Path, written: Path, options: dict[str, object]
+):
+    before = {file.name: file.read_bytes() for file in written.iterdir()}
+    with (
+        locked(written),
+        pytest.raises(ev.ConfigError, match=r"^another process writes .*z; wait until it is done"),
+    ):
+        embed(place, written, **options)
+    assert {file.name: file.read_bytes() for file in written.iterdir()} == before
 
 
 def test_a_folder_in_which_nothing_but_its_subfolder_was_made_is_used(place: Path, tmp_path: Path):

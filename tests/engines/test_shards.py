@@ -6,9 +6,12 @@ import json
 import os
 import shutil
 import signal
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -140,6 +143,17 @@ def test_given_again_only_what_is_absent_or_damaged_is_written(place: Path, writ
     assert (written / "shard-00002.parquet").stat().st_mtime_ns == changed_before
 
 
+@pytest.mark.parametrize(("engine", "package"), [("ray", "ray"), ("spark", "pyspark")])
+def test_an_engine_that_is_not_installed_is_refused_before_anything_is_written(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Any, package: str
+):
+    monkeypatch.setitem(sys.modules, package, None)
+    for write in (ev.embed_shards, partial(ev.update_shards, state=tmp_path / "states")):
+        with pytest.raises(ev.ConfigError, match=f"needs {package}: pip install"):
+            write(place / "run", place / "events", output=tmp_path / "z", engine=engine)
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_job_does_not_touch_the_folder_without_overwrite(place: Path, written: Path):
     before = digests(written)
     for options in ({"shards": 4}, {"shards": SHARDS, "until": CUT}, {"shards": SHARDS, "normalize": True}):
@@ -182,6 +196,62 @@ def test_a_shard_of_another_run_or_schema_is_refused(place: Path, written: Path)
     exchanged(written, replace(z, schema=replace(z.schema, key_as="account")))
     with pytest.raises(ev.CheckpointError, match=r"is of another schema than shard-00000.parquet; remove it"):
         ev.read_embeddings(written)
+
+
+def changed_manifest(written: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((written / "manifest.json").read_text())
+    change(manifest)
+    (written / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda manifest: manifest["shards"].pop(), "it must have each of 5 shards once and in order, got 4 records"),
+        (lambda manifest: manifest["shards"].pop(1), "it must have each of 5 shards once and in order, got 4 records"),
+        (lambda manifest: manifest["shards"].reverse(), "each of 5 shards once and in order, got 5 records"),
+        (lambda manifest: manifest["job"].pop("shards"), "each of None shards once and in order, got 5 records"),
+        (lambda manifest: manifest["shards"][1].update(rows=0), "of the 6,000 of the table of events"),
+        (lambda manifest: manifest["shards"][1].update(file=None), r"shard 1 has \d+ entities and no file"),
+        (
+            lambda manifest: manifest["shards"][1].update(file="../other/shard-00001.parquet"),
+            "the file of shard 1 must be shard-00001.parquet in the folder itself",
+        ),
+        (
+            lambda manifest: manifest["shards"][1].update(file="shard-00002.parquet"),
+            "the file of shard 1 must be shard-00001.parquet in the folder itself",
+        ),
+    ],
+)
+def test_a_manifest_that_lacks_a_shard_or_names_another_file_is_refused(
+    place: Path, written: Path, change: Callable[[dict[str, Any]], object], message: str
+):
+    other = Path(shutil.copytree(place / "z", written.parent / "other"))
+    changed_manifest(written, change)
+    with pytest.raises(ev.CheckpointError, match=rf"manifest.json is damaged: .*{message}.*; give the command"):
+        ev.read_embeddings(written)
+    with pytest.raises(ev.CheckpointError, match="is damaged: "):
+        ev.embed_shards(place / "run", place / "events", written, shards=SHARDS, workers=1)
+    assert digests(other) == digests(written) == digests(place / "z")
+
+
+def test_a_vocabulary_in_another_order_is_refused(place: Path, written: Path, tmp_path: Path):
+    z = ev.read_embeddings(place / "z" / "shard-00002.parquet")
+    shop = z.schema.categorical[0]
+    exchanged(written, replace(z, schema=replace(z.schema, categorical=(replace(shop, values=shop.values[::-1]),))))
+    with pytest.raises(ev.CheckpointError, match=r"is of another schema than shard-00000.parquet; remove it"):
+        ev.read_embeddings(written)
+    job = job_of(place, vocabulary="0123")
+    error = score(job, 0, partial(list, [events().to_arrow()])).error
+    assert error is not None
+    assert "has other vocabularies in schema.json than when the job began; restore that file" in error
+    changed = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    schema = json.loads((changed / "schema.json").read_text())
+    schema["categorical"][0]["values"].reverse()
+    (changed / "schema.json").write_text(json.dumps(schema))
+    changed_manifest(written, lambda manifest: manifest["job"].update(run=str(changed)))
+    with pytest.raises(ev.ConfigError, match="holds shards of another job; the two differ in vocabulary"):
+        ev.embed_shards(changed, place / "events", written, shards=SHARDS, workers=1)
 
 
 def test_bad_events_are_one_sentence_and_given_again_the_rest_is_done(place: Path, tmp_path: Path):
@@ -309,6 +379,28 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_half_written(place: Path, tm
         assert not list(output.rglob("*draft*"))
         ev.embed_shards(place / "run", place / "events", output, shards=SHARDS, workers=2)
         assert digests(output) == digests(place / "z")
+
+
+def test_an_interrupted_job_leaves_no_draft_of_the_processes_that_it_ended(place: Path, tmp_path: Path):
+    def interrupt(done: int, total: int) -> None:
+        (tmp_path / "z" / f".shard-{total + 1:05d}.parquet.k3j2h1.draft").touch()
+        raise KeyboardInterrupt
+
+    call = place / "run", place / "events", tmp_path / "z"
+    with pytest.raises(KeyboardInterrupt):
+        ev.embed_shards(*call, shards=SHARDS, workers=2, progress=interrupt)
+    assert not list((tmp_path / "z").rglob(".*"))
+    ev.embed_shards(*call, shards=SHARDS, workers=2)
+    assert digests(tmp_path / "z") == digests(place / "z")
+
+
+def test_workers_leave_ctrl_c_to_the_process_that_started_them():
+    assert list(local_engine._side_by_side({1: blocked_signals}, 2)) == [{signal.SIGINT}]
+    assert signal.SIGINT not in blocked_signals()
+
+
+def blocked_signals() -> set[int]:
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, []))
 
 
 def test_processes_that_die_again_and_again_end_the_job():

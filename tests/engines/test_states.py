@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from typer.testing import CliRunner
 
 import eventvec as ev
+import processes
 from eventvec.cli import app
+from eventvec.engines import shards
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from shard_cases import CUT, ENTITIES, by_key, check_alike, events, make, write_events
+from test_disk_full import disk_of
 
 SHARDS = 5
 
@@ -106,7 +112,105 @@ def test_of_two_processes_that_create_a_folder_of_stores_one_decides_their_numbe
     with pytest.raises(ev.ConfigError, match="has 5 shards, got shards=4"):
         create_stores(state, "3f2a", 4)
     assert number_of_stores(state, "3f2a", None) == 5
-    assert [file.name for file in state.iterdir()] == ["shards.json"]
+    assert sorted(file.name for file in state.iterdir()) == [*(f"shard-0000{i}.db" for i in range(5)), "shards.json"]
+
+
+def test_a_process_that_is_killed_while_it_creates_the_stores_leaves_a_folder_that_can_be_used(tmp_path: Path):
+    state = tmp_path / "state"
+    folder = create_stores(state, "3f2a", 5)
+    held = json.loads((state / "shards.json").read_text())
+    (state / "shards.json").write_text(json.dumps({**held, "created": False}))
+    (state / "shard-00003.db").unlink()
+    assert create_stores(state, "3f2a", 5) == folder
+    assert number_of_stores(state, "3f2a", None) == 5
+    (state / "shard-00003.db").unlink()
+    with pytest.raises(ev.CheckpointError, match=r"shard-00003.db is missing, and it had states of entities"):
+        create_stores(state, "3f2a", 5)
+
+
+def exchange(one: Path, other: Path) -> None:
+    kept = other.read_bytes()
+    other.write_bytes(one.read_bytes())
+    one.write_bytes(kept)
+
+
+def test_exchanged_stores_are_refused_and_nothing_is_changed(place: Path, state: Path, tmp_path: Path):
+    update = partial(ev.update_shards, place / "run", place / "second", state, tmp_path / "z", workers=2)
+    exchange(state / "shard-00001.db", state / "shard-00003.db")
+    before = {file: file.read_bytes() for file in state.iterdir()}
+    wrong = r"shard-00001.db must be the store of shard 1 of 5, got that of shard 3 of 5; put each store back"
+    with pytest.raises(ev.CheckpointError, match=wrong):
+        update()
+    with pytest.raises(ev.CheckpointError, match=wrong):
+        ev.forget_in_shards(state, "7", ev.load(place / "run").id)
+    assert {file: file.read_bytes() for file in state.iterdir()} == before
+    exchange(state / "shard-00001.db", state / "shard-00003.db")
+    assert update().entities == ENTITIES // 2
+
+
+def test_the_store_of_another_folder_or_of_no_folder_is_refused(place: Path, state: Path, tmp_path: Path):
+    update = partial(ev.update_shards, place / "run", place / "second", output=tmp_path / "z", workers=2)
+    other = tmp_path / "other"
+    ev.update_shards(place / "run", place / "first", other, tmp_path / "y", shards=SHARDS, workers=2)
+    shutil.copy(other / "shard-00002.db", state / "shard-00002.db")
+    with pytest.raises(ev.CheckpointError, match=r"got that of shard 2 of 5 in another folder; put each store back"):
+        update(state=state)
+    run = ev.load(place / "run")
+    (state / "shard-00002.db").unlink()
+    ev.update(run, place / "first", state / "shard-00002.db")
+    with pytest.raises(ev.CheckpointError, match=r"must be the store of shard 2 of 5, got another one; put each store"):
+        update(state=state)
+    with pytest.raises(ev.CheckpointError, match="is the store of shard 2 of 5 in a folder of state stores; give"):
+        ev.update(run, place / "second", other / "shard-00002.db")
+    held = json.loads((other / "shards.json").read_text())
+    (other / "shards.json").write_text(json.dumps({**held, "shards": 4}))
+    with pytest.raises(ev.CheckpointError, match="must be the store of shard 0 of 4, got that of shard 0 of 5; put"):
+        update(state=other)
+    assert not (tmp_path / "z").exists()
+
+
+def test_a_store_that_is_exchanged_while_workers_run_is_refused_by_its_worker(
+    place: Path, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    create = shards.create_stores
+
+    def exchanging(*arguments: Any) -> str:
+        folder = create(*arguments)
+        exchange(state / "shard-00001.db", state / "shard-00003.db")
+        (state / "shard-00002.db").unlink()
+        return folder
+
+    monkeypatch.setattr(shards, "create_stores", exchanging)
+    with pytest.raises(ev.DataError, match=r"^shard \d of 5: .*; 2 of 5 shards are written and stay") as error:
+        ev.update_shards(place / "run", place / "second", state, tmp_path / "z", workers=1)
+    assert any(words in str(error.value) for words in ("must be the store of shard", "shard-00002.db is missing"))
+    assert not (state / "shard-00002.db").exists()
+
+
+def fill_disk(place: Path, state: Path, output: Path, size: int) -> None:
+    with disk_of(size), pytest.raises((ev.DataError, OSError)) as error:
+        ev.update_shards(place / "run", place / "first", state, output, shards=SHARDS, workers=2)
+    assert re.search("cannot be (written and is as it was before|used: .*; nothing was changed)", str(error.value))
+    get_reusable_executor().shutdown()  # a child of multiprocessing waits for its threads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1_000, 100_000])  # of stores, and of their states
+def test_on_a_full_disk_no_batch_is_half_applied(place: Path, tmp_path: Path, size: int):
+    state, output = tmp_path / "state", tmp_path / "z"
+    assert processes.exit_code(fill_disk, place, state, output, size) == 0
+    assert not list(tmp_path.rglob("*draft*"))
+    done = ev.update_shards(place / "run", place / "first", state, output, shards=SHARDS, workers=2)
+    assert by_key(ev.read_embeddings(done.folder)) == by_key(ev.read_embeddings(place / "z"))
+
+
+def test_a_run_whose_vocabulary_has_another_order_is_refused(place: Path, state: Path, tmp_path: Path):
+    changed = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    schema = json.loads((changed / "schema.json").read_text())
+    schema["categorical"][0]["values"].reverse()
+    (changed / "schema.json").write_text(json.dumps(schema))
+    with pytest.raises(ev.DataError, match=r"by other vocabularies than those in the run's schema.json; restore that"):
+        ev.update_shards(changed, place / "second", state, tmp_path / "z", workers=1)
 
 
 def test_the_command_updates_and_forgets(place: Path, state: Path, tmp_path: Path):

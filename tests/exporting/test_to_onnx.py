@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import runpy
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from benchmarks.without_torch import inputs
@@ -45,6 +49,22 @@ def prefixes(x: Sequences, seed: int) -> Sequences:
     return x.slice(torch.arange(len(x)), torch.zeros_like(lengths), lengths)
 
 
+def check_states(run: ev.Run, by_graph: Any, by_torch: Any) -> None:
+    """Check float32 numbers, and the float64 numbers that three of them add up to.
+
+    The last bits of a float64 number may differ, since torch's square root depends on the CPU, and with them the
+    third of its float32 numbers.
+    """
+    parts = run.encoder.encoders if isinstance(run.encoder, Joined) else {"learned": run.encoder}
+    places = np.cumsum([part.stored_dim for part in parts.values()])[:-1]
+    for part, *both in zip(parts.values(), np.split(by_graph, places, 1), np.split(by_torch, places, 1), strict=True):
+        if isinstance(part, Recurrent):
+            assert np.allclose(*both, rtol=1e-5, atol=1e-5)
+        else:
+            sums = [sum(np.split(pieces.astype(np.float64), 3, 1)[::-1]) for pieces in both]
+            assert np.allclose(*sums, rtol=1e-15, atol=1e-11)
+
+
 def check(run: ev.Run, x: Sequences, folder: Path) -> None:
     """Check embeddings and states of beginnings of rows, and those after the rest of each row."""
     session, encoder = loaded(run, folder), run.encoder
@@ -54,9 +74,10 @@ def check(run: ev.Run, x: Sequences, folder: Path) -> None:
     with torch.inference_mode():
         expected, state = encoder(begun).numpy(), encoder.state(begun).numpy()
         assert np.abs(embedding - expected).max() <= 1e-5 * max(1, np.abs(expected).max())
-        assert np.allclose(outputs[0], state, rtol=1e-5, atol=1e-5)
+        check_states(run, outputs[0], state)
         assert (outputs[1] == begun.lengths.numpy()).all()
-        embedding = session.run(["embedding"], inputs(session, rest, outputs))[0]
+        embedding, after = session.run(["embedding", "new_state"], inputs(session, rest, outputs))
+        check_states(run, after, encoder.state(rest, torch.from_numpy(outputs[0])).numpy())
         whole = encoder(x).numpy()
     assert np.abs(embedding - whole).max() <= 1e-5 * max(1, np.abs(whole).max())
 
@@ -77,6 +98,16 @@ def test_cells_and_read_outs(cell: str, read_out: tuple[str, ...], layers: int, 
     check(run, ev.read(updates.table(), schema=run.schema).sequences, tmp_path)
 
 
+def with_weights(schema: ev.Schema, **options: Any) -> ev.Run:
+    """Return a run of a small encoder of events by a schema, with random weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        encoder = Recurrent(EventEncoder(schema, **options), dim=5).eval()
+        for weight in encoder.parameters():
+            torch.nn.init.normal_(weight, std=0.4)
+    return replace(updates.untrained(), method=updates.Method(encoder), schema=schema)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"time": ()}, {"time": ("gap",), "batch_norm": False}, {"bins": True}, {"mixing": 6}, {"bins": True, "mixing": 3}],
@@ -86,13 +117,7 @@ def test_event_encoders(options: dict[str, Any], tmp_path: Path) -> None:
     schema = make.schema()
     schema = replace(schema, numeric=(replace(schema.numeric[0], edges=(-5.0, 0.0, 3.0)),))
     schema = replace(schema, gap=replace(schema.gap, edges=(60.0,)))
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        encoder = Recurrent(EventEncoder(schema, **options), dim=5).eval()
-        for weight in encoder.parameters():
-            torch.nn.init.normal_(weight, std=0.4)
-    run = replace(updates.untrained(), method=updates.Method(encoder), schema=schema)
-    check(run, ev.read(updates.table(), schema=schema).sequences, tmp_path)
+    check(with_weights(schema, **options), ev.read(updates.table(), schema=schema).sequences, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["integer", "float"])
@@ -115,18 +140,20 @@ def test_the_parts_beside_the_learned_one(components: int | None, tmp_path: Path
     )
     run = replace(updates.untrained(), beside=beside)
     check(run, data.sequences, tmp_path)
-    session = loaded(run, tmp_path)
-    outputs = session.run(None, inputs(session, data.sequences))
-    first = run.method.encoder.stored_dim
-    with torch.inference_mode():
-        state = run.encoder.state(data.sequences)[:, first:]
-        exact = beside["timing"].state(data.sequences)
-    size = exact.shape[1] // 3
-    added = outputs[1][:, first : first + 2 * size].astype(np.float64)
-    by_graph = added[:, :size] + added[:, size:]
-    whole = state[:, :size].double() + state[:, size : 2 * size].double()
-    assert np.allclose(by_graph, whole, rtol=1e-12, atol=1e-11)
-    assert not np.allclose(added[:, :size], whole, rtol=1e-12, atol=0)  # float32 alone does not hold it
+
+
+def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
+    events = pl.DataFrame({"id": [1] * 6, "at": range(6), "code": ["a"] * 6, "amount": [3e38] * 6})
+    data = ev.read(events, key="id", time="at", categorical=["code"], numeric=["amount"])
+    encoder = RunningHandcrafted(data.schema)
+    run = replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema)
+    session, row, outputs = loaded(run, tmp_path), torch.tensor([0]), None
+    for first in (0, 2, 4):
+        part = data.sequences.slice(row, torch.tensor([first]), torch.tensor([2]))
+        embedding, *outputs = session.run(None, inputs(session, part, outputs))
+    assert np.isfinite(outputs[0]).all()
+    assert np.allclose(outputs[0], encoder.state(data.sequences).numpy(), rtol=1e-5)
+    assert np.allclose(embedding, encoder(data.sequences).numpy(), rtol=1e-6)
 
 
 def test_features_of_events_far_in_time_are_as_exact_as_float64(tmp_path: Path) -> None:
@@ -204,6 +231,11 @@ def script(folder: Path) -> Path:
     return folder / "score.py"
 
 
+def fourth(column: str, value: float | None) -> pl.Expr:
+    """Return a column with another value in the fourth row."""
+    return pl.when(pl.int_range(pl.len()) == 3).then(value).otherwise(pl.col(column)).alias(column)
+
+
 def test_the_program_on_the_page_scores_without_torch(tmp_path: Path) -> None:
     """On real flights: whole histories, and the flights of a month after the states of the months before."""
     flights, _ = ev.datasets.flights_frames()
@@ -245,6 +277,59 @@ def test_the_program_refuses_the_store_of_another_run_and_late_events(tmp_path: 
         assert result.returncode == 1
         assert sentence in result.stderr
     assert not (tmp_path / "z.parquet").exists()
+
+
+WRONG: dict[str, tuple[str, str, pl.Expr]] = {
+    "key": ("timestamp", "missing value", fourth("id", None)),
+    "float key": ("timestamp", "cannot be the key", pl.col("id").cast(pl.Float64)),
+    "time": ("timestamp", "missing value", fourth("at", None)),
+    "number": ("timestamp", "infinite number", fourth("amount", math.inf)),
+    "negative number": ("timestamp", "infinite number", fourth("amount", -math.inf)),
+    "large number": ("timestamp", "infinite number", fourth("amount", 1e39)),
+    "code": ("timestamp", "infinite number", fourth("number", math.inf).alias("code")),
+    "order": ("timestamp", "missing value", fourth("number", math.nan).alias("row")),
+    "NaN as time": ("float", "missing value", fourth("number", math.nan).alias("at")),
+    "infinite time": ("float", "infinite time|beyond", fourth("number", math.inf).alias("at")),
+    "late float": ("float", "beyond", fourth("number", 1e39).alias("at")),
+    "late integer": ("integer", "beyond", fourth("row", 2**62).alias("at")),
+    "numbers as timestamps": ("timestamp", "holds .* values", pl.col("row").alias("at")),
+    "timestamps as numbers": ("integer", "holds .* values", pl.col("at")),
+}
+
+
+def program_and_run(kind: str, folder: Path) -> tuple[Callable[[pl.DataFrame], pa.Table], ev.Run, pl.DataFrame]:
+    """Return the program's function of events, the run that it scores with, and events that both accept."""
+    run = with_weights(replace(make.schema(), time_kind=kind, order="row"))
+    ev.to_onnx(run, folder / "encoder.onnx")
+    score = runpy.run_path(str(script(folder)))["score"]
+    events = updates.table().with_row_index("row").with_columns(pl.col("row").cast(pl.Int64), number=pl.lit(1.0))
+    return lambda table: score(folder / "encoder.onnx", table.to_arrow()), run, events
+
+
+@pytest.mark.parametrize(("kind", "message", "change"), WRONG.values(), ids=WRONG)
+def test_the_program_refuses_what_the_package_refuses(kind: str, message: str, change: pl.Expr, tmp_path: Path) -> None:
+    score, run, events = program_and_run(kind, tmp_path)
+    events = events.with_columns(change)
+    with pytest.raises(ev.DataError, match=message):
+        run.embed(events)
+    with pytest.raises(SystemExit, match=message):
+        score(events)
+
+
+def test_the_program_refuses_a_table_without_rows(tmp_path: Path) -> None:
+    score, run, events = program_and_run("timestamp", tmp_path)
+    for function, error in ((run.embed, ev.DataError), (score, SystemExit)):
+        with pytest.raises(error, match="the table has no rows; at least one event is needed"):
+            function(events.head(0))
+
+
+@pytest.mark.parametrize("kind", ["float", "timestamp"])
+def test_the_program_reads_nan_as_missing_and_whole_numbers_as_float_times(kind: str, tmp_path: Path) -> None:
+    score, run, events = program_and_run(kind, tmp_path)
+    events = events.with_columns(fourth("number", math.nan).alias("code"), fourth("amount", math.nan))
+    events = events.with_columns(pl.col("row").alias("at")) if kind == "float" else events
+    vectors = np.stack(score(events)["embedding"].to_numpy())
+    assert np.abs(vectors - run.embed(events).values).max() <= 1e-5
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import deltalake
+import duckdb
+import lakes
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -35,7 +38,7 @@ WRONG_ZONES = ("Mars/Olympus", "", "+25:99")
 EXTREMES = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1, -(2**63))
 NO_SOURCE = (
     pa.ArrowException, pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError,
-    KeyError,
+    KeyError, duckdb.Error, deltalake.exceptions.DeltaError, OSError,
 )  # fmt: skip
 """Errors of libraries that cannot hold a table in one form; it is then given as an Arrow table."""
 
@@ -127,7 +130,7 @@ def column(rng: Random, n: int, hostility: float) -> pa.Array:
     """Return the values of `n` rows of an event's field, of an ordinary type or, rarely, of any Arrow type."""
     missing = rng.choice((0.0, 0.0, 0.2))
     if not chance(rng, 0.4 * hostility):
-        kind = rng.choice(("text", "float", "integer", "boolean", "dictionary"))
+        kind = rng.choices(("text", "float", "integer", "boolean", "dictionary", "list"), (4, 4, 4, 4, 4, 1))[0]
         wrong = chance(rng, hostility)
         words = (*rng.sample(TEXTS, 3), None) if wrong else (None,)
         if kind == "float":
@@ -140,6 +143,9 @@ def column(rng: Random, n: int, hostility: float) -> pa.Array:
             return pa.array(values, pa.int64())
         if kind == "boolean":
             return pa.array(sprinkled(rng, [chance(rng, 0.5) for _ in range(n)], (None,), missing), pa.bool_())
+        if kind == "list":
+            baskets = [rng.choices(("a", "b", "é", None, *words), k=rng.choice((0, 1, 1, 3))) for _ in range(n)]
+            return pa.array(sprinkled(rng, baskets, (None,), missing), pa.list_(pa.string()))
         choice = rng.choice(("abc", "ab", [f"word {i}" for i in range(200)]))
         array = pa.array(
             sprinkled(rng, [rng.choice(choice) for _ in range(n)], words, max(missing, 0.2 * wrong)), pa.string()
@@ -285,8 +291,13 @@ FORMS = (
 )
 
 
+def form(rng: Random) -> str:
+    """Return the form of a table, which is rarely a database."""
+    return rng.choices((*FORMS, *lakes.FORMS), [8] * len(FORMS) + [2, 3])[0]
+
+
 def source(rng: Random, table: pa.Table, folder: Path, form: str) -> Callable[[], Any]:
-    """Return a function that returns the table in one of `FORMS`: an object in memory, or a path below a folder."""
+    """Return a function that returns the table in a form: an object in memory, a path below a folder, or an address."""
     try:
         return _source(rng, table, folder, form)
     except NO_SOURCE:
@@ -304,6 +315,9 @@ def _source(rng: Random, table: pa.Table, folder: Path, form: str) -> Callable[[
     if form.startswith("pandas"):
         frame = table.to_pandas(types_mapper=pd.ArrowDtype) if form == "pandas arrow" else table.to_pandas()
         return lambda: frame
+    if form in lakes.FORMS:
+        address = lakes.stored(rng, table, folder, form)
+        return lambda: address
     folder.mkdir()
     ending = form.partition(" ")[0] if "csv" in form else "parquet"
     whole = "parts" not in form and form != "glob"

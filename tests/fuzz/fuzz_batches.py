@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import draws
+import other_ways
 import polars as pl
 import torch
 import workplace
@@ -30,6 +31,7 @@ from outcomes import (
     require,
     snapshot,
     texts,
+    way,
 )
 
 import eventvec as ev
@@ -59,12 +61,15 @@ class Model:
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     kind = rng.choice(("timestamp", "timestamp", "integer", "float"))
-    encoder = rng.choice(("gru", "gru", "lstm", "set"))
+    encoder = rng.choice(("gru", "lstm", "set", "coles"))
     run, recent = workplace.run(kind, 0, encoder), rng.choice((1, 3, 10)) if encoder == "set" else None
     history, integer_keys = _history(rng, kind), chance(rng, 0.5)
     for row in history:
         row["id"] = 770_012_345 + row["id"] * 7919 if integer_keys else workplace.KEYS[row["id"]]
     batches = _batches(rng, history)
+    if encoder != "set" and chance(rng, 0.02):
+        _in_shards(rng, run, kind, batches, folder)
+        return ACCEPTED
     model, state = Model(), folder / "state.db"
     outcome = ACCEPTED
     plan = list(enumerate(batches))
@@ -80,8 +85,36 @@ def play(rng: Random, folder: Path) -> str:
             _refuses_a_wrong_batch(rng, run, rows, state, recent)
             outcome = "refused"
         name = f"batch {number}" if chance(rng, 0.15) else None
-        _give(rng, run, kind, rows, state, model, rng.choice(modes), name, recent, folder / f"step-{step}")
+        with way(encoder):
+            _give(rng, run, kind, rows, state, model, rng.choice(modes), name, recent, folder / f"step-{step}")
     return outcome
+
+
+def _in_shards(rng: Random, run: ev.Run, kind: str, batches: list[list[Row]], folder: Path) -> None:
+    """Give batches to a folder of state stores, some of them twice, and compare with the whole history in shards."""
+    assert run.path is not None
+    options: dict[str, Any] = {"shards": rng.choice((1, 2, 3)), "workers": 1}
+    path, keys = folder / "events.parquet", [row["id"] for rows in batches for row in rows]
+    given: list[Row] = []
+    with way("shards"):
+        for number, rows in enumerate(batches):
+            given += rows
+            _table(rows, kind).write_parquet(folder / f"{number}.parquet")
+            for _ in range(rng.choice((1, 1, 2))):
+                place = folder / f"z{number}"
+                attempt(
+                    keys, ev.update_shards, run.path, folder / f"{number}.parquet", folder / "states", place,
+                    batch_id=f"batch {number}", **options,
+                )  # fmt: skip
+            _table(given, kind).write_parquet(path)
+            whole = _vectors_of(run.embed(path))
+            fresh = ev.read_embeddings(place)
+            check_finite(fresh)
+            expected = {key: whole[key] for key in texts(fresh.keys)}
+            require(set(expected) == {str(row["id"]) for row in rows}, "updated shards have other entities")
+            _check_vectors(_vectors_of(fresh), expected, "updated shards")
+        attempt(keys, ev.embed_shards, run.path, path, folder / "z", **options)
+        _check_vectors(_vectors_of(ev.read_embeddings(folder / "z")), whole, "shards")
 
 
 def _history(rng: Random, kind: str) -> list[Row]:
@@ -161,6 +194,9 @@ def _give(
     if late == "recompute":
         past = [row for key in touched for row in model.given[key]] or rows[:1]
         options["history"] = _table(past, kind)
+    exported = recent is None and before is None and not any(is_late) and chance(rng, 0.1)
+    if exported:
+        scored = _in_onnx(run, _table(shuffled, kind), state)
     stored, files = _stored(state), snapshot(state.parent)
     try:
         updated = attempt(keys, ev.update, run, events, state, **options)
@@ -198,9 +234,18 @@ def _give(
             sequences=x.slice(torch.arange(len(x)), (x.lengths - recent).clamp(min=0), x.lengths.clamp(max=recent)),
         )
     _check_equal(updated, _vectors_of(run.embed(whole)), set(), "the embedding of the whole history", 1e-4)
+    if exported:
+        _check_vectors(scored, _vectors(updated), "an encoder in ONNX")
     counts = {key: len(model.seen[key]) for key in map(str, keys)}
     returned = dict(zip(texts(updated.embeddings.keys), updated.embeddings.events.tolist(), strict=True))
     require(returned == counts, "the counts of events are wrong", f"{returned} instead of {counts}")
+
+
+def _in_onnx(run: ev.Run, events: pl.DataFrame, state: Path) -> dict[str, Any]:
+    """Return the vectors that the program in docs/onnx.md computes from a batch and a store."""
+    with way("onnx"):
+        assert run.path is not None
+        return other_ways.score(workplace.onnx(run.path), events.to_arrow(), str(state) if _stored(state) else None)
 
 
 def _applied_before(model: Model, content: str, name: str | None) -> ev.Updated | None:
@@ -246,10 +291,17 @@ def _check_equal(
     updated: ev.Updated, expected: dict[str, Any], except_for: set[str], law: str, tolerance: float
 ) -> None:
     vectors = _vectors(updated)
-    require(vectors.keys() - except_for == expected.keys() - except_for, f"{law}: other entities")
-    for key in vectors.keys() - except_for:
-        distance = float(abs(vectors[key] - expected[key]).max())
-        require(distance <= tolerance, f"{law}: other vectors", f"they differ by {distance:.3g}")
+    remaining = {key: vector for key, vector in vectors.items() if key not in except_for}
+    _check_vectors(
+        remaining, {key: vector for key, vector in expected.items() if key not in except_for}, law, tolerance
+    )
+
+
+def _check_vectors(vectors: dict[str, Any], expected: dict[str, Any], law: str, tolerance: float = 1e-4) -> None:
+    """Check that entities have equal vectors."""
+    require(vectors.keys() == expected.keys(), f"{law}: other entities")
+    for key in vectors:
+        other_ways.check_close(vectors[key], expected[key], law, tolerance)
 
 
 def _stored(state: Path) -> list[Any]:

@@ -1,236 +1,279 @@
-"""Commands: valid, slightly wrong and wildly wrong ones end in an exit code of 0, 1 or 2, and destroy nothing."""
+"""Commands in processes of their own, valid, wrong, interrupted, twice at a time, and with a password.
+
+Each of them ends with an exit code of 0, 1 or 2, or with that of its signal, says why in one sentence, destroys
+nothing, writes whole files and whole pages, and shows no key and no password.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
-import sys
+import signal
+import time
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
 
+import command_draws
+import fork_server
+import further_inputs
+import numpy as np
+import polars as pl
 import pyarrow.parquet as pq
-import typer
 import workplace
+from command_draws import Call
 from draws import chance
-from outcomes import ACCEPTED, Refused, check_files, check_finite, check_stderr, require, snapshot
-from typer.testing import CliRunner
+from fork_server import Ended
+from outcomes import (
+    ACCEPTED,
+    Broken,
+    Refused,
+    check_files,
+    check_finite,
+    check_same,
+    check_stderr,
+    require,
+    snapshot,
+    way,
+    ways,
+)
+from pages_law import check_page
+from safetensors.torch import load_file
 
 import eventvec as ev
-from eventvec.cli import app
+from eventvec import run_files
+from eventvec.tables.addresses import address_of
 
-INPUTS = (
-    "events.parquet", "events.csv", "labels.parquet", "labels.csv", "later.parquet", "other.parquet", "z.parquet",
-    "wide.parquet", "zm.parquet", "months.parquet", "p.parquet", "run", "run2", "tuned", "lstm", "judge", "state.db",
-    "lstm.db", "mine.txt", "empty", "broken.parquet", "broken.csv", "folder", "link.parquet", "dangling.parquet",
-    "runlink", "hostile\nname.parquet", "absent.parquet", "fifo", "", ".", "/dev/null", "[", "*.parquet", "folder/*",
-    "run/run.json", "run/model.safetensors", "x" * 300, "~", "~nobody/x", "config.toml", "mine.txt/below",
+OURS = (
+    "z.parquet", "wide.parquet", "zm.parquet", "zc.parquet", "p.parquet", "empty", "z.index", "shards", "fresh"
 )  # fmt: skip
-OUTPUTS = (
-    "out.parquet", "new/folder/out.parquet", "events.parquet", "z.parquet", "p.parquet", "mine.txt", "empty",
-    "run/out.parquet",
-    "runlink/out.parquet", "folder/out.parquet", "link.parquet", "dangling.parquet", "fifo", "folder", "state.db",
-    "state.db-wal", "/dev/null",
-    "", ".", "..", "out\nline.parquet", "\x1b[31mred.parquet", "x" * 300, "mine.txt/below.parquet", "run",
-    "labels.parquet", "out", "é.parquet",
-    "/proc/out.parquet", "-",
-)  # fmt: skip
-ROLES = ("--key", "id", "--time", "t")
-OURS = ("z.parquet", "wide.parquet", "zm.parquet", "p.parquet", "empty")
-"""Files that eventvec wrote, or that are empty: it may replace them without being asked."""
-SETS = (
-    "encoder.dim=4", "encoder.dim=0", "encoder.dim=1000000000", "encoder.dim=four", "encoder.name=lstm",
-    "encoder.name=os.system", "encoder.layers=2",
-    "method.name=coles", "method.margin=nan", "method.margin=-1", "method.length=3", "method.label=label",
-    "fit.lr=1e30", "fit.lr=0", "fit.lr=nan",
-    "fit.batch_size=1", "fit.batch_size=2", "fit.validation=0.5", "fit.seed=-1", "fit.seed=99999999999999999999",
-    "data.key=id", "data.keys=id", "data=3",
-    "data.categorical=code", "data.categorical=['code']", "data.fitting={min_count=0}", "fit.checkpoint_every=1", "x",
-    "=", "a.b.c.d=1", "encoder=[]", "",
-    "method.views={name='random_slices'}", "encoder.events={time=['gap']}", "fit.clip=1", "fit.precision=bfloat16",
-    "fit.schedule=step",
-    "data.path=other.parquet", "encoder.dim=[[[[", "fit.epochs=true", "data.static_columns={label='text'}", "\x00=1",
-    "data.holdout=0.5",
-)  # fmt: skip
-TEXTS = {
-    "key": ("id", "t", "code", "absent", "", "events"), "time": ("t", "id", "code", "absent", ""),
-    "label": ("label", "score", "one", "id", "absent"),
-    "categorical": ("code", "code,amount", "id", ",", "absent", "code,code"), "numeric": ("amount", "code", "t", ""),
-    "until": ("2024-01-10", "2024-01-10T00:00Z", "9999-12-31", "0001-01-01", "soon", "5", "1e400", "-1", "nan"),
-    "cutoffs": INPUTS, "static": INPUTS, "history": INPUTS, "state": ("state.db", "new.db", "lstm.db", *INPUTS),
-    "events": INPUTS, "from": INPUTS,
-    "cutoff_column": ("decided", "month", "t", "label", "absent"), "label_time": ("decided", "month", "label"),
-    "group": ("group", "label", "absent"), "weight": ("weight", "score", "group", "label", "absent"),
-    "split_at": ("2024-01-10", "2024-01-12T00:00Z", "1970-01-01", "soon", "5", ""),
-    "gap": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"), "features": INPUTS,
-    "method": ("ocp", "coles", "rtd", "cpc", "next_event", "supervised", "none", "", "expclr", "tpp_embedding"),
-    "encoder": ("gru", "lstm", "set", "tcn", "transformer", "aggregates", "language", "x"),
-    "device": ("cpu", "auto", "cuda", "cuda:7", "meta", "moon", "", "mps"),
-    "precision": ("float32", "bfloat16", "float16"),
-    "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
-    "forget": (workplace.KEYS[0], "absent", ""), "entity": (workplace.KEYS[0], "absent", "", "7"),
-    "model": ("knn", "lightgbm", "ridge", "blend", "x", ""),
-    "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
-    "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"),
-    "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
-    "output": OUTPUTS,
-}  # fmt: skip
-NUMBERS = (
-    "0",
-    "1",
-    "2",
-    "3",
-    "-1",
-    "5",
-    "0.5",
-    "nan",
-    "inf",
-    "x",
-    "",
-    "99999999999999999999",
-    "1e3",
-    "4611686018427387904",
-)
-EPOCHS = ("1", "0", "-1", "x", "2")
-
-
-@cache
-def parameters(command: str) -> list[Any]:
-    """Return the options of a command, other than `--help`."""
-    every = typer.main.get_command(app).commands[command].params  # type: ignore[attr-defined]
-    return [each for each in every if each.param_type_name == "option"]
+"""Files and folders that eventvec wrote, or that are empty: it may replace them without being asked."""
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+PAGES = ("evaluate", "audit", "drift", "report", "compare")
+FOLDERS = r"(/[^./][^/]*)?"
+"""A file in a folder, whose name is none of a lock or a draft."""
 
 
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     place = folder / "work"
-    shutil.copytree(workplace.master(), place, symlinks=True)
+    shutil.copytree(further_inputs.master(), place, symlinks=True)
     os.mkfifo(place / "fifo")
     os.chdir(place)
-    command, arguments = _draw(rng)
+    act = rng.random()
+    secret = f"pw{rng.getrandbits(48):012x}" if act > 0.88 else ""
+    call = command_draws.draw(rng, valid=act < 0.26 and chance(rng, 0.7), secret=secret, ends=act < 0.2)
+    call.arguments = [text.replace("\x00", "") for text in call.arguments]  # no shell can give a zero byte
     before = snapshot(folder)
-    if chance(rng, 0.004):
-        environment = {**os.environ, "COLUMNS": "200"}
-        call = [sys.executable, "-m", "eventvec", *[text.replace("\x00", "") for text in arguments]]
-        done = subprocess.run(
-            call, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=80
-        )
-        code, stdout, stderr = done.returncode, done.stdout, done.stderr
-    else:
-        result = CliRunner().invoke(app, arguments)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        code, stdout, stderr = result.exit_code, result.stdout, result.stderr
-    require(code in (0, 1, 2), f"the exit code is {code}")
-    require(not any(key in stdout for key in workplace.KEYS), "standard output has a key", stdout[:300])
-    check_files(before, folder, _may_change(command, arguments, code))
-    if code:
-        typed = {text for before, text in pairwise(["", *arguments]) if before != "--forget"}  # in the place of a path
-        check_stderr(stderr, [key for key in workplace.KEYS if key not in typed], usage=code == 2)
-        raise Refused(f"{command}: {' '.join(stderr.split())[-400:]}")
-    _check_output(command, arguments)
+    try:
+        if act < 0.2:
+            return _interrupt(rng, call, folder, before)
+        if act < 0.26:
+            with way("twice at a time"):
+                return _twice(call, folder, before)
+        with way("with a password") if secret else way("alone"):
+            return _once(call, folder, before, fresh=chance(rng, 0.08))
+    except (Broken, TimeoutError) as error:
+        law, detail = (error.law, error.detail) if isinstance(error, Broken) else ("a command hangs", str(error))
+        raise Broken(law, f"{' '.join(map(repr, call.arguments))}; {detail}"[:1200]) from error
+
+
+def _start(call: Call, folder: Path, number: int = 0, fresh: bool = False) -> fork_server.Command:
+    ways[call.command, "drawn"] += 1
+    outputs = folder.parent / f"{folder.name}-{number}.stdout", folder.parent / f"{folder.name}-{number}.stderr"
+    return fork_server.start(call.arguments, folder / "work", outputs, fresh)
+
+
+def _run(call: Call, folder: Path, fresh: bool = False) -> Ended:
+    """Return how a command ended, and note how long it took."""
+    start = time.monotonic()
+    ended = _start(call, folder, fresh=fresh).ended()
+    key = call.command, fresh
+    _seconds[key] = 0.7 * _seconds.get(key, 0) + 0.3 * (time.monotonic() - start) if key in _seconds else 1
+    return ended
+
+
+_seconds: dict[tuple[str, bool], float] = {}
+"""The seconds that commands took lately."""
+
+
+def _once(call: Call, folder: Path, before: dict[str, str], fresh: bool = False, valid: bool = True) -> str:
+    """Run a command to its end and return the outcome."""
+    ended = _run(call, folder, fresh)
+    _check_ended(call, ended, folder, before)
+    if ended.code not in (0, 3):
+        text = " ".join(ended.stderr.split())[-400:]
+        require(not (call.valid and valid), f"a valid {call.command} is refused", text)
+        raise Refused(f"{call.command}: {text}")
+    _check_output(call)
+    ways[call.command, "accepted"] += 1
     return ACCEPTED
 
 
-def _draw(rng: Random) -> tuple[str, list[str]]:
-    """Return a command and its arguments: a valid call, with some arguments replaced, added or left out."""
-    out = "out.parquet"
-    calls = {
-        "fit": ["--events", rng.choice(("events.parquet", "events.csv", "folder")), *ROLES, "--out", "new-run"],
-        "fit ": ["config.toml", "--out", "new-run"],
-        "fit  ": ["--events", "events.parquet", "--from", "run", "--out", "new-run"],
-        "fit   ": ["--events", "events.parquet", *ROLES, "--out", "run", "--resume", "--holdout", "0.25"],
-        "embed": [rng.choice(("run", "tuned", "lstm", "runlink")), "events.parquet", "-o", out],
-        "update": ["run", "later.parquet", "--state", "state.db", "-o", out],
-        "update ": ["run", "events.parquet", "--state", "new.db", "-o", out],
-        "update  ": ["run", "--state", "state.db", "--forget", workplace.KEYS[3]],
-        "predict": ["tuned", "events.parquet", "-o", out],
-        "surprise": ["judge", "events.parquet", "-o", out],
-        "evaluate": ["z.parquet", "labels.parquet", "--label", "label", "--folds", "2", "--fractions", "1"],
-        "embed ": ["run", "events.parquet", "--cutoffs", "months.parquet", "--cutoff-column", "month", "-o", out],
-        "evaluate ": ["zm.parquet", "months.parquet", "--label", "label", "--label-time", "month", "--folds", "2",
-                      "--models", "knn", *rng.choice(((), ("--split-at", "2024-01-11"), ("--weight", "weight")))],
-        "influence": ["run", "events.parquet", "labels.parquet", "--label", "label", "--folds", "2"],
-        "influence ": [rng.choice(("run", "tuned", "lstm")), "events.parquet", "--entity", workplace.KEYS[3]],
-        "doctor": [],
-    }  # fmt: skip
-    weights = [1 if name == "doctor" else 3 if name.strip() == "evaluate" else 10 for name in calls]
-    name = rng.choices(list(calls), weights)[0]
-    arguments, command = list(calls[name]), name.strip()
-    for _ in range(rng.choice((0, 1, 1, 2, 3))):
-        act = rng.random()
-        if act < 0.35 and arguments:
-            _replace(rng, arguments)
-        elif act < 0.45 and arguments:
-            arguments.pop(rng.randrange(len(arguments)))
-        elif act < 0.5:
-            arguments.insert(rng.randint(0, len(arguments)), rng.choice((*INPUTS, "--absent", "--", "-o", "-")))
-        else:
-            arguments += _option(rng, command)
-    if command == "fit":
-        arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
-        small = not any("encoder" in text or text == "--from" for text in arguments)
-        arguments += ["--set", "encoder.dim=4"] if small else []
-        arguments += ["--epochs", rng.choice(EPOCHS) if chance(rng, 0.05) else "1"]  # it would train for minutes
-    if chance(rng, 0.2):
-        arguments.append("--json")
-    return command, [command, *arguments]
+def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) -> str:
+    """Send a signal to a command while it runs, check what it leaves behind, and run it to its end."""
+    fresh, number = chance(rng, 0.25), rng.choice(list(CODES))
+    longest = _seconds.get((call.command, fresh), 3 if fresh or call.command == "demo" else 0.4)
+    delay = rng.random() * longest
+    running = _start(call, folder, fresh=fresh)
+    time.sleep(delay)
+    running.interrupt(number)
+    ended = running.ended()
+    was_ended = ended.code in (0, 1, 2, 3)
+    if not was_ended and fresh and _before_the_package(ended, number):
+        _check_secret(call, ended, folder, before)
+    else:
+        name = number.name
+        require(was_ended or ended.code == CODES[number], f"{name} ends a command with code {ended.code}", ended.stderr)
+        _check_ended(call, ended, folder, before)
+        _check_begun(call)
+    with way("interrupted" if ended.code == CODES[number] else "ended before the signal"):
+        again = Call(call.command, _resumed(call.arguments), call.valid, call.secret)
+        return _once(again, folder, before) if call.command != "demo" else ACCEPTED
 
 
-def _replace(rng: Random, arguments: list[str]) -> None:
-    """Replace an argument by one that can stand in its place, or by any."""
-    place = rng.randrange(len(arguments))
-    before = arguments[place - 1] if place else ""
-    option = {"-o": "output"}.get(before, before.removeprefix("--").replace("-", "_"))
-    arguments[place] = rng.choice(TEXTS.get(option, INPUTS))
+def _before_the_package(ended: Ended, number: int) -> bool:
+    """Return whether a signal ended Python itself, before the package could handle it."""
+    package = str(Path(ev.__file__).parent)
+    silent = ended.code == -number and not ended.stderr
+    return silent or (number == signal.SIGINT and "KeyboardInterrupt" in ended.stderr and package not in ended.stderr)
 
 
-def _option(rng: Random, command: str) -> list[str]:
-    """Return an option of a command with a value, which may be wrong."""
-    options = [each for each in parameters(command) if each.name not in ("epochs",)] or [None]
-    option = rng.choice(options)
-    if option is None:
-        return ["--absent"]
-    if option.is_flag:
-        return [option.opts[0]]
-    name = option.opts[0].lstrip("-").replace("-", "_")
-    return [option.opts[0], rng.choice(TEXTS.get(name, NUMBERS))]
+def _resumed(arguments: list[str]) -> list[str]:
+    """Return the arguments with which the same command goes on after an interruption."""
+    further = {"fit": "--resume", "compare": "--resume", "card": "--overwrite"}.get(arguments[0])
+    return [*arguments, *([further] if further and further not in arguments else [])]
+
+
+def _twice(call: Call, folder: Path, before: dict[str, str]) -> str:
+    """Run a command in two processes at a time."""
+    both = [process.ended() for process in [_start(call, folder, number) for number in range(2)]]
+    ends = [f"{ended.code} {' '.join(ended.stderr.split())[-300:]}" for ended in both]
+    for ended in both:
+        _check_ended(call, ended, folder, before, another=True)
+    accepted = [ended for ended in both if ended.code in (0, 3)]
+    require(not call.valid or bool(accepted), f"both of two {call.command} at a time are refused", ends)
+    if not accepted:
+        raise Refused(f"{call.command}: {ends[0]}")
+    _check_output(call)
+    return ACCEPTED
+
+
+def _check_ended(call: Call, ended: Ended, folder: Path, before: dict[str, str], another: bool = False) -> None:
+    """Check how a command ended: its code, what it printed, and which files it changed.
+
+    Args:
+        call: The command.
+        ended: How it ended.
+        folder: The folder of the case.
+        before: The files before it.
+        another: Whether another process ran the same command.
+    """
+    if "Traceback (most recent call last)" in ended.stderr:
+        raise Broken(*_traceback(ended.stderr))
+    fails = call.command == "drift" and "--fail" in call.arguments
+    require(
+        ended.code in (0, 1, 2, *CODES.values(), *([3] if fails else [])),
+        f"the exit code is {ended.code}",
+        ended.stderr,
+    )
+    shows_keys = call.command == "search" or "--entity" in call.arguments or "--forget" in call.arguments
+    shown = [key for key in workplace.KEYS if key in ended.stdout and not shows_keys]
+    require(not shown, "standard output has a key", ended.stdout[:300])
+    done = another or ended.code not in (1, 2)
+    check_files(before, folder, _may_change(call.command, call.arguments, done))
+    _check_secret(call, ended, folder, before)
+    if ended.code not in (0, 3):
+        options = ("--forget", "--entity", *(["--key"] if call.command == "search" else []))
+        typed = {text for first, text in pairwise(["", *call.arguments]) if first not in options}
+        check_stderr(
+            ended.stderr,
+            [key for key in workplace.KEYS if not any(key in text for text in typed)],
+            usage=ended.code == 2,
+        )
+    else:
+        lines = [line for line in ended.stderr.split("\n") if line.strip() and not line.startswith("note: ")]
+        require(not lines, "an accepted command writes to standard error what is no note", lines)
+
+
+def _traceback(text: str) -> tuple[str, str]:
+    """Return the type and the place of an unexpected exception, and its message."""
+    frames = re.findall(r'File "([^"]*)", line (\d+)', text)
+    ours = [f"{Path(name).name}:{line}" for name, line in frames if "eventvec" in name] or ["?"]
+    names = re.findall(r"^([A-Za-z_.]+)(?::|$)", text, re.MULTILINE) or ["?"]
+    return f"{names[-1]} at {' < '.join(ours[:-4:-1])}", text[-500:]
+
+
+def _check_secret(call: Call, ended: Ended, folder: Path, before: dict[str, str]) -> None:
+    """Check that a password is neither in what a command printed nor in a file that it wrote."""
+    if not call.secret or "--title" in call.arguments:
+        return
+    for name in ("stdout", "stderr"):
+        text: str = getattr(ended, name)
+        require(call.secret not in text, f"a password is shown on {name}", text[-400:])
+    for name, content in snapshot(folder).items():
+        if before.get(name) != content and (folder / name).is_file():
+            require(call.secret.encode() not in (folder / name).read_bytes(), "a password is in a file", name)
+        require(call.secret not in name, "a password is in the name of a file", name)
 
 
 def _value(arguments: list[str], *names: str) -> str | None:
     """Return the value of an option, the last one if it stands there twice."""
     values = [arguments[place + 1] for place, name in enumerate(arguments[:-1]) if name in names]
+    values += [text.partition("=")[2] for text in arguments if text.partition("=")[0] in names and "=" in text]
     return values[-1] if values else None
 
 
-def _may_change(command: str, arguments: list[str], code: int) -> list[str]:
+def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
     """Return regular expressions of the files that a command may write: those that its options name.
 
     A refused command may leave the store that it has read the events into.
     """
     store = _value(arguments, "--store")
-    allowed = [] if store is None else [_pattern(store) + r"(/[^./][^/]*)?"]
-    if code:
+    allowed = [] if store is None else [_pattern(store) + FOLDERS]
+    if not done:
         return allowed
-    output, state, out = _value(arguments, "-o", "--output"), _value(arguments, "--state"), _value(arguments, "--out")
-    texts = [text for place, text in enumerate(arguments) if arguments[place - 1] not in ("-o", "--output")]
-    inputs = [text for text in texts if not text.startswith("--")]  # flags are no files, also if an output is so called
-    if output is not None and output not in inputs:
-        replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
-        in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
-        allowed += [] if replaced or in_run else [_pattern(output)]
+    state, out = _value(arguments, "--state"), _value(arguments, "--out")
+    for option in (("-o", "--output"), ("--save",)):
+        allowed += _output(arguments, *option)
+    index = _value(arguments, "--index")
     if command == "update" and state is not None:
-        allowed.append(_pattern(state) + "(-wal|-shm)?")
+        allowed.append(_pattern(state) + r"(-wal|-shm|/[^./][^/]*)?")
+        allowed += [] if index is None else [_pattern(index)]
+    if command == "card" and "--save" in arguments:
+        allowed.append(_pattern(os.path.join(arguments[1], "README.md")))
     for records in (_value(arguments, "--mlflow"), _value(arguments, "--tensorboard")):
         allowed += [] if records is None else [_pattern(records) + "(/.*)?"]
     if command == "fit" and out is not None:
-        resumed = out in ("run", "runlink")  # a finished run is only loaded
-        allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else r"(/[^./][^/]*)?"))
+        resumed = out in ("run", "runlink", "coles")  # a finished run is only loaded
+        allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else FOLDERS))
+    if command == "compare" and out is not None:
+        allowed.append(_pattern(out) + FOLDERS + FOLDERS)
     return allowed
+
+
+def _output(arguments: list[str], *names: str) -> list[str]:
+    """Return regular expressions of the files of an output, unless it must be refused."""
+    output = _value(arguments, *names)
+    if output is None or output == "":
+        return []
+    try:
+        address = address_of(output)
+    except ev.EventvecError:
+        return []
+    if address is not None:
+        return [] if address.path is None else [_pattern(str(address.path)) + r"(\.wal|/.*)?"]
+    texts = [text for place, text in enumerate(arguments) if arguments[place - 1] not in names]
+    inputs = [text for text in texts if not text.startswith("--")]  # flags are no files, also if an output is so called
+    replaced = output in _files_before() and output not in OURS and "--overwrite" not in arguments
+    in_run = any((parent / "run.json").exists() for parent in Path(output).resolve().parents)
+    return (
+        []
+        if output in inputs or replaced or in_run
+        else [_pattern(output) + (r"(/[^./][^/]*)*" if "--engine" in texts else "")]
+    )
 
 
 def _pattern(path: str) -> str:
@@ -242,17 +285,63 @@ def _pattern(path: str) -> str:
 
 @cache
 def _files_before() -> frozenset[str]:
-    return frozenset(path.name for path in workplace.master().iterdir())
+    return frozenset(path.name for path in further_inputs.master().iterdir())
 
 
-def _check_output(command: str, arguments: list[str]) -> None:
-    """Check that what an accepted command wrote is whole."""
+def _check_begun(call: Call) -> None:
+    """Check that what an interrupted command wrote is absent, as it was, or whole."""
+    out, output = _value(call.arguments, "--out"), _value(call.arguments, "-o", "--output")
+    for folder in [] if out is None else [Path(out), *Path(out).glob("*/")]:
+        if call.command in ("fit", "compare") and (folder / "run.json").is_file():
+            finished = run_files.read_info(folder)["finished"]
+            if not finished and (folder / "checkpoint.safetensors").exists():
+                load_file(folder / "checkpoint.safetensors")
+    if call.valid and output is not None and address_of(output) is None and Path(output).exists():
+        _check_output(call)
+
+
+def _check_output(call: Call) -> None:
+    """Check that what an accepted command wrote is whole, and that vectors are those that memory gives."""
+    command, arguments = call.command, call.arguments
     if "--help" in arguments:
         return
     output, out = _value(arguments, "-o", "--output"), _value(arguments, "--out")
     if command in ("embed", "update") and output is not None:
-        check_finite(ev.read_embeddings(output))
-    elif command in ("predict", "surprise") and output is not None:
+        z = ev.read_embeddings(output)
+        check_finite(z)
+        if call.valid and "--cutoffs" not in arguments:
+            _check_vectors(z, arguments, output)
+    elif command in ("predict", "surprise") and output is not None and address_of(output) is None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
-    elif command == "fit" and out is not None and "--dry-run" not in arguments:
+    elif command in PAGES and output is not None:
+        check_page(Path(output).read_text("utf-8"))
+    elif command == "export" and output is not None:
+        import onnx
+
+        onnx.checker.check_model(onnx.load(output), full_check=True)
+    if command == "fit" and out is not None and "--dry-run" not in arguments:
         require(ev.load(out).info["finished"], "the run has not finished")
+
+
+def _check_vectors(z: ev.Embeddings, arguments: list[str], output: str) -> None:
+    """Check that the vectors of a valid command are those of `Run.embed` in memory."""
+    run, events = arguments[1], arguments[2]
+    expected = _expected(run, "hostile.parquet" if events == "hostile.parquet" else events == "later.parquet")
+    if address_of(output) is not None and output.endswith("shop.db#z") and arguments[0] == "update":
+        return  # the rows of other entities remain
+    if events == "later.parquet":
+        expected = expected[np.isin(expected.keys.to_pylist(), z.keys.to_pylist())]
+    if "--engine" in arguments:  # entities are in the order of their shards
+        z = z[np.argsort(z.keys.to_pylist())]
+    check_same(z, expected, "a command and memory", 1e-4)
+
+
+@cache
+def _expected(run: str, events: str | bool) -> ev.Embeddings:
+    """Return the vectors of the events, of the hostile ones, or, with True, after the later ones."""
+    master = further_inputs.master()
+    loaded = ev.load(master / run)
+    if isinstance(events, str):
+        return loaded.embed(master / events)
+    tables = [pl.read_parquet(master / name) for name in ("events.parquet", "later.parquet")[: 1 + events]]
+    return loaded.embed(pl.concat(tables))

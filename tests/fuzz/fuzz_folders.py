@@ -5,12 +5,9 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import pickle
 import shutil
-import sqlite3
-import sys
 import tomllib
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -19,46 +16,22 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
+import tampering
 import tomli_w
 import torch
 import workplace
 from draws import chance
-from outcomes import ACCEPTED, Broken, Refused, check_files, check_finite, check_message, require, snapshot
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from outcomes import check_finite, require
 
 import eventvec as ev
 
-HOSTILE = (
-    None, 0, 1, -1, 2**40, 2**80, 0.5, float("nan"), "", "x", "\x00", "a\nb", [], [1], {}, {"a": 1}, True, "os.system",
-    "../../x", "x" * 300,
-)  # fmt: skip
 RUNS = ("run", "tuned", "lstm")
-CODE = {"os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "pickle.find_class", "socket.connect"}
-"""What a run that is only data has no reason to do while it is loaded."""
-watched: list[str] | None = None
 strict = False
 """Whether other values in a file that is otherwise whole must be noticed, for which a folder would need digests."""
 
 
-def _audit(event: str, _: Any) -> None:
-    if watched is not None and event in CODE:
-        watched.append(event)
-
-
-sys.addaudithook(_audit)
-
-
-class Payload:
-    """An object whose pickle leaves a file behind when it is loaded."""
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, ("executed",)
-
-
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
-    global watched
     place, run = folder / "work", rng.choice(RUNS)
     shutil.copytree(workplace.master(), place, symlinks=True)
     os.chdir(place)
@@ -66,22 +39,7 @@ def play(rng: Random, folder: Path) -> str:
     described = TAMPER[use](rng, place, run)
     if rng.random() < 0.15:
         described += ", " + TAMPER[use](rng, place, run)
-    before, watched = snapshot(folder), []
-    try:
-        use(place, run)
-    except (ev.CheckpointError, ev.DataError) as error:
-        check_message(str(error), workplace.KEYS)
-        check_files(before, folder, ALLOWED.get(use, []))
-        raise Refused(f"{described}: {error}") from error
-    except Broken as broken:
-        raise Broken(broken.law, f"{described}; {broken.detail}") from broken
-    except Exception as error:
-        error.add_note(described)
-        raise
-    finally:
-        executed, watched = watched, None
-        require(not executed and not Path("executed").exists(), "loading executed code", f"{described}; {executed}")
-    return ACCEPTED
+    return tampering.used(lambda: use(place, run), described, folder, ALLOWED.get(use, []))
 
 
 @cache
@@ -173,96 +131,6 @@ def _begun() -> tuple[Path, ev.Run]:
     return place, ev.fit(tables, data, **options)
 
 
-# Tampering: each function changes a file and returns what it did
-
-
-def _any_file(rng: Random, path: Path, others: list[Path]) -> str:
-    """Damage a file without regard to what it holds."""
-    content, name = path.read_bytes(), path.name
-    if not content:  # it was damaged before
-        return "nothing"
-    act = rng.choice(
-        ("flip", "flip", "truncate", "append", "remove", "empty", "random", "folder", "other", "link", "nul")
-    )
-    if act == "flip":
-        changed = bytearray(content)
-        for _ in range(rng.choice((1, 1, 5))):
-            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
-        path.write_bytes(changed)
-    elif act == "truncate":
-        path.write_bytes(content[: rng.randrange(len(content))])
-    elif act == "append":
-        path.write_bytes(content + rng.randbytes(rng.choice((1, 100))))
-    elif act in ("empty", "random", "nul"):
-        path.write_bytes({"empty": b"", "random": rng.randbytes(200), "nul": bytes(100)}[act])
-    elif act == "other":
-        other = rng.choice(others)
-        path.write_bytes(other.read_bytes())
-        return f"{name}: replaced by {other.parent.name}/{other.name}"
-    else:
-        path.unlink()
-        if act == "folder":
-            path.mkdir()
-        elif act == "link":
-            path.symlink_to("nowhere")
-    return f"{name}: {act}"
-
-
-def _change_value(rng: Random, value: Any) -> str:
-    """Remove or replace one value inside nested lists and dictionaries, and return its path."""
-    places = []
-
-    def walk(part: Any, path: str) -> None:
-        for key, inner in part.items() if isinstance(part, dict) else enumerate(part):
-            places.append((part, key, f"{path}.{key}"))
-            if isinstance(inner, dict | list):
-                walk(inner, f"{path}.{key}")
-
-    walk(value, "")
-    if not places:
-        return "nothing"
-    part, key, path = rng.choice(places)
-    if chance(rng, 0.3):
-        del part[key]
-        return f"{path} removed"
-    part[key] = rng.choice(HOSTILE)
-    return f"{path} = {part[key]!r}"[:80]
-
-
-def _tensors(rng: Random, path: Path) -> str:
-    """Change a tensor, its shape, its type or its name, or put a pickle in the place of the file."""
-    tensors = load_file(path)
-    name = rng.choice(sorted(tensors))
-    act = rng.choice(("pickle", "torch pickle", "nan", "shape", "type", "name", "remove", "more", "empty", "values"))
-    if act == "pickle":
-        path.write_bytes(pickle.dumps(Payload()))
-        return f"{path.name}: a pickle"
-    if act == "torch pickle":
-        torch.save({"x": Payload()}, path)
-        return f"{path.name}: a pickle of torch"
-    value = tensors.pop(name)
-    if act in ("nan", "values"):
-        tensors[name] = torch.full_like(value, float("nan") if act == "nan" and value.is_floating_point() else 1)
-    elif act == "shape":
-        tensors[name] = value[None].contiguous()
-    elif act == "type":
-        tensors[name] = value.to(rng.choice((torch.float16, torch.int64, torch.float64, torch.bool)))
-    elif act == "name":
-        tensors[f"{name}.x"] = value
-    elif act == "more":
-        tensors |= {name: value, "more": torch.zeros(3)}
-    elif act == "empty":
-        tensors = {}
-    with safe_open(path, framework="pt") as file:
-        metadata = file.metadata()
-    if metadata and chance(rng, 0.3):
-        counts = json.loads(metadata["counts"])
-        _change_value(rng, counts)
-        metadata = rng.choice((None, {"counts": "{}"}, {"counts": json.dumps(counts)}))
-    save_file(tensors, path, metadata)
-    return f"{path.name}: {act} of {name}"
-
-
 def _tamper_run(rng: Random, place: Path, run: str, folder: str | None = None) -> str:
     path = place / (folder or run)
     files = sorted(file for file in path.iterdir() if file.is_file() and file.stat().st_size)
@@ -273,66 +141,36 @@ def _tamper_run(rng: Random, place: Path, run: str, folder: str | None = None) -
         if chance(rng, 0.5):
             if file.suffix == ".json":
                 value = json.loads(file.read_text())
-                done = _change_value(rng, value)
+                done = tampering.change_value(rng, value)
                 file.write_text(json.dumps(value))
                 return f"{file.name}: {done}"
             if file.suffix == ".toml":
                 value = tomllib.loads(file.read_text())
-                done = _change_value(rng, value)
+                done = tampering.change_value(rng, value)
                 file.write_text(tomli_w.dumps(value))
                 return f"{file.name}: {done}"
             if file.suffix == ".safetensors":
-                return _tensors(rng, file)
+                return tampering.change_tensors(rng, file)
     except Exception:  # the file was damaged before, or cannot hold the value
         return f"{file.name}: nothing"
     others = [each for name in (*RUNS, "run2") for each in sorted((place / name).iterdir()) if each.is_file()]
     same_name = [each for each in others if each.name == file.name and each != file]
-    return _any_file(rng, file, same_name if same_name and chance(rng, 0.6) else others)
+    return tampering.any_file(rng, file, same_name if same_name and chance(rng, 0.6) else others)
 
 
 def _tamper_store(rng: Random, place: Path, run: str) -> str:
     path = place / ("lstm.db" if run == "lstm" else "state.db")
-    act = rng.choice(("file", "file", "row", "row", "row", "drop", "wal", "pragma"))
+    act = rng.choice(("file", "file", "rows", "rows", "rows", "rows", "rows", "wal"))
     if act == "file" or not path.is_file():
         others = [place / "lstm.db", place / "state.db", place / "z.parquet"]
-        done = _any_file(rng, path, others) if path.is_file() else "nothing"
+        done = tampering.any_file(rng, path, others) if path.is_file() else "nothing"
         if done.endswith(("remove", "link")):  # an absent store is a new one
             path.write_bytes(b"")
         return done
     if act == "wal":
         Path(f"{path}-wal").write_bytes(rng.randbytes(5000))
         return "a write-ahead log of random bytes"
-    try:
-        with closing(sqlite3.connect(path)) as db:
-            table = rng.choice([name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")])
-            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
-            column = rng.choice(columns)
-            if act == "drop":
-                statement, values = (
-                    rng.choice((f"DROP TABLE {table}", f"ALTER TABLE {table} RENAME COLUMN {column} TO other")),
-                    (),
-                )
-            elif act == "pragma":
-                statement, values = (
-                    f"PRAGMA {rng.choice(('user_version', 'application_id'))} = {rng.choice((0, 2, -5))}",
-                    (),
-                )
-            elif chance(rng, 0.3):
-                statement, values = (
-                    f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid LIMIT ?)",
-                    (rng.choice((1, 100)),),
-                )
-            else:
-                value = rng.choice((None, 0, -1, 2**62, 0.5, "x", "", b"", b"x" * 16, "2" * 30))
-                statement, values = (
-                    f"UPDATE {table} SET {column} = ? WHERE rowid IN (SELECT rowid FROM {table} LIMIT ?)",
-                    (value, rng.choice((1, 100))),
-                )
-            db.execute(statement, values)
-            db.commit()
-            return f"{statement} {values}"
-    except (sqlite3.Error, IndexError) as error:  # the file was damaged before
-        return f"nothing ({error})"
+    return tampering.change_rows(rng, path)
 
 
 def _tamper_embeddings(rng: Random, place: Path, run: str) -> str:
@@ -340,7 +178,7 @@ def _tamper_embeddings(rng: Random, place: Path, run: str) -> str:
     if not path.is_file():
         return "nothing"
     if chance(rng, 0.3):
-        return _any_file(
+        return tampering.any_file(
             rng, path, [place / "events.parquet", place / "p.parquet", place / "mine.txt", place / "wide.parquet"]
         )
     try:
@@ -350,7 +188,7 @@ def _tamper_embeddings(rng: Random, place: Path, run: str) -> str:
     except Exception:  # it was damaged before
         return "nothing"
     if chance(rng, 0.6):
-        done = _change_value(rng, value)
+        done = tampering.change_value(rng, value)
         table = table.replace_schema_metadata({**metadata, b"eventvec": json.dumps(value).encode()})
     else:
         name = rng.choice(table.column_names)

@@ -10,40 +10,75 @@ from random import Random
 from typing import Any
 
 import draws
+import lakes
+import other_ways
 import pyarrow as pa
 import torch
 from draws import chance
-from outcomes import ACCEPTED, Broken, Refused, attempt, check_files, check_finite, check_same, require, snapshot, texts
+from other_ways import sorted_rows
+from outcomes import (
+    ACCEPTED,
+    Broken,
+    Refused,
+    attempt,
+    check_files,
+    check_finite,
+    check_same,
+    require,
+    snapshot,
+    texts,
+    way,
+)
 
 import eventvec as ev
 
 CANONICAL_TIES = "ties" in inspect.signature(ev.read).parameters
 """Whether `read` can break ties of key and time by content, so that tables with ties do not depend on row order too."""
 
+WRITTEN = (
+    "shuffled.*", r"z\.parquet", r"z\.db", r"z(/.*)?", r"run(/(?!\.).*)?", r"store(/[^./][^/]*)?",
+    r"shards(/[^./][^/]*)?", r"encoder\.onnx",
+)  # fmt: skip
+"""What a case writes."""
+
 
 def play(rng: Random, folder: Path) -> str:
     """Play one case in an empty folder and return its outcome."""
     table, options = draws.events(rng)
     keys = table.column(options["key"]).to_pylist() if table.column_names.count(options["key"]) == 1 else []
-    form = rng.choice(draws.FORMS)
-    source = draws.source(Random(0), table, folder / "events", form)
+    form, seed = draws.form(rng), rng.randrange(1000)
+    source = draws.source(Random(seed), table, folder / "events", form)
     options |= _further_options(rng, table, options, folder)
     before = snapshot(folder)
     try:
-        data = attempt(keys, ev.read, source(), **options)
-        encoder = _encoder(data.schema)
+        if chance(rng, 0.01):
+            _is_refused(keys, rng.choice(lakes.WRONG), options)
+        if chance(rng, 0.06):
+            other_ways.check_store(rng, source, options, folder, keys)
+        with way(form):
+            data = attempt(keys, ev.read, source(), **options)
+        if form in lakes.FORMS and isinstance(address := source(), str):
+            other_ways.check_database(address, options, data, keys)
+        encoder = small_encoder(data.schema)
         z = attempt(keys, ev.embed, encoder, data)
         check_finite(z)
-        _does_not_depend_on_the_order_of_rows(rng, table, folder, form, options, data, encoder, z, keys)
+        _does_not_depend_on_the_order_of_rows(rng, seed, table, folder, form, options, data, encoder, z, keys)
         _is_read_again_by_its_schema(source, options, data, encoder, z, keys)
         with suppress(Refused):  # the table was accepted
-            _further_use(rng, table, folder, data, z, keys, options)
+            _further_use(rng, table, folder, form, source, data, z, keys, options)
     finally:
-        check_files(before, folder, ["shuffled.*", r"z\.parquet", r"run(/(?!\.).*)?"])
+        check_files(before, folder, WRITTEN)
     return ACCEPTED
 
 
-def _encoder(schema: ev.Schema) -> torch.nn.Module:
+def _is_refused(keys: list[Any], address: str, options: dict[str, Any]) -> None:
+    """Check that a wrong address is refused in a sentence."""
+    with way("wrong address"), suppress(Refused):
+        attempt(keys, ev.read, address, **options)
+        raise Broken("a wrong address is accepted", address)
+
+
+def small_encoder(schema: ev.Schema) -> torch.nn.Module:
     """Return a small encoder, whose weights depend on the shape of the schema only."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -72,10 +107,19 @@ def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], fold
         )
     if chance(rng, 0.05):
         further["key_as"] = rng.choice(draws.NAMES)
+    lists = [name for name in others if pa.types.is_list(table.field(names.index(name)).type)]
+    if lists and chance(rng, 0.7):
+        further[rng.choice(("summed", "explode"))] = rng.sample(lists, rng.randint(1, len(lists)))
+    if others and chance(rng, 0.05):
+        further["hashed"] = [rng.choice(others)]
+    if others and chance(rng, 0.05):
+        further["order"] = rng.choice(others)
+    if chance(rng, 0.05):
+        further["ties"] = rng.choice(("canonical", "file", "x"))
     if chance(rng, 0.25) and names.count(options["key"]) == 1 and names.count(options["time"]) == 1:
         key, time = (table.column(options[role]).combine_chunks() for role in ("key", "time"))
         about = draws.about_entities(rng, key, options["key"], time)
-        held = draws.source(rng, about, folder / "about", rng.choice(draws.FORMS))()
+        held = draws.source(rng, about, folder / "about", draws.form(rng))()
         if isinstance(held, pa.RecordBatchReader):  # a stream can be read only once
             held = about
         if chance(rng, 0.5):
@@ -93,24 +137,24 @@ def _further_options(rng: Random, table: pa.Table, options: dict[str, Any], fold
 
 
 def _does_not_depend_on_the_order_of_rows(
-    rng: Random, table: pa.Table, folder: Path, form: str, options: dict[str, Any], data: ev.Dataset,
+    rng: Random, seed: int, table: pa.Table, folder: Path, form: str, options: dict[str, Any], data: ev.Dataset,
     encoder: torch.nn.Module, z: ev.Embeddings, keys: list[Any],
 ) -> None:  # fmt: skip
     """Check that the table with its rows in another order is read to the same schema and the same vectors."""
     order = list(range(len(table)))
     rng.shuffle(order)
-    shuffled = draws.source(Random(0), draws.permuted(table, order), folder / "shuffled", form)
+    shuffled = draws.source(Random(seed), draws.permuted(table, order), folder / "shuffled", form)
     ties = {}
     if _has_ties(data):
         if not CANONICAL_TIES:
             return
         ties = {"ties": "canonical"}
         data = attempt(
-            keys, ev.read, draws.source(Random(0), table, folder / "shuffled-ties", form)(), **options, **ties
+            keys, ev.read, draws.source(Random(seed), table, folder / "shuffled-ties", form)(), **{**options, **ties}
         )
         z = attempt(keys, ev.embed, encoder, data)
     try:
-        again = attempt(keys, ev.read, shuffled(), **options, **ties)
+        again = attempt(keys, ev.read, shuffled(), **{**options, **ties})
     except Exception as error:
         raise Broken("a table is accepted, and with its rows in another order it is not", repr(error)) from error
     require(_rounded(again.schema) == _rounded(data.schema), "the schema depends on the order of rows")
@@ -156,36 +200,28 @@ def _further_use(
     rng: Random,
     table: pa.Table,
     folder: Path,
+    form: str,
+    source: Any,
     data: ev.Dataset,
     z: ev.Embeddings,
     keys: list[Any],
     options: dict[str, Any],
 ) -> None:
-    """Write, train or evaluate."""
-    use = rng.choice(("write", "write", "fit", "evaluate", "supervised" if data.schema.static else "write"))
+    """Write, train, export or evaluate."""
+    uses = ["write", "write", "fit", "evaluate"]
+    events = source()
+    uses += ["supervised"] if data.schema.static else []
+    uses += ["shards"] if isinstance(events, str | Path) and "csv" not in form else []
+    use = rng.choice(uses)
     if use == "write":
-        attempt(keys, ev.write, folder / "z.parquet", z, wide=chance(rng, 0.3))
-        stored = ev.read_embeddings(folder / "z.parquet")
-        check_same(z, stored, "embeddings that were written and read", 0.0)
-        require(stored.events.tolist() == z.events.tolist(), "embeddings that were written and read have other counts")
-    elif use in ("fit", "supervised"):
-        names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
-        method: dict[str, Any] = {"name": rng.choice(names)}
-        if use == "supervised":
-            method = {"name": "supervised", "label": data.schema.static[0].name}
-        tables = {"method": method, "encoder": {"dim": 4}}
+        _write(rng, folder, z, keys)
+    elif use == "shards":
         run = attempt(
-            keys, ev.fit, tables, data, epochs=1, batch_size=8, out=folder / "run" if chance(rng, 0.5) else None
+            keys, ev.fit, {"method": {"name": "ocp"}, "encoder": {"dim": 4}}, data, epochs=1, out=folder / "run"
         )
-        vectors = attempt(keys, run.embed, data)
-        check_finite(vectors)
-        if run.path:
-            check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
-        if method["name"] == "next_event":
-            surprise = attempt(keys, ev.surprise, run, data)
-            firsts = int((data.sequences.lengths > 0).sum())
-            require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
-            require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
+        other_ways.check_shards(rng, run, events, options, folder, keys)
+    elif use in ("fit", "supervised"):
+        _fit(rng, folder, data, keys, use == "supervised")
     else:
         key = table.column(options["key"]).combine_chunks()
         labels = draws.about_entities(rng, key, options["key"])
@@ -198,3 +234,44 @@ def _further_use(
         aggregates = data if chance(rng, 0.5) else None
         attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model], **further)
         require(len(texts(z.keys)) == len(z), "keys and rows differ in number")
+
+
+def _fit(rng: Random, folder: Path, data: ev.Dataset, keys: list[Any], supervised: bool) -> None:
+    """Train a run, and check what it returns for its training data."""
+    names = ("ocp", "coles", "rtd", "cpc", "pcl", "slice_pairs", "next_event")
+    method: dict[str, Any] = {"name": rng.choice(names)}
+    if supervised:
+        method = {"name": "supervised", "label": data.schema.static[0].name}
+    tables = {"method": method, "encoder": {"dim": 4}}
+    out = folder / "run" if chance(rng, 0.5) else None
+    run = attempt(keys, ev.fit, tables, data, epochs=1, batch_size=8, out=out)
+    vectors = attempt(keys, run.embed, data)
+    check_finite(vectors)
+    if chance(rng, 0.4):
+        other_ways.check_onnx(run, data, folder, keys)
+    if run.path:
+        check_same(vectors, attempt(keys, ev.load(run.path).embed, data), "a run that was loaded", 1e-6)
+    if method["name"] == "next_event":
+        surprise = attempt(keys, ev.surprise, run, data)
+        firsts = int((data.sequences.lengths > 0).sum())
+        require(len(surprise) == data.sequences.total, "the table of surprise lacks events")
+        require(surprise["surprise"].null_count == firsts, "events after the first have no surprise")
+
+
+def _write(rng: Random, folder: Path, z: ev.Embeddings, keys: list[Any]) -> None:
+    """Write embeddings to a file or a database, and read them; in a database, also merge them with themselves."""
+    form = rng.choices(("parquet", "duckdb", "delta"), (20, 1, 3))[0]
+    path: Any = folder / "z.parquet"
+    if form == "duckdb":
+        path = f"duckdb://{folder / 'z.db'}#{lakes.quoted(rng.choice(lakes.NAMES))}"
+    elif form == "delta":
+        path = f"delta://{folder / 'z'}"
+    with way(f"write {form}"):
+        attempt(keys, ev.write, path, z, wide=chance(rng, 0.3))
+        for _ in range(2 if form != "parquet" else 1):
+            stored = sorted_rows(attempt(keys, ev.read_embeddings, path))
+            check_same(sorted_rows(z), stored, f"embeddings that were written to {form} and read", 0.0)
+            same = stored.events.tolist() == sorted_rows(z).events.tolist()
+            require(same, f"embeddings that were written to {form} and read have other counts")
+            if form != "parquet":
+                attempt(keys, ev.write, path, z, merge=True)

@@ -13,6 +13,7 @@ The processes are forked from one that has imported eventvec and done nothing el
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -40,6 +41,11 @@ CALLS = {
     "evaluate": ("z.parquet", "labels.parquet", "--label", "label", "--events", "events.parquet", "--folds", "2"),
     "predict": ("tuned", "events.parquet", "-o", "out"),
     "surprise": ("judge", "events.parquet", "-o", "out"),
+    "search": ("z.parquet", "--key", "secret-0003", "-o", "out"),
+    "export": ("run", "-o", "out"),
+    "report": ("run", "--events", "events.parquet", "-o", "out"),
+    "compare": ("events.parquet", "labels.parquet", *ROLES, "--label", "label", "--methods", "ocp,rtd", "--models",
+                "knn", "--folds", "2", "--epochs", "2", "--out", "out", "--resume"),
 }  # fmt: skip
 """The arguments of each command, whose output, if it has one, is `out`."""
 
@@ -96,28 +102,50 @@ def content(name: str, folder: Path) -> Any:
     Raises:
         Exception: Of any kind, if the output is not whole.
     """
+    import onnx
     import polars as pl
-    from safetensors.torch import load_file
 
     import eventvec as ev
-    from eventvec import run_files
 
     out = folder / "out"
     if not out.exists():
         return None
     if name == "fit":
-        if not (out / "run.json").exists():
-            return None
-        if not run_files.read_info(out)["finished"]:
-            if (out / "checkpoint.safetensors").exists():
-                load_file(out / "checkpoint.safetensors")
-            return None
-        run = ev.load(out)
-        return {part: tensor.tolist() for part, tensor in run.method.state_dict().items()}, run.steps
-    if name in ("predict", "surprise"):
+        return _trained(out)
+    if name == "compare":
+        if (out / "plan.json").exists():
+            json.loads((out / "plan.json").read_text())
+        arms = [_trained(arm) for arm in sorted(out.iterdir()) if arm.is_dir()]
+        return arms if len(arms) == 2 and None not in arms else None
+    if name == "export":
+        onnx.checker.check_model(onnx.load(out))
+        return out.read_bytes()
+    if name == "report":
+        page = out.read_text()
+        if not page.rstrip().endswith("</html>"):
+            raise ValueError("the page is not whole")
+        return len(page)
+    if name in ("predict", "surprise", "search"):
         return pl.read_parquet(out).rows()
     z = ev.read_embeddings(out)
     return z.keys.to_pylist(), z.values.round(5).tolist(), z.events.tolist()
+
+
+def _trained(folder: Path) -> Any:
+    """Return the weights and the number of steps of a run; None if it has not finished, after a check of its files."""
+    from safetensors.torch import load_file
+
+    import eventvec as ev
+    from eventvec import run_files
+
+    if not (folder / "run.json").exists():
+        return None
+    if not run_files.read_info(folder)["finished"]:
+        if (folder / "checkpoint.safetensors").exists():
+            load_file(folder / "checkpoint.safetensors")
+        return None
+    run = ev.load(folder)
+    return {part: tensor.tolist() for part, tensor in run.method.state_dict().items()}, run.steps
 
 
 def check(

@@ -7,7 +7,9 @@ import re
 import stat
 import unicodedata
 import uuid
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,9 @@ T = TypeVar("T")
 ACCEPTED = "accepted"
 SHORTEST_KEY = 6
 """The length from which a key is distinctive: a shorter one, such as `7`, may stand in a message by accident."""
+
+ways: Counter[tuple[str, str]] = Counter()
+"""How often each way of the case, such as `store`, was drawn and accepted."""
 
 
 class Refused(Exception):
@@ -43,6 +48,14 @@ def require(holds: bool, law: str, detail: object = "") -> None:
     """Raise an error if a law does not hold."""
     if not holds:
         raise Broken(law, detail)
+
+
+@contextmanager
+def way(name: str) -> Iterator[None]:
+    """Count that a way is drawn and, if its block raises nothing, that it is accepted."""
+    ways[name, "drawn"] += 1
+    yield
+    ways[name, "accepted"] += 1
 
 
 def attempt(keys: Iterable[Any], function: Callable[..., T], *arguments: Any, **options: Any) -> T:

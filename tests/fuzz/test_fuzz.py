@@ -1,4 +1,4 @@
-"""A minute of fuzzing, a quarter for each kind of case; `python tests/fuzz/run.py --minutes 60` runs longer."""
+"""A minute and a half of fuzzing, 15 s for each kind of case; `python tests/fuzz/run.py --minutes 60` runs longer."""
 
 from __future__ import annotations
 

@@ -41,17 +41,36 @@ def events(seed: int = 0, kind: str = "timestamp", text_keys: bool = True) -> pl
 
 @cache
 def run(kind: str = "timestamp", seed: int = 0, encoder: str = "gru") -> ev.Run:
-    """Return a tiny trained run in memory whose times are of a kind."""
+    """Return a tiny trained run with a folder, for times of a kind; `coles` is this method with its default parts."""
     data = ev.read(events(seed, kind), key="id", time="t")
-    options = {"name": encoder, **ENCODER, **({"heads": 2} if encoder == "set" else {})}
-    return ev.fit({"method": {"name": "ocp"}, "encoder": options}, data, epochs=1, seed=seed)
+    if encoder == "coles":
+        tables: dict[str, Any] = {"method": {"name": "coles"}, "encoder": ENCODER}
+    else:
+        options = {"name": encoder, **ENCODER, **({"heads": 2} if encoder == "set" else {})}
+        tables = {"method": {"name": "ocp"}, "encoder": options}
+    return ev.fit(tables, data, epochs=1, seed=seed, out=Path(tempfile.mkdtemp(dir=made_once("fuzz-runs-"))) / "run")
+
+
+@cache
+def made_once(prefix: str) -> Path:
+    """Return a folder that is deleted at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def onnx(run_path: Path) -> str:
+    """Return the ONNX file of a run that stands in a folder of its own."""
+    path = run_path.with_name("encoder.onnx")
+    ev.to_onnx(ev.load(run_path), path)
+    return str(path)
 
 
 @cache
 def master() -> Path:
     """Return the folder."""
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-workplace-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = made_once("fuzz-workplace-")
     table, rng = events(), Random(0)
     table.write_parquet(folder / "events.parquet")
     write_csv(table.to_arrow(), folder / "events.csv")

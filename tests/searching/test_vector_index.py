@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import eventvec as ev
+from eventvec.run_files import read_tensors
+from eventvec.run_writing import write_tensors
 from eventvec.searching import inverted, vector_index
 
 
@@ -111,14 +113,65 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "cards.index").write_bytes(damaged)
     with pytest.raises(ev.CheckpointError, match="damaged"):
         ev.read_index(tmp_path / "cards.index")
+
+
+def saved(path: Path, seed: int = 0) -> Path:
+    ev.Index.of(embeddings(400, seed=seed), approximate=True).save(path)
+    return path
+
+
+def test_an_index_of_which_any_byte_was_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inverted, "FEWEST", 100)
-    ev.Index.of(embeddings(400), approximate=True).save(tmp_path / "big.index")
-    changed = bytearray((tmp_path / "big.index").read_bytes())
-    place = changed.find(b"IwSq")  # where faiss' index begins
-    changed[place + 2000] ^= 1
-    (tmp_path / "big.index").write_bytes(changed)
-    with pytest.raises(ev.CheckpointError, match="the approximate part of the index is damaged; build the index again"):
-        ev.read_index(tmp_path / "big.index")
+    content = saved(tmp_path / "cards.index").read_bytes()
+    rng, damaged = np.random.default_rng(0), tmp_path / "damaged.index"
+    places = {name: content.find(text) for name, text in (("faiss", b"IwSq"), ("keys", b"ARROW1"))}
+    assert min(places.values()) > 0
+    changes = [bytes([byte ^ 1 << rng.integers(8)]) for byte in content]
+    for place in [*places.values(), *(places["faiss"] + np.arange(4, 60)), *rng.integers(0, len(content), 300)]:
+        damaged.write_bytes(content[:place] + changes[place] + content[place + 1 :])
+        with pytest.raises(ev.CheckpointError, match="damaged"):
+            ev.read_index(damaged)
+    for size in [0, 7, 8, 9, *rng.integers(0, len(content), 40), len(content) - 1]:
+        damaged.write_bytes(content[:size])
+        with pytest.raises(ev.CheckpointError, match="damaged"):
+            ev.read_index(damaged)
+
+
+@pytest.mark.parametrize("part", ["inverted", "vectors", "keys", "events"])
+def test_an_index_with_a_part_of_another_one_is_refused(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inverted, "FEWEST", 100)
+    mine, texts = read_tensors(saved(tmp_path / "cards.index"))
+    other = {**read_tensors(saved(tmp_path / "other.index", seed=1))[0]}
+    other["keys"] = other["keys"].flip(0)
+    other["events"] = other["events"] + 1
+    write_tensors(tmp_path / "mixed.index", {**mine, part: other[part]}, texts)
+    with pytest.raises(ev.CheckpointError, match=r"mixed.index is no index, or is damaged; build it again"):
+        ev.read_index(tmp_path / "mixed.index")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([*range(399), 398], "other rows"),
+        ([*range(399), 400], "other rows"),
+        ([*range(399), -1], "other rows"),
+        (range(399), "not one of these"),
+    ],
+)
+def test_an_inverted_file_over_other_rows_is_refused(
+    rows: list[int], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inverted, "FEWEST", 100)
+    index = ev.Index.of(embeddings(400), approximate=True)
+    assert index.inverted is not None
+    vectors, faiss_index = index.z.values, index.inverted.faiss_index
+    faiss_index.reset()
+    faiss_index.add_with_ids(vectors[: len(rows)], np.array(rows))
+    data, described = index.inverted.dump()
+    with pytest.raises(ValueError, match=message):
+        inverted.Inverted.loaded(data, described, vectors)
 
 
 def test_keys_of_any_type_are_kept(tmp_path: Path) -> None:

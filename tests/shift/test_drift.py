@@ -124,6 +124,17 @@ def test_files_of_embeddings_are_compared_as_they_are(run: ev.Run, tmp_path: Pat
     assert result.shifts[1].distance == pytest.approx(by_name["embedding: learned"].distance, abs=1e-5)
 
 
+def test_embeddings_in_databases_are_compared_as_those_in_files(run: ev.Run, tmp_path: Path) -> None:
+    tables = drawn(5, 0.5, 4.0, entities=60)
+    places = [tmp_path / "old.parquet", tmp_path / "new.parquet"]
+    addresses = [f"duckdb://{tmp_path}/shop.db#old", f"delta://{tmp_path}/new"]
+    for table, *written in zip(tables, places, addresses, strict=True):
+        for place in written:
+            ev.write(place, run.embed(table))
+    assert ev.drift(*addresses).to_dict() == ev.drift(*places).to_dict()
+    assert ev.drift(addresses[0], places[1]).to_dict() == ev.drift(*places).to_dict()
+
+
 def test_entities_of_the_training_are_left_out_if_asked(run: ev.Run) -> None:
     old, new = drawn(6, 1.0, entities=100)
     trained = ev.fit("ocp", ev.read(old, **COLUMNS, holdout=0.4), epochs=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.tables import Fitting, read
+from eventvec.tables import Fitting, csv_files, read
 from eventvec.tables.sources import open_source
 
 EVERY = Fitting(min_count=1)
@@ -190,3 +191,53 @@ def test_a_file_without_a_value_of_a_column_does_not_make_it_text(tmp_path: Path
     (tmp_path / "a.csv").write_text("card,day,paid\n1,1,2.5\n1,2,3.5\n")
     (tmp_path / "b.csv").write_text("card,day,paid\n1,3,\n1,4,\n")
     assert read(tmp_path / "*.csv", key="card", time="day").schema.numeric[0].name == "paid"
+
+
+def test_files_with_many_columns_are_read_as_often_as_files_with_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls: list[str] = []
+    scan, columns = pl.scan_csv, pl.DataFrame.columns.fget
+
+    def scanned(*args: Any, **options: Any) -> pl.LazyFrame:
+        calls.append("scan")
+        return scan(*args, **options)
+
+    def named(frame: pl.DataFrame) -> list[str]:
+        calls.append("columns")
+        return columns(frame)
+
+    counts = []
+    for width in (3, 30):
+        names = [f"x{i}" for i in range(width)]
+        (tmp_path / "a.csv").write_text(f"card,day,{','.join(names)}\n1,1,{','.join(['007'] * width)}\n")
+        (tmp_path / "b.csv").write_text(f"card,day,{','.join(names)}\n1,2{',' * width}\n")
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(pl, "scan_csv", scanned)
+            patch.setattr(pl.DataFrame, "columns", property(named))
+            types = csv_files.csv_types([tmp_path / "a.csv", tmp_path / "b.csv"], [], "card")
+        assert types == {"card": pl.Int64(), "day": pl.Int64(), **dict.fromkeys(names, pl.String())}
+        counts.append((calls.count("scan"), calls.count("columns")))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("option", ["numeric", "categorical", "hashed"])
+def test_names_of_columns_are_compared_a_few_times_each(option: str, tmp_path: Path):
+    compared: list[int] = []
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            compared.append(1)
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    counts = []
+    for width in (40, 160):
+        names = [Name(f"x{i}") for i in range(width)]
+        (tmp_path / "e.csv").write_text(f"card,day,{','.join(names)}\n" + f"1,2{',3' * width}\n" * 3)
+        compared.clear()
+        roles: dict[str, Any] = {"categorical": [], "numeric": [], option: names}
+        data = read(tmp_path / "e.csv", key="card", time="day", **roles)
+        assert len(Schema.from_json(data.schema.to_json()).fields) == width
+        counts.append(len(compared))
+    assert counts[1] < 5 * counts[0]

@@ -114,6 +114,17 @@ def test_a_query_is_a_table(tmp_path: Path) -> None:
     assert len(read_table(f"{address}#events")) == len(events)
 
 
+@pytest.mark.parametrize("target", ["select * from t", "version=1; drop table t", "version=1 or 1=1", "version=-1"])
+def test_delta_has_no_queries_and_the_names_of_its_columns_have_no_meaning(tmp_path: Path, target: str) -> None:
+    name = "a\"'; drop table t; --"
+    table = pl.DataFrame({name: [1, 2]})
+    address = stored(tmp_path, "delta", table)
+    assert read_table(address, [name]).equals(table)
+    assert pl.concat(map(pl.from_arrow, open_source(address).scan([name], 1))).equals(table)  # type: ignore[misc]
+    with pytest.raises(ConfigError, match="is no version of a Delta Lake table"):
+        read_table(f"{address}#{target}")
+
+
 def test_only_the_columns_in_use_are_selected(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with duckdb.connect(str(path)) as connection:
@@ -250,6 +261,17 @@ def test_an_entity_may_have_a_row_for_each_of_its_times(tmp_path: Path, kind: st
     np.testing.assert_array_equal(again.moments[order], z.moments)
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "delta"])
+def test_rows_with_times_of_a_zone_are_merged(tmp_path: Path, kind: str) -> None:
+    days = pl.Series([1, 2]).cast(pl.Datetime("us", "America/New_York"))
+    events = pl.DataFrame({"card": [1, 2], "day": days})
+    z = Embeddings.of(ev.read(events, key="card", time="day", numeric=[]), np.eye(2), {"run": "run1"})
+    for rows in (z, z[[1]]):
+        ev.write(target(tmp_path, kind), rows, merge=True)
+    again = read_embeddings(target(tmp_path, kind))
+    assert dict(zip(again.keys.to_pylist(), again.last_time.tolist(), strict=True)) == {1: 1, 2: 2}
+
+
 def test_merging_is_for_tables(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="merge=True is for embeddings in a table"):
         ev.write(tmp_path / "z.parquet", embeddings([1]), merge=True)
@@ -304,7 +326,7 @@ def test_faults_are_told_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("dear diary" * 1000)
     delta = stored(tmp_path, "delta", purchases(CUSTOMERS, 3), "lake")
     for source, sentence in (
-        (f"{file}#event", "Table with name event does not exist"),
+        (f"{file}#event", "Table with name 'event' does not exist; did you mean 'events'"),
         (f"{file}#select nothing from events", 'column "nothing" not found'),
         (
             f"{file}#select 'a'::int as customer, 1 as \"when\", 2 as bought, 3 as amount",
@@ -322,6 +344,24 @@ def test_faults_are_told_in_a_sentence(tmp_path: Path) -> None:
         read_embeddings(address)
     with pytest.raises(DataError, match="Schema with name absent does not exist"):
         ev.write(f"{file}#absent.z", embeddings([1]))
+
+
+def test_a_lake_that_its_package_takes_for_another_one_is_refused(tmp_path: Path) -> None:
+    stored(tmp_path, "delta", purchases(CUSTOMERS, 3), "the lake")
+    for name in ("the%20lake", "[lake", "the\\lake", "the\nlake"):
+        (tmp_path / name / "_delta_log").mkdir(parents=True)
+        for call in (ev.read, lambda address, **_: ev.write(address, embeddings([1]), overwrite=True)):
+            with pytest.raises(ConfigError, match="does not find folders whose names"):
+                call(f"delta://{tmp_path / name}", **OPTIONS)
+    assert len(ev.read(f"delta://{tmp_path / 'the lake'}", **OPTIONS)) == len(CUSTOMERS)
+
+
+def test_a_place_whose_name_is_too_long_is_told(tmp_path: Path) -> None:
+    for address in (f"delta://{tmp_path / ('x' * 300)}", f"duckdb://{tmp_path / ('x' * 300)}#z"):
+        with pytest.raises(ConfigError, match="File name too long"):
+            ev.write(address, embeddings([1]))
+        with pytest.raises(DataError, match="x"):
+            ev.read(address, **OPTIONS)
 
 
 def test_a_file_in_use_by_another_process_is_told(tmp_path: Path) -> None:

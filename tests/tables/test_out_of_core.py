@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +67,38 @@ def test_kinds_are_inferred_from_a_sample_of_entities(tmp_path: Path) -> None:
     table(9000).drop("line", "items", "text").write_parquet(path)
     stored = ev.read(path, key="card", time="day", store=tmp_path / "store")
     memory = ev.read(path, key="card", time="day")
-    same(stored, memory)
+    same(stored, replace(memory, notes=stored.notes))
+
+
+def test_notes_about_kinds_say_that_they_are_inferred_from_a_sample(tmp_path: Path) -> None:
+    path, few = tmp_path / "events.parquet", tmp_path / "few.parquet"
+    events = table(9000).select("card", "day", "shop", "line", constant=pl.lit(1.5), mcc=pl.col("day") % 3)
+    events.write_parquet(path)
+    events.head(300).write_parquet(few)
+    notes = ev.read(path, key="card", time="day", store=tmp_path / "store").notes
+    assert len(notes) == 3
+    told = r".*(?:left out: it is|of columns of whole).*; kinds are inferred from a sample of (\d+) of 9,000 events"
+    sampled = {int(number) for note in notes for number in re.findall(told, note)}
+    assert len(sampled) == 1
+    assert 200 < sampled.pop() < 600
+    memory = ev.read(few, key="card", time="day")
+    same(ev.read(few, key="card", time="day", store=tmp_path / "few"), memory)
+
+
+@pytest.mark.parametrize(("usual", "number"), [(1.5, np.inf), (2.0, -np.inf), (None, 1e39)])
+def test_an_infinite_number_is_refused_whether_or_not_its_column_is_used(
+    usual: float | None, number: float, tmp_path: Path
+) -> None:
+    path, events = tmp_path / "events.parquet", table(9000)
+    last = pl.int_range(pl.len()) == 8999
+    other = pl.lit(usual) if usual else (pl.col("day") % 4).cast(pl.Float64)  # a constant, or categories
+    events = events.select("card", "day", "shop", shop_code=pl.when(last).then(number).otherwise(other))
+    events.with_columns(card=pl.when(last).then(1000).otherwise("card")).write_parquet(path)
+    message = r"column 'shop_code' has 1 infinite number \(first at row [\d,]+\)"
+    with pytest.raises(ev.DataError, match=message):
+        ev.read(path, key="card", time="day")
+    with pytest.raises(ev.DataError, match=f"{message}.*; rows are counted within a part of the table"):
+        ev.read(path, key="card", time="day", store=tmp_path / "store")
 
 
 CUTOFFS = pl.DataFrame({"card": [*range(0, 120, 3), 4, 4, 4, 999], "at": [*range(20, 60), 30, 50, 50, 5]})
@@ -98,7 +131,7 @@ def test_the_digest_of_cutoffs_is_that_of_all_rows_and_computed_by_blocks() -> N
     digest = digest_of(cutoffs)
     largest = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert digest == hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    assert digest == hashlib.sha256("\n".join(["integer None", *rows]).encode()).hexdigest()
     assert largest < 60 * len(rows)
 
 
@@ -113,6 +146,11 @@ def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp
         with pytest.raises(ev.DataError) as stored:
             ev.read(path, **options, cutoffs=cutoffs, store=tmp_path / "store")
         assert str(stored.value) == str(memory.value)
+    unreadable = [pl.Series([5], dtype=pl.Duration("ms")), pl.Series([2**62], dtype=pl.Datetime("ms"))]
+    for at in (*unreadable, pl.Series([None], dtype=pl.Int64)):
+        cutoffs = pl.DataFrame({"card": [3], "at": at})
+        with pytest.raises(ev.DataError, match="'at'"):
+            ev.read(path, **options, cutoffs=cutoffs, store=tmp_path / "store")
     inferred = {"key": "card", "time": "day", "cutoffs": early, "cutoff_column": "at"}
     with pytest.raises(ev.DataError, match=r"no kinds can be inferred from a sample of .* list the columns"):
         ev.read(path, **inferred, store=tmp_path / "store")
@@ -181,7 +219,7 @@ def test_a_damaged_store_is_one_sentence(damage: str, tmp_path: Path) -> None:
     elif damage == "type":
         index.write_text(index.read_text().replace('"<f4"', '"|O"'))
     else:
-        index.write_text(index.read_text().replace('"format": 1', '"format": 9'))
+        index.write_text(index.read_text().replace('"format": 2', '"format": 9'))
     with pytest.raises(ev.CheckpointError, match="delete the folder"):
         ev.read(path, **options)
 

@@ -125,13 +125,60 @@ def test_only_the_columns_in_use_are_selected(server: Server) -> None:
 def test_reading_sees_one_state_and_changes_nothing(server: Server) -> None:
     server.run("CREATE SEQUENCE counter")
     for query, sentence in (
-        ("select nextval('counter') as customer, 1 as \"when\", 1 as bought, 1 as amount", "would change the database"),
+        ("select nextval('counter') as customer, 1 as \"when\", 1 as bought, 1 as amount", "names 'nextval'"),
+        ("select * from events for update", "would change the database"),
         ("with gone as (delete from events returning *) select * from gone", "error 0A000|would change"),
         ("select 1; drop table events", "syntax error|multiple commands"),
     ):
         with pytest.raises(DataError, match=sentence):
             ev.read(f"{server.url()}#{query}", **OPTIONS)
     assert server.run("SELECT count(*) FROM events") == [(320,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("select * from events) as x; copy (select 1) to '{file}'; select * from (select 1", "syntax error"),
+        ("select * from events) as x, (select 2 as b", "syntax error"),
+        ("select * from events) as x --", "syntax error"),
+        ("select * from events /* a comment without an end", "unterminated"),
+        ("select * into copied from events", "INTO is not allowed here"),
+        ("select lo_export(lo_from_bytea(0, 'x'), '{file}') as a", "names 'lo_export'"),
+        ("select Pg_Read_File /**/ ('/etc/hostname') as a", "names 'pg_read_file'"),
+        ("select \"pg_read_file\"('/etc/hostname') as a", "names 'pg_read_file'"),
+        ("select U&\"pg\\005fread_file\"('/etc/hostname') as a", "names 'U&"),
+        ("select query_to_xml('select 1', true, true, '')::text as a", "names 'query_to_xml'"),
+        ("select set_config('transaction_read_only', 'off', true) as a", "names 'set_config'"),
+        ("select pg_reload_conf() as a", "names 'pg_reload_conf'"),
+        ("select * from dblink('', 'select 1') as t(a int)", "names 'dblink'"),
+        ("select a from crosstab('select 1, 2, 3') as t(a int, b int)", "names 'crosstab'"),
+    ],
+)
+def test_a_query_that_may_do_more_than_read_is_refused(
+    server: Server, tmp_path: Path, query: str, sentence: str
+) -> None:
+    tmp_path.chmod(0o777)
+    server.run("CREATE EXTENSION IF NOT EXISTS dblink", "CREATE EXTENSION IF NOT EXISTS tablefunc")
+    with pytest.raises(DataError, match=sentence):
+        read_table(f"{server.url()}#{query.format(file=tmp_path / 'owned.sh')}")
+    assert list(tmp_path.iterdir()) == []
+    assert server.run("SELECT count(*) FROM pg_tables WHERE tablename = 'copied'") == [(0,)]
+
+
+def test_a_query_may_compute(server: Server) -> None:
+    query = (
+        "with few as (select *, random() as r from events tablesample bernoulli (100)) select count(*) filter (where "
+        "amount > 0) as n, date_trunc('day', \"when\") as day, max(r) as r from few group by 2 order by 2 -- a comment"
+    )
+    assert read_table(f"{server.url()}#{query}")["n"].sum() == 320
+
+
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_a_backslash_in_a_name_does_not_end_a_literal(server: Server, setting: str) -> None:
+    name, options = '"x\\\'), (select pg_notify(1,2)) --"', f"?options=-cstandard_conforming_strings%3D{setting}"
+    with pytest.raises(DataError, match="does not exist"):
+        ev.read(f"{server.url()}{options}#{name}", **OPTIONS)
+    check_output(f"{server.url()}{options}#{name}")
 
 
 def test_a_table_with_a_name_full_of_sql(server: Server) -> None:

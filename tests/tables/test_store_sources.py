@@ -89,6 +89,14 @@ def test_keys_of_dictionaries_in_several_tables_are_read_into_a_store(tmp_path: 
     same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
 
 
+@pytest.mark.parametrize("name", ["Müller & Co", "a?b", "a%b"])
+def test_a_lake_in_a_folder_of_any_name_is_read_into_a_store(name: str, tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path / name), table().to_arrow(), partition_by=["shop"])
+    options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
+    stored = ev.read(f"delta://{tmp_path / name}", store=tmp_path / "store", **options)
+    assert stored.keys.equals(ev.read(f"delta://{tmp_path / name}", **options).keys)
+
+
 @pytest.mark.parametrize("kind", ["duckdb", "delta"])
 def test_tables_of_databases_are_read_into_a_store_in_parts(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

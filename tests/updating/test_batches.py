@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from hypothesis import strategies as st
 
 import eventvec as ev
 import make
-from updates import content, same, table, untrained, whole, with_late_events
+from eventvec.encoders.beside import fitted_beside, sizes_beside
+from updates import Method, content, same, table, untrained, whole, with_late_events
 
 # Equality with the whole history
 
@@ -54,6 +57,29 @@ def test_times_without_a_calendar_keep_their_full_precision(tmp_path: Path, kind
         updated = ev.update(run, events[start : start + 8], tmp_path / "state")
     assert same(updated, whole(run, events), 1e-6)
     assert updated.embeddings.last_time.tolist() == at[-2:].tolist()
+
+
+def daily(entities: int, days: int, seed: int = 0) -> pl.DataFrame:
+    """Return an event a day for each entity, in order of time."""
+    rng, n = np.random.default_rng(seed), entities * days
+    at = np.repeat(np.arange(days), entities) * 86_400_000_000 + np.sort(rng.integers(0, 86_400_000_000, n)) % 10**9
+    paid = np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(3, 2, n))
+    columns = {"id": np.tile(np.arange(entities), days), "shop": rng.choice(list("abcdef"), n), "paid": paid}
+    return pl.DataFrame({**columns, "at": pl.Series(at).cast(pl.Datetime("us"))})
+
+
+@pytest.mark.slow  # each of the updates waits for the disk
+def test_after_a_thousand_updates_the_embeddings_are_still_those_of_whole_histories(tmp_path: Path) -> None:
+    entities, events = 3, daily(3, 1000)
+    run = ev.fit("coles", ev.read(daily(40, 30, seed=1), key="id", time="at"), epochs=1)
+    z = run.embed(events)
+    assert list(z.parts) == ["learned", "timing", "aggregates"]
+    for day in range(1000):
+        updated = ev.update(run, events[entities * day : entities * (day + 1)], tmp_path / "state")
+        if day == 99:
+            assert np.abs(updated.embeddings.values - run.embed(events[: entities * 100]).values).max() <= 1e-5
+    assert updated.embeddings.events.tolist() == [1000] * entities
+    assert np.abs(updated.embeddings.values - z.values).max() <= 1e-5
 
 
 def test_an_entity_that_appears_later_begins_at_the_learned_start(tmp_path: Path) -> None:
@@ -234,6 +260,48 @@ def test_a_deleted_entity_leaves_no_trace_and_starts_again(tmp_path: Path) -> No
     with pytest.raises(ev.DataError, match="has no entity of that key") as error:
         ev.forget(state, "4711", run.id)
     assert "4711" not in str(error.value)
+
+
+# Numbers at the limit of float32
+
+
+def extreme(numbers: list[float]) -> pl.DataFrame:
+    """Return events after those of `table`, with these numbers for one entity and one ordinary event of another."""
+    last = table()["at"].max()
+    rows = [(1003, last, "v1", number) for number in numbers] + [(1004, last, "v1", 20.0)]
+    return pl.DataFrame(rows, schema=table().schema, orient="row")
+
+
+def test_the_state_holds_all_sums_that_can_be_embedded(tmp_path: Path) -> None:
+    run, events = untrained(), table()
+    x = ev.read(events, schema=run.schema).sequences
+    run = replace(run, beside=fitted_beside(run.schema, sizes_beside(run.schema, ["timing", "aggregates"], 64), x))
+    ev.update(run, events, tmp_path / "state")
+    for numbers in ([3e38] * 2, [3e38] * 5, [-3e38] * 9):
+        batch = extreme(numbers)
+        events = pl.concat([events, batch])
+        updated = ev.update(run, batch, tmp_path / "state", batch_id=str(numbers))
+        assert same(updated, whole(run, events))
+
+
+def test_numbers_that_overflow_are_refused_alike_with_their_column_and_no_key(tmp_path: Path) -> None:
+    amount = replace(make.schema().numeric[0], log=False, std=1e-3)
+    fee = replace(amount, name="fee")  # infinite numbers of two columns have no sum
+    schema = replace(make.schema(), numeric=(amount, fee))
+    gru = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8).eval()
+    run = replace(untrained(), method=Method(gru), schema=schema)
+    batch = extreme([3e38, 1.0]).with_columns(fee=-pl.col("amount") / 2)
+    for apply in (run.embed, partial(ev.update, run, state=tmp_path / "state")):
+        with pytest.raises(ev.DataError) as error:
+            apply(batch)
+        assert str(error.value) == (
+            "1 of 2 embeddings are not finite: column 'amount' has values of up to 3e+38 there, for which the "
+            "encoder's numbers overflow; leave these events out or make the values missing, and the other rows can be "
+            "embedded"
+        )
+    assert content(tmp_path / "state") == []
+    others = batch.with_columns(amount=pl.when(pl.col("amount") < 1e30).then("amount"))
+    assert same(ev.update(run, others, tmp_path / "state"), whole(run, others))
 
 
 # Encoders without a state

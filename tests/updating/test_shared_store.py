@@ -18,7 +18,7 @@ import torch
 
 import eventvec as ev
 import processes
-from eventvec.updating import store
+from eventvec.updating import store, store_file
 from updates import content, table, untrained
 
 
@@ -90,14 +90,14 @@ class Calls:
 
 def observe_statements(patch: pytest.MonkeyPatch) -> None:
     """Let connections call a function after each 20 instructions of a statement."""
-    connect = store._connect
+    connect = store_file._connect
 
     def observed_connect(path: Path) -> sqlite3.Connection:
         db = connect(path)
         db.set_progress_handler(lambda: 0, 20)
         return db
 
-    patch.setattr(store, "_connect", observed_connect)
+    patch.setattr(store_file, "_connect", observed_connect)
 
 
 def before_each(patch: pytest.MonkeyPatch, stage: str, action: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 import eventvec as ev
 from eventvec.errors import CheckpointError
-from eventvec.updating.store import ROWS, Facts, forget, opened
+from eventvec.updating.store import ROWS, Facts
+from eventvec.updating.store_file import Shard, create_shard, forget, opened
 from updates import table, untrained
 
 INTEGER = np.dtype(np.int64)
@@ -179,9 +181,72 @@ def test_a_folder_is_no_store(tmp_path: Path) -> None:
         pass
 
 
+def shard_store(path: Path, shard: Shard) -> Path:
+    create_shard(path, "3f2a", shard)
+    with opened(path, "3f2a", "state", shard=shard) as store, store.writing():
+        store.add(0, ["a"], facts(1), facts(1), [b""])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (Shard(2, 5, "9f31"), "must be the store of shard 2 of 5, got that of shard 3 of 5; put each store back"),
+        (Shard(3, 4, "9f31"), "must be the store of shard 3 of 4, got that of shard 3 of 5; put each"),
+        (Shard(3, 5, "77aa"), "must be the store of shard 3 of 5, got that of shard 3 of 5 in another folder; put"),
+        (None, "is the store of shard 3 of 5 in a folder of state stores; give --state the folder, and an engine"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["state", None])
+def test_the_store_of_a_shard_is_refused_elsewhere(
+    tmp_path: Path, place: Shard | None, message: str, kind: str | None
+) -> None:
+    path = shard_store(tmp_path / "state", Shard(3, 5, "9f31"))
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match=message), opened(path, "3f2a", kind, shard=place):
+        pass
+    assert path.read_bytes() == before
+
+
+def test_a_plain_store_is_refused_in_the_place_of_a_shard_and_a_missing_one_too(tmp_path: Path) -> None:
+    path, place = filled(tmp_path / "state"), Shard(3, 5, "9f31")
+    with (
+        pytest.raises(CheckpointError, match="must be the store of shard 3 of 5, got another one; put each store back"),
+        opened(path, "3f2a", "state", shard=place),
+    ):
+        pass
+    path.unlink()
+    with (
+        pytest.raises(CheckpointError, match="state is missing, and it had states of entities; restore it"),
+        opened(path, "3f2a", "state", shard=place),
+    ):
+        pass
+    assert not path.exists()
+
+
+def test_the_store_of_a_shard_keeps_the_kind_of_its_first_batch(tmp_path: Path) -> None:
+    place = Shard(3, 5, "9f31")
+    path = shard_store(tmp_path / "state", place)
+    with (
+        pytest.raises(CheckpointError, match="must hold the latest 5 events of each entity, got the state"),
+        opened(path, "3f2a", "latest 5 events", shard=place),
+    ):
+        pass
+
+
+def test_a_vocabulary_in_another_order_is_refused(tmp_path: Path) -> None:
+    run, state, events = untrained(), tmp_path / "state", table()
+    ev.update(run, events[:50], state)
+    shop = run.schema.categorical[0]
+    schema = replace(run.schema, categorical=(replace(shop, values=shop.values[::-1]),))
+    with pytest.raises(CheckpointError, match=r"by other vocabularies than those in the run's schema.json; restore"):
+        ev.update(untrained(schema=schema), events[50:], state)
+    assert ev.update(run, events[50:], state).applied
+
+
 def test_a_store_that_stays_locked_is_an_error_after_a_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = filled(tmp_path / "state")
-    monkeypatch.setattr("eventvec.updating.store.WAIT", 0.1)
+    monkeypatch.setattr("eventvec.updating.store_file.WAIT", 0.1)
     with opened(path, "3f2a", "state") as store, store.writing():
         waits = pytest.raises(CheckpointError, match=r"another process has been writing .* run again")
         with waits, opened(path, "3f2a", "state") as second, second.writing():

@@ -10,7 +10,7 @@
     parameters   options of commands, from the dataclasses of the Python functions
     terminal     results, notes, progress bars and errors
     demo         the demonstration on data inside the package
-    doctor       the versions, devices and extras of this machine
+    doctor       the versions, devices and extras of this machine, or whether the files of a store are whole
 """
 
 from eventvec.cli import (  # noqa: F401 (they add their commands to the application)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
@@ -29,6 +29,9 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a file that eventvec did not write, too.")]
 Output = Annotated[str, typer.Option("--output", "-o", callback=not_empty, help=WRITTEN)]
 
+BEGUN = ("run.json", "plan.json")
+"""The files of `fit` and `compare` in a folder in which `--resume` continues."""
+
 
 def command(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function as a command that reports an error that the user can correct in one sentence.
@@ -42,7 +45,12 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
             raise ConfigError(
                 f"torchrun starts several processes, which only fit can use; run {function.__name__} without it"
             )
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            if _is_begun(kwargs):
+                interrupts.advise(f"--resume continues in {kwargs['out_']}")
+            raise
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -51,7 +59,7 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
         try:
             with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
                 return called(*args, **kwargs)
-        except (EventvecError, OSError, KeyboardInterrupt) as error:
+        except (EventvecError, OSError) as error:
             if distributed.only_here(error):
                 raise
             raise typer.Exit(1) from error
@@ -59,12 +67,21 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
     return app.command()(terminal.report_errors(run))
 
 
+def _is_begun(options: Mapping[str, Any]) -> bool:
+    """Return whether a command with these options has begun what it continues with `--resume`."""
+    out = options.get("out_")
+    return "resume" in options and out is not None and any((out / name).is_file() for name in BEGUN)
+
+
 def main() -> None:
-    """Run the command line."""
-    interrupts.raise_again()
+    """Run the command line, and end the process with its exit code."""
+    interrupts.run(_run)
+
+
+def _run() -> None:
     terminal.replace_unknown_characters()
     try:
         app()
     except OSError as error:  # the help could not be printed
-        terminal.say_wrong(f"{type(error).__name__}: {error}")
+        terminal.say_wrong(f"{type(error).__name__}: {error}", 1)
         raise SystemExit(1) from error

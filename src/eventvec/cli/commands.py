@@ -1,7 +1,7 @@
 """The commands, each of which calls the Python function of the same name.
 
-Exit codes are 0 (done), 1 (failed) and 2 (wrong usage). Tables and `--json` go to standard output; progress bars and
-notes go to standard error.
+Exit codes are 0 (done), 1 (failed), 2 (wrong usage), 130 (ended by Ctrl-C) and 143 (ended by SIGTERM).
+Tables and `--json` go to standard output; progress bars and notes go to standard error.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
 from eventvec.engines import EngineOptions, forget_in_shards
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, printable
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import score_entry
 from eventvec.options import fields, gather
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
+from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
@@ -360,9 +361,20 @@ def evaluate(
 
 
 @command
-def doctor(json_: Json = False) -> None:
-    """Show versions, devices, threads and extras, and whether a model trains on this machine.
+def doctor(
+    store: Annotated[
+        Path | None, typer.Argument(metavar="STORE", help="Folder of --store to verify, in place of this machine.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Show versions, devices, threads and extras, and whether a model trains on this machine; or verify a store.
 
     Example: `eventvec doctor`
     """
-    terminal.show(examine(), json_)
+    if store is None:
+        terminal.show(examine(), json_)
+        return
+    with bar("verifying"):
+        verified = mapped.verify(store)
+    sentence = f"{store} holds what its build wrote: {verified['files']:,} files, {verified['bytes']:,} bytes"
+    typer.echo(json.dumps({"store": str(store), **verified}) if json_ else printable(sentence))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eventvec import reporting
+from eventvec import interrupts, reporting
 from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
@@ -112,9 +113,22 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
 def _run(
     out: Path, aircrafts: slice | None, models: Sequence[str] | None, epochs: int, seed: int, console: Console
 ) -> Demo:
-    """Return what `run` returns, for some of the aircraft and some of the models."""
+    """Return what `run` returns, for some of the aircraft and some of the models.
+
+    An interrupted demonstration leaves the folder empty, so that it can begin there again.
+    """
     _prepare(out)
-    step = _Steps(console)
+    try:
+        return _demonstrate(out, aircrafts, models, epochs, seed, _Steps(console))
+    except KeyboardInterrupt:
+        for path in out.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
+
+
+def _demonstrate(
+    out: Path, aircrafts: slice | None, models: Sequence[str] | None, epochs: int, seed: int, step: _Steps
+) -> Demo:
     with step("Read the flights"):
         data, registry = _read(aircrafts)
     with step(f"Learn with CoLES, {epochs} epochs") as advance:
@@ -229,6 +243,8 @@ def _evaluate(
 
     def evaluate_label(column: str) -> Evaluation:
         def progress(done: int, total: int) -> None:
+            if interrupts.received():  # the main thread waits for this one
+                raise KeyboardInterrupt
             shares[column] = done / total
             advance(sum(shares.values()) / len(shares))
 

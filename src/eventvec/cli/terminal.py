@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from eventvec import tables
+from eventvec import interrupts, tables
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, EventvecError
 
@@ -36,22 +36,27 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
         except BrokenPipeError:
             raise  # the reader of the output has closed it; click then ends the command without a message
         except (EventvecError, OSError) as error:
-            say_wrong(f"{type(error).__name__}: {error}")
-            raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from error
+            code = 2 if isinstance(error, ConfigError) else 1
+            say_wrong(f"{type(error).__name__}: {error}", code)
+            raise typer.Exit(code) from error
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
-            say_wrong("this needs more memory than this machine has; choose smaller batches, views or encoders")
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt as error:
-            err.print("interrupted; no file is half-written, and a run can continue with --resume")
+            say_wrong("this needs more memory than this machine has; choose smaller batches, views or encoders", 1)
             raise typer.Exit(1) from error
 
     return run
 
 
-def say_wrong(sentence: str) -> None:
-    """Print a sentence about what is wrong."""
+def say_wrong(sentence: str, code: int) -> None:
+    """Print a sentence about what is wrong, before the command ends with a code.
+
+    Raises:
+        KeyboardInterrupt: If a signal asks the command to end, which may be the reason of the error.
+    """
+    if interrupts.received():
+        raise KeyboardInterrupt
+    interrupts.over(code)
     err.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -20,6 +20,7 @@ from eventvec.evaluation import Evaluation, evaluate
 from eventvec.evaluation.conclusion import MODELS
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import TOGETHER
+from eventvec.files import sweep
 from eventvec.options import check_seed
 from eventvec.run_files import read_info
 from eventvec.run_writing import write_text
@@ -151,8 +152,10 @@ def _begin(folder: Path, described: Mapping[str, Any], resume: bool) -> None:
                 f"the comparison in {folder} was begun with another {different[0]}; name a new folder, or give the same"
             )
         return
-    if folder.exists() and any(folder.iterdir()):
-        raise CheckpointError(f"{folder} is not empty and holds no comparison; name a new folder")
+    if folder.exists():
+        sweep(folder)
+        if any(folder.iterdir()):
+            raise CheckpointError(f"{folder} is not empty and holds no comparison; name a new folder")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_text(path, text)
 

@@ -38,8 +38,9 @@ class Aggregates(nn.Module):
     zeros.
 
     Sums are computed in float64 over differences from one of the values, so that a small standard deviation beside a
-    large mean is exact, and that of equal values is exactly 0. Rows are computed in blocks, so that memory beyond the
-    result is bounded. Apple's accelerator has no float64, so rows on it are computed on the CPU.
+    large mean is exact, and that of equal values is exactly 0. Sums beyond float32's range become its largest number.
+    Rows are computed in blocks, so that memory beyond the result is bounded. Apple's accelerator has no float64, so
+    rows on it are computed on the CPU.
 
     Relations: `Handcrafted` adds times, order and changes, and takes logs.
 
@@ -117,7 +118,7 @@ class Aggregates(nn.Module):
             counts = torch.bincount(rows[bags.rows()] * column.size + code, minlength=n * column.size)
             counts = counts.view(n, column.size)
             parts += [counts[:, FIRST : FIRST + size], (counts[:, UNKNOWN:] > 0).sum(1, keepdim=True)]
-        return torch.cat([part.float() for part in parts], dim=1)
+        return finite(torch.cat([part.double() for part in parts], dim=1))
 
     def _n_values(self, column: Categorical) -> int:
         """Return how many values of a column get features."""
@@ -179,6 +180,17 @@ def _extremes(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tenso
     low = zeros.scatter_reduce(0, group, values, "amin", include_self=False)
     high = zeros.scatter_reduce(0, group, values, "amax", include_self=False)
     return low[:groups], high[:groups]
+
+
+def finite(values: Tensor) -> Tensor:
+    """Return float32 values, where those beyond its range become its largest number.
+
+    Example:
+        >>> finite(torch.tensor([2.0, 1e300], dtype=torch.float64)).isfinite().tolist()
+        [True, True]
+    """
+    limit = torch.finfo(torch.float32).max
+    return values.clamp(-limit, limit).float()
 
 
 def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences, slice], Tensor]) -> Tensor:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.aggregates import by_blocks
-from eventvec.encoders.running import COUNT, MEAN, RunningHandcrafted, at, finite, signed_log, statistics, tally
+from eventvec.encoders.aggregates import by_blocks, finite
+from eventvec.encoders.running import COUNT, MEAN, RunningHandcrafted, at, signed_log, statistics, tally
 from eventvec.errors import DataError
 from eventvec.schema import FIRST, MISSING, Schema
 from eventvec.sequences import Sequences

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.aggregates import by_blocks
+from eventvec.encoders.aggregates import by_blocks, finite
 from eventvec.errors import ConfigError
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Sequences
 
 COUNT, MEAN, NORM, LOW, HIGH, LAST = range(6)
 """The parts of a column's statistics; `NORM` is the root of the sum of squared differences from the mean."""
+
+BEYOND = 2.0**128
+"""By which a state divides the numbers beyond float32's range, such as the sum of two numbers near its limit."""
 
 
 class RunningHandcrafted(nn.Module):
@@ -34,8 +37,9 @@ class RunningHandcrafted(nn.Module):
     unit of the times. Means, standard deviations, extremes and last values of a column are signed logs if the schema
     scales the column by logs, and raw otherwise. What is undefined is 0, as everything of an empty row is.
 
-    A state holds float64 numbers as three float32 numbers each, because stores keep float32. So a continued state
-    differs from that of the whole history by rounding of float64 sums only. Integer times beyond 2^53 are rounded.
+    A state holds float64 numbers as three float32 numbers each, because stores keep float32. Numbers beyond float32's
+    range are scaled first. So a continued state differs from that of the whole history by rounding of float64 sums
+    only. Integer times beyond 2^53 are rounded.
 
     Relations: `Handcrafted` has these features and those that need all events.
 
@@ -218,17 +222,6 @@ def signed_log(values: Tensor) -> Tensor:
     return values.sign() * values.double().abs().log1p()
 
 
-def finite(values: Tensor) -> Tensor:
-    """Return float32 values, where those beyond its range become its largest number.
-
-    Example:
-        >>> finite(torch.tensor([2.0, 1e300], dtype=torch.float64)).isfinite().tolist()
-        [True, True]
-    """
-    limit = torch.finfo(torch.float32).max
-    return values.clamp(-limit, limit).float()
-
-
 def at(values: Tensor, index: Tensor) -> Tensor:
     """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values.
 
@@ -313,14 +306,21 @@ def deviation(statistics: Tensor) -> Tensor:
 
 
 def _split(values: Tensor) -> Tensor:
-    """Return `(n, 3k)` float32: each float64 number as the sum of three."""
+    """Return `(n, 3k)` float32: each float64 number as the sum of three, of which the first is the largest.
+
+    A number beyond float32's range is divided by `BEYOND`, and its parts are in the opposite order.
+    """
+    beyond = values.abs() > torch.finfo(torch.float32).max
+    values = torch.where(beyond, values / BEYOND, values)
     high = values.float()
     middle = (values - high).float()
     low = (values - high.double() - middle).float()
-    return torch.cat([high, middle, low], 1)
+    return torch.cat([torch.where(beyond, low, high), middle, torch.where(beyond, high, low)], 1)
 
 
 def _joined(state: Tensor) -> Tensor:
     """Return `(n, k)` float64, the numbers that `_split` took apart."""
-    high, middle, low = state.double().chunk(3, 1)
-    return high + (middle + low)
+    first, middle, last = state.double().chunk(3, 1)
+    beyond = last.abs() > first.abs()
+    values = torch.where(beyond, last, first) + (middle + torch.where(beyond, first, last))
+    return torch.where(beyond, values * BEYOND, values)

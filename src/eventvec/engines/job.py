@@ -88,6 +88,8 @@ class Job:
         tables: The sizes and the times of the last change of the files of cutoffs or histories, by path.
         origin: The `[data]` table that the embeddings record.
         versions: The versions of Python and of the libraries.
+        vocabulary: The digest of the vocabularies of the run's schema.
+        stores: The id of the folder of state stores, for `update`.
     """
 
     command: Literal["embed", "update"]
@@ -105,6 +107,8 @@ class Job:
     tables: Mapping[str, tuple[tuple[int, int], ...]]
     origin: Mapping[str, Any]
     versions: Mapping[str, str]
+    vocabulary: str
+    stores: str | None = None
 
     @property
     def rows(self) -> int:

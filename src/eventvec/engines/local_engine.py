@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +18,7 @@ from eventvec.engines.event_parts import Part, chunks_of
 from eventvec.engines.job import DEATHS, DIED, Job
 from eventvec.engines.shard_worker import Outcome, score
 from eventvec.errors import DataError, EventvecError
-from eventvec.files import whole
+from eventvec.files import sweep, whole
 
 
 def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], workers: int | None) -> Iterator[Outcome]:
@@ -34,6 +38,17 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     """
     folder = job.scratch / "events"
     folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        yield from _divided_and_scored(job, folder, parts, finished, workers)
+    except BaseException:  # such as KeyboardInterrupt: the processes have been killed, perhaps while they wrote
+        for place in (Path(job.output), job.scratch, folder):
+            sweep(place)
+        raise
+
+
+def _divided_and_scored(
+    job: Job, folder: Path, parts: Sequence[Part], finished: Collection[int], workers: int | None
+) -> Iterator[Outcome]:
     files = [folder / f"{part.number:05d}.arrow" for part in parts]
     dividing = {part.number: partial(_divide, job, part, file) for part, file in zip(parts, files, strict=True)}
     failed = [outcome for outcome in _side_by_side(dividing, workers) if outcome.error]
@@ -93,14 +108,42 @@ def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | Non
         try:
             with parallel_config("loky", inner_max_num_threads=1):
                 pool = Parallel(workers or -1, return_as="generator_unordered", batch_size=1, pre_dispatch="all")
-                for number, outcome in pool(numbered):
-                    del waiting[number]
-                    deaths = 0
-                    yield outcome
+                with _deaf():
+                    outcomes = pool(numbered)
+                try:
+                    for number, outcome in outcomes:
+                        del waiting[number]
+                        deaths = 0
+                        yield outcome
+                finally:
+                    with warnings.catch_warnings():  # that tasks are left if this is interrupted
+                        warnings.simplefilter("ignore")
+                        outcomes.close()
         except BrokenProcessPool as error:
             deaths += 1
             if deaths == DEATHS:
                 raise DataError(f"processes of the engine {DIED}") from error
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Block signals in the processes that are started in the block; this process has handlers for them, and ends those.
+
+    A terminal sends Ctrl-C to all of them. Starting a resource tracker would unblock the signals, so it comes first.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    from joblib.externals.loky.backend import resource_tracker as trackers
+
+    trackers.ensure_running()
+    resource_tracker.ensure_running()
+    handled = [number for number in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(number))]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _numbered(number: int, task: Callable[[], Outcome]) -> tuple[int, Outcome]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import torch
 from pydantic import BaseModel
 
-from eventvec import checkpoint, tables, updating
+from eventvec import checkpoint, tables
 from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
@@ -29,8 +29,11 @@ from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.paths import files_of, stamp_of
-from eventvec.tables.shard_folder import ShardRecord, digest_of
+from eventvec.tables.read_options import TableFormat
+from eventvec.tables.shard_folder import ShardRecord, digest_of, file_of
 from eventvec.tables.sources import open_source, read_table
+from eventvec.updating.batches import UpdateOptions, apply_batch
+from eventvec.updating.store_file import Shard
 
 
 class Outcome(BaseModel, extra="forbid"):
@@ -66,16 +69,6 @@ def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Ou
         torch.set_num_threads(threads)  # a single worker is the caller's process
 
 
-def file_of(shard: int) -> str:
-    """Return the name of the file of a shard.
-
-    Example:
-        >>> file_of(7)
-        'shard-00007.parquet'
-    """
-    return f"shard-{shard:05d}.parquet"
-
-
 def store_of(folder: Path | str, shard: int) -> Path:
     """Return the state store of a shard."""
     return Path(folder) / f"shard-{shard:05d}.db"
@@ -91,7 +84,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
     seconds: dict[str, float] = {}
     with _timed(seconds, "load"):
         loads = _loaded.cache_info().misses
-        run = _loaded(job.run, job.run_id, job.device, tuple(sorted(job.versions.items())))
+        run = _loaded(job.run, job.run_id, job.vocabulary, job.device, tuple(sorted(job.versions.items())))
         loads = _loaded.cache_info().misses - loads
     if not loads:
         seconds["load"] = 0.0
@@ -120,7 +113,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
+def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
     """Return the run, which a process loads once.
 
     Raises:
@@ -137,6 +130,11 @@ def _loaded(path: str, run_id: str, device: str, versions: tuple[tuple[str, str]
     if run.id != run_id:
         raise CheckpointError(
             f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers one folder"
+        )
+    if run.schema.vocabulary != vocabulary:
+        raise CheckpointError(
+            f"{path} on {socket.gethostname()} has other vocabularies in schema.json than when the job began; restore "
+            "that file from a backup"
         )
     run.method.to(choose_device(device))
     run.method.eval()
@@ -191,7 +189,8 @@ def _embedded(job: Job, run: Run, shard: int, data: Dataset) -> tuple[Embeddings
     options = dict(job.scoring)
     if options.get("history") is not None:
         options["history"] = _part_of_table(job, run, shard, options["history"])
-    updated = updating.update(run, data, store_of(job.state, shard), **options)
+    place = Shard(shard, job.shards, str(job.stores))
+    updated = apply_batch(run, data, store_of(job.state, shard), UpdateOptions(**options), TableFormat(), place)
     told = {name: getattr(updated, name) for name in ("new", "late", "applied")}
     return updated.embeddings, {**told, "notes": list(updated.notes)}
 

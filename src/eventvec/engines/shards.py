@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from eventvec.engines.local_engine import run_local
 from eventvec.engines.output_folder import begin, clear
 from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
-from eventvec.engines.state_folder import create_stores, list_stores, number_of_stores
-from eventvec.errors import ConfigError, DataError
+from eventvec.engines.state_folder import create_stores, number_of_stores
+from eventvec.errors import ConfigError, DataError, need
 from eventvec.files import locked, run_above
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
@@ -36,6 +36,7 @@ from eventvec.tables.sources import open_source
 from eventvec.updating.batches import UpdateOptions
 
 ENGINES = {"local": run_local, "ray": run_ray, "spark": run_spark}
+PACKAGES = {"ray": "ray", "spark": "pyspark"}
 Progress = Callable[[int, int], None]
 
 
@@ -139,6 +140,7 @@ def embed_shards(
         (2, 5, [1, 2, 3])
     """
     engine = gather(options, EngineOptions, Cuts, TableFormat)
+    _need_package(engine)
     cuts, table_format = (
         gather(options, Cuts, EngineOptions, TableFormat),
         gather(options, TableFormat, EngineOptions, Cuts),
@@ -206,16 +208,14 @@ def update_shards(
         gather(options, EngineOptions, UpdateOptions, TableFormat),
         gather(options, TableFormat, UpdateOptions, EngineOptions),
     )
+    _need_package(engine)
     if chosen.history is not None and not _is_path(chosen.history):
         raise ConfigError("history must be the path of a table, which workers read")
     reading = {name: value for name, value in vars(table_format).items() if value is not None}
     shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
     job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
-    create_stores(Path(state), job.run_id, job.shards)
-    try:
-        return _run(job, engine, overwrite, progress)
-    finally:
-        list_stores(Path(state), job.run_id, job.shards)
+    job = replace(job, stores=create_stores(Path(state), job.run_id, job.shards))
+    return _run(job, engine, overwrite, progress)
 
 
 def _is_path(table: Any) -> bool:
@@ -280,7 +280,14 @@ def _job(
         tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in further},
         origin=options.describe(events),
         versions=checkpoint.versions(),
+        vocabulary=trained.schema.vocabulary,
     )
+
+
+def _need_package(engine: EngineOptions) -> None:
+    """Refuse an engine that is not installed, before anything is written."""
+    if engine.engine in PACKAGES:
+        need(PACKAGES[engine.engine], engine.engine)
 
 
 def _check_output(folder: Path, inputs: list[Path]) -> None:

@@ -1,21 +1,42 @@
-"""A folder of state stores, one for each shard, in which the shard of an entity never changes."""
+"""A folder of state stores, one for each shard, in which the shard of an entity never changes.
+
+All stores are created before the first batch, so that a store that is absent later is one that went missing. Each knows
+its shard, the number of shards and the id of the folder, so that one in another place is noticed.
+"""
 
 from __future__ import annotations
 
-import json
+import secrets
 from pathlib import Path
 
 import pyarrow as pa
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, misfit
 from eventvec.files import run_above, whole
 from eventvec.run_writing import write_text
-from eventvec.updating import forget
+from eventvec.updating.store_file import Shard, create_shard, opened
 
 STORES = "shards.json"
-"""The file that has the number of stores, those that exist, and the run whose states they hold."""
+"""The file that describes the folder."""
+
+
+class StateFolder(BaseModel, extra="forbid"):
+    """What a folder of state stores says of itself.
+
+    Args:
+        run: The id of the run whose states it holds.
+        shards: The number of stores.
+        id: The id of the folder, which each of its stores knows.
+        created: Whether all stores have been created; before that, none has states.
+    """
+
+    run: str
+    shards: PositiveInt
+    id: str = Field(min_length=1)
+    created: bool
 
 
 def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | None:
@@ -28,8 +49,33 @@ def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | Non
 
     Raises:
         ConfigError: If the folder holds states of another run, or another number of stores, or lies in a run folder.
-        CheckpointError: If the folder holds something else, or a store is missing that was there.
+        CheckpointError: If the folder holds something else, or a store is missing or in the place of another one.
     """
+    held = _described(folder, run_id, shards)
+    return shards if held is None else held.shards
+
+
+def create_stores(folder: Path, run_id: str, shards: int) -> str:
+    """Return the id of a folder of state stores, after it was created if there was none.
+
+    Raises:
+        ConfigError: If another process has created it meanwhile, with another number of stores.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = StateFolder(run=run_id, shards=shards, id=secrets.token_hex(8), created=False)
+    with whole(folder / STORES, replace=False) as draft:
+        draft.write_text(new.model_dump_json(), encoding="utf-8")
+    held = _described(folder, run_id, shards)
+    assert held is not None
+    if not held.created:
+        for shard in range(shards):
+            create_shard(store_of(folder, shard), run_id, Shard(shard, shards, held.id))
+        write_text(folder / STORES, held.model_copy(update={"created": True}).model_dump_json())
+    return held.id
+
+
+def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | None:
+    """Return what a folder says of itself after a check of its stores; None if there is no such folder yet."""
     file = folder / STORES
     if above := run_above(file):
         raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
@@ -38,42 +84,21 @@ def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | Non
             raise CheckpointError(
                 f"{folder} is no folder of state stores, which an engine needs; give --state a new name"
             )
-        return shards
+        return None
     try:
-        held = json.loads(file.read_text(encoding="utf-8"))
-        number, of, stores = int(held["shards"]), str(held["run"]), [int(shard) for shard in held.get("stores", [])]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{file} is damaged; restore it from a backup") from error
-    if of != run_id:
-        raise ConfigError(f"{folder} must hold states of run {run_id}, got those of run {of}; give --state a new name")
-    if shards not in (None, number):
-        raise ConfigError(f"{folder} has {number} shards, got shards={shards}; leave shards (--shards) out")
-    for store in (store_of(folder, shard) for shard in stores):
-        if not store.is_file():
-            raise CheckpointError(f"{store} is missing, and it had states of entities; restore it from a backup")
-    return number
-
-
-def create_stores(folder: Path, run_id: str, shards: int) -> None:
-    """Create a folder of state stores if there is none; each worker creates the store of its shard.
-
-    Raises:
-        ConfigError: If another process has created it meanwhile, with another number of stores.
-    """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with whole(folder / STORES, replace=False) as draft:
-        draft.write_text(_described(run_id, shards, []), encoding="utf-8")
-    number_of_stores(folder, run_id, shards)
-
-
-def list_stores(folder: Path, run_id: str, shards: int) -> None:
-    """Write down which stores exist, so that one that goes missing is not taken for one that never was."""
-    stores = [shard for shard in range(shards) if store_of(folder, shard).is_file()]
-    write_text(folder / STORES, _described(run_id, shards, stores))
-
-
-def _described(run_id: str, shards: int, stores: list[int]) -> str:
-    return json.dumps({"run": run_id, "shards": shards, "stores": stores})
+        held = StateFolder.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise CheckpointError(f"{file} is damaged: {misfit(error)}; restore it from a backup") from error
+    if held.run != run_id:
+        raise ConfigError(
+            f"{folder} must hold states of run {run_id}, got those of run {held.run}; give --state a new name"
+        )
+    if shards not in (None, held.shards):
+        raise ConfigError(f"{folder} has {held.shards} shards, got shards={shards}; leave shards (--shards) out")
+    for shard in range(held.shards if held.created else 0):
+        with opened(store_of(folder, shard), run_id, None, shard=Shard(shard, held.shards, held.id)):
+            pass
+    return held
 
 
 def forget_in_shards(state: Path | str, key: str, run: str) -> None:
@@ -85,7 +110,7 @@ def forget_in_shards(state: Path | str, key: str, run: str) -> None:
         run: The run's id.
 
     Raises:
-        CheckpointError: If the folder holds no state stores.
+        CheckpointError: If the folder holds no state stores, or they are damaged or missing.
         ConfigError: If they are of another run.
         DataError: If they do not have the entity.
 
@@ -95,10 +120,10 @@ def forget_in_shards(state: Path | str, key: str, run: str) -> None:
         eventvec.errors.CheckpointError: absent holds no state stores
     """
     folder = Path(state)
-    shards = number_of_stores(folder, run, None)
-    if shards is None:
+    held = _described(folder, run, None)
+    if held is None or not held.created:
         raise CheckpointError(f"{folder} holds no state stores")
-    store = store_of(folder, int(shards_of(pa.chunked_array([[key]]), shards, "the key")[0]))
-    if not store.exists():
-        raise DataError(f"{folder} has no entity of that key; write whole numbers in digits, UUIDs in lower case")
-    forget(store, key, run)
+    shard = int(shards_of(pa.chunked_array([[key]]), held.shards, "the key")[0])
+    with opened(store_of(folder, shard), run, None, shard=Shard(shard, held.shards, held.id)) as store:
+        if not store.forget(key):
+            raise DataError(f"{folder} has no entity of that key; write whole numbers in digits, UUIDs in lower case")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
-from eventvec.encoders.running import COUNT, HIGH, LAST, LOW, MEAN, NORM, RunningHandcrafted
+from eventvec.encoders.running import BEYOND, COUNT, HIGH, LAST, LOW, MEAN, NORM, RunningHandcrafted
 from eventvec.exporting.flat_rows import Rows
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
@@ -22,12 +22,8 @@ def embed_running(encoder: RunningHandcrafted, rows: Rows, state: Value) -> tupl
         state: `(rows, stored_dim)` the state before the events.
     """
     size = sum(encoder.sizes)
-    high, middle, low = (state.columns(i * size, (i + 1) * size).cast(np.float64) for i in range(3))
-    now = _continued(encoder, rows, high + (middle + low))
-    high = now.cast(np.float32)
-    middle = (now - high.cast(np.float64)).cast(np.float32)
-    low = (now - high.cast(np.float64) - middle.cast(np.float64)).cast(np.float32)
-    return _read(encoder, now), concat([high, middle, low], 1)
+    now = _continued(encoder, rows, _joined([state.columns(i * size, (i + 1) * size) for i in range(3)]))
+    return _read(encoder, now), _split(now)
 
 
 def embed_compressed(encoder: Compressed, features: Value) -> Value:
@@ -36,6 +32,24 @@ def embed_compressed(encoder: Compressed, features: Value) -> Value:
     mean, scale = (graph.constant(part.cpu().numpy()) for part in (encoder.mean, encoder.scale))
     values = scale.equals(0.0).where(0.0, (features - mean) * scale).at_most(FARTHEST).at_least(-FARTHEST)
     return values if encoder.projection is None else values @ graph.constant(encoder.projection.cpu().numpy())
+
+
+def _split(values: Value) -> Value:
+    """Return float64 numbers as three float32 numbers each, see `encoders.running`."""
+    beyond = values.op("Abs") > LARGEST
+    values = beyond.where(values / BEYOND, values)
+    high = values.cast(np.float32)
+    middle = (values - high.cast(np.float64)).cast(np.float32)
+    low = (values - high.cast(np.float64) - middle.cast(np.float64)).cast(np.float32)
+    return concat([beyond.where(low, high), middle, beyond.where(high, low)], 1)
+
+
+def _joined(parts: list[Value]) -> Value:
+    """Return the float64 numbers that `_split` took apart."""
+    first, middle, last = (part.cast(np.float64) for part in parts)
+    beyond = last.op("Abs") > first.op("Abs")
+    values = beyond.where(last, first) + (middle + beyond.where(first, last))
+    return beyond.where(values * BEYOND, values)
 
 
 def _continued(encoder: RunningHandcrafted, rows: Rows, before: Value) -> Value:

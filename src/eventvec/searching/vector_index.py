@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -234,6 +235,7 @@ class Index:
         if self.inverted is not None:
             tensors["inverted"], described["inverted"] = self.inverted.dump()
         texts = {INDEX: json.dumps(described, default=str), "schema": self.z.schema.to_json()}
+        texts["digest"] = _digest(tensors, texts)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_tensors(Path(path), {name: torch.from_numpy(np.array(values)) for name, values in tensors.items()}, texts)
 
@@ -260,15 +262,26 @@ def read_index(path: Path | str) -> Index:
                 f"{file} has format {described['format']}, and this version of eventvec reads {FORMAT}; build it again"
             )
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        if texts.pop("digest") != _digest(arrays, texts):
+            raise ValueError("the content is not what was written")
         keys = pa.ipc.open_file(pa.py_buffer(arrays["keys"])).read_all().column("key").combine_chunks()
         schema, metadata = Schema.from_json(texts["schema"], str(file)), described["metadata"]
         z = Embeddings(keys, arrays["vectors"], arrays["events"], arrays["last_time"], schema, metadata)
         if not isinstance(metadata, Mapping) or {len(keys)} != {len(z.values), len(z.events), len(z.last_time)}:
             raise ValueError("the parts do not belong together")
         inverted = described.get("inverted")
-        return Index(z, inverted and Inverted.loaded(arrays["inverted"], inverted))
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        return Index(z, inverted and Inverted.loaded(arrays["inverted"], inverted, z.values))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, pa.ArrowException) as error:
         raise CheckpointError(f"{file} is no index, or is damaged; build it again") from error
+
+
+def _digest(arrays: Mapping[str, Array], texts: Mapping[str, str]) -> str:
+    """Return a digest of the content of a file, without which a changed vector or row would not be noticed."""
+    digest = hashlib.blake2b(json.dumps(sorted(texts.items())).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def _learned(z: Embeddings) -> Array:

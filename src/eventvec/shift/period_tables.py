@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,14 +26,14 @@ Period = Dataset | Embeddings | Tabular
 
 
 def loaded(period: Period) -> Period:
-    """Return a period, or the embeddings in its file if it has any.
+    """Return a period, or the embeddings in its file or table if it has any.
 
     Example:
         >>> loaded("march.parquet")
         'march.parquet'
     """
     is_path = isinstance(period, str | os.PathLike)
-    return read_embeddings(Path(period)) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
+    return read_embeddings(period) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
 
 
 def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,6 @@ from eventvec.tables.lists import Events, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Source, Tabular
-
-KINDS = ("categorical", "numeric", "hashed", "summed", "texts")
-"""The options that name columns by their kinds."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
         opened_source = opened_source.together(_used(opened_source, options, schema, explode or ()))
     events = exploded(opened_source, explode or ())
     opened = events.table
-    named = {name: getattr(columns, name) for name in KINDS}
+    named: dict[str, Any] = {name: getattr(columns, name) for name in request.KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
     if schema is not None:
@@ -101,7 +99,7 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
     elif columns.meds:
         named = set(request.MEDS.values())
     else:
-        listed = [getattr(columns, kind) for kind in KINDS]  # which are not checked yet
+        listed = [getattr(columns, kind) for kind in request.KINDS]  # which are not checked yet
         named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
         named |= {name for name in (columns.key, columns.time, order) if name is not None}
         if columns.categorical is None and columns.numeric is None:

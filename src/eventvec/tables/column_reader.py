@@ -62,18 +62,19 @@ class ColumnReader:
         """
         categorical, numeric, bags, guesses = [], [], [], {}
         for name, column in zip(self.names, self.arrow, strict=True):
-            if name in requested.summed:
+            listed_as = requested.kinds.get(name)
+            if listed_as == "summed":
                 bags.append(self._summed(name, column, fitting))
                 continue
-            if name in requested.texts:
+            if listed_as == "texts":
                 self.text(name, column)
                 continue
-            guess = self._guess(name, column, requested)
+            guess = kinds.Guess(listed_as, "listed") if listed_as else self._guess(name, column)
             if requested.inferred:
                 guesses[name] = guess
             if guess.kind in ("categorical", "hashed"):
                 categorical.append(self._categorical(name, column, fitting, guess.kind == "hashed"))
-                if guess.kind == "hashed" and name not in requested.hashed:
+                if guess.kind == "hashed" and listed_as != "hashed":
                     self.notes.append(fields.hashed_note(categorical[-1]))
             elif guess.kind == "numeric":
                 numeric.append(scaled(name, self.numbers(name, column), fitting))
@@ -93,12 +94,8 @@ class ColumnReader:
             texts=tuple(map(Text, requested.texts)),
         )
 
-    def _guess(self, name: str, column: pa.ChunkedArray, requested: request.Request) -> kinds.Guess:
-        """Return the kind of a column: as it is listed, or inferred."""
-        if name in requested.hashed:
-            return kinds.Guess("hashed", "listed")
-        if not requested.inferred:
-            return kinds.Guess("categorical" if name in requested.categorical else "numeric", "listed")
+    def _guess(self, name: str, column: pa.ChunkedArray) -> kinds.Guess:
+        """Return the kind of a column that nobody listed."""
         with self.events.counting(name):
             return kinds.infer(name, column, *self._inferred_from(name))
 

@@ -9,7 +9,8 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
@@ -45,23 +46,22 @@ def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> di
             raise DataError(
                 f"{file.name} has other columns than {files[0].name}; all files need the same columns in the same order"
             )
-    for name in [name for name in types if len({each[name] for each in inferred}) > 1]:
-        for file, file_types in zip(files, inferred, strict=True):
-            if file_types[name] == pl.String() and _is_empty(file, file_types, name):
-                file_types[name] = pl.Null()  # a file without a value says nothing of the type
+    different = [name for name in types if len({each[name] for each in inferred}) > 1]
+    for file, file_types in zip(files, inferred, strict=True):
+        texts = [name for name in different if file_types[name] == pl.String()]
+        filled = _with_a_cell([file], file_types, texts, pl.col("value").is_not_null())
+        file_types.update({name: pl.Null() for name in texts if name not in filled})  # no value tells the type
     types = {name: reduce(_wider, (each[name] for each in inferred)) for name in types}
     if key in types and not types[key].is_integer():
         text = [*text, key]
-    types = {name: pl.String() if name in text or kind == pl.Int128 else kind for name, kind in types.items()}
+    as_text = set(text)
+    types = {name: pl.String() if name in as_text or kind == pl.Int128 else kind for name, kind in types.items()}
     integers = [name for name, kind in types.items() if kind.is_integer()]
-    if not integers:
-        return types
-    digits = pl.col(integers)
+    digits = pl.col("value")
     padded = digits.str.starts_with("0") & (digits.str.len_bytes() > 1)
     huge = digits.is_not_null() & digits.cast(pl.Int64, strict=False).is_null()  # older versions of polars infer int64
-    texts = {name: pl.String() for name in types}
-    as_text = _collected(pl.scan_csv(list(files), schema=texts, glob=False).select((padded | huge).any()), files)
-    return {name: pl.String() if name in as_text and as_text[name].item() else kind for name, kind in types.items()}
+    as_text = _with_a_cell(files, dict.fromkeys(types, pl.String()), integers, padded | huge)
+    return {name: pl.String() if name in as_text else kind for name, kind in types.items()}
 
 
 def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str]) -> pl.DataFrame:
@@ -90,16 +90,29 @@ def sink_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequen
             raise
 
 
-def _is_empty(file: Path, types: dict[str, pl.DataType], name: str) -> bool:
-    """Return whether a column of a file has no value."""
-    lazy = pl.scan_csv(file, schema=types, glob=False).select(pl.col(name).is_null().all())
-    return bool(_collected(lazy, [file]).item())
+def _with_a_cell(
+    files: Sequence[Path], types: Mapping[str, pl.DataType], names: Sequence[str], chosen: pl.Expr
+) -> set[str]:
+    """Return the columns of text that have a cell for which an expression of `value` is true.
+
+    All columns are tested in one reading by one expression: polars needs quadratic time for one expression a column.
+
+    Args:
+        files: Files with equal columns.
+        types: The types of their columns.
+        names: The columns to test, which are text.
+        chosen: The expression.
+    """
+    if not names:
+        return set()
+    cells = pl.scan_csv(list(files), schema=dict(types), glob=False).select(names).unpivot()
+    return set(_collected(cells.filter(chosen).select(pl.col("variable").unique()), files).to_series())
 
 
 def _types(file: Path) -> dict[str, pl.DataType]:
     """Return the type of each column of a file."""
     names = _header(file)
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated and (data := looks_like_data(names, f"the first line of {file}")):
         raise DataError(data)
     if repeated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from eventvec.tables.addresses import Address, Opened
 ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
 
+UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|/\[|[\\\x00-\x1f\x7f]")
+"""What deltalake decodes in the path of a folder, so that it reads another one, or does not accept there."""
+
 
 def open_delta(address: Address) -> Opened:
     """Return a table, of which all reads are of the same version.
@@ -28,7 +32,7 @@ def open_delta(address: Address) -> Opened:
     with _refusals(address):
         table = _table(address)
         schema = pa.schema(table.schema().to_arrow())
-        files = (*(Path(file) for file in sorted(table.file_uris())), *_deletions(address, table))
+        files = (*_files(address, table), *_deletions(address, table))
     types = {field.name: field.type for field in schema}
 
     def load(names: Sequence[str]) -> pa.Table:
@@ -50,10 +54,9 @@ def delta_note(address: Address) -> tuple[bool, str | None]:
         ConfigError: If deltalake is not installed.
         DataError: If the log of the table cannot be read.
     """
-    need("deltalake", "delta")
-    if not (Path(address.place) / "_delta_log").is_dir():
-        return False, None
     with _refusals(address):
+        if not (Path(address.place) / "_delta_log").is_dir():
+            return False, None
         return True, _entry(_table(address))
 
 
@@ -105,6 +108,12 @@ def _table(address: Address) -> Any:
     return deltalake.DeltaTable(address.place, version=address.version)
 
 
+def _files(address: Address, table: Any) -> list[Path]:
+    """Return the data files of a table, whose URI has the folder's name with percent signs, and their own as it is."""
+    folder, uri = Path(address.place).absolute(), table.table_uri.removeprefix("file://").rstrip("/")
+    return sorted(folder / file.removeprefix(f"{uri}/") for file in table.file_uris())
+
+
 def _deletions(address: Address, table: Any) -> list[Path]:
     """Return the file of the log that made the version of a table that may have deletion vectors.
 
@@ -151,8 +160,9 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
         raise ConfigError(
             f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
         )
-    seen = [*keys, "last_time", "events"]
-    old, new = (pl.DataFrame(each.select(seen)).with_row_index("row") for each in (before, rows))
+    seen = before.select([*keys, "last_time", "events"])
+    fresh = rows.select(seen.column_names).cast(seen.schema)  # Delta Lake keeps times of all zones in UTC
+    old, new = (pl.DataFrame(each).with_row_index("row") for each in (seen, fresh))
     pairs = old.join(new, on=list(keys), suffix="_new")
     same_time = pl.col("last_time") == pl.col("last_time_new")
     later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
@@ -188,10 +198,19 @@ def _delta_type(kind: pa.DataType) -> pa.DataType:
 
 @contextmanager
 def _refusals(address: Address) -> Iterator[None]:
-    """Turn errors of the package into sentences."""
+    """Turn errors of the package into sentences.
+
+    Raises:
+        ConfigError: If the package would take the path for that of another folder.
+    """
     need("deltalake", "delta")
     from deltalake.exceptions import DeltaError
 
+    if UNUSABLE.search(Path(address.place).absolute().as_posix()):
+        raise ConfigError(
+            f"{address.name} cannot be used: Delta Lake does not find folders whose names begin with [ or have %20 or "
+            "other digits after a percent sign, backslashes or control characters; name another folder"
+        )
     try:
         yield
     except (DeltaError, pa.ArrowException, OSError) as error:

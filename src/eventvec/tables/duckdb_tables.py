@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +12,12 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
 from eventvec.tables.addresses import Address, Opened, literal, merging, quoted
+from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
 """The name under which DuckDB sees the rows to write."""
+SETTINGS = {"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}
+"""Settings by which DuckDB fetches no program from the network, and sees no variable of Python."""
 
 
 def open_duckdb(address: Address) -> Opened:
@@ -21,22 +25,23 @@ def open_duckdb(address: Address) -> Opened:
 
     Raises:
         ConfigError: If DuckDB is not installed.
-        DataError: If there is no such file, table or column, or another process has the file locked.
+        DataError: If there is no such file, table or column, another process has the file locked, or the query is not
+            one SELECT from its database.
     """
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
-    with _opened(address, read_only=True) as connection:
+    with _reading(address) as connection:
         schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
         in_file = not address.query and bool(_comments(connection, address))  # a view may read other files
 
     def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
         columns = ", ".join(map(quoted, names)) or "NULL"
-        with _opened(address, read_only=True) as connection:
+        with _reading(address) as connection:
             for batch in _reader(connection, f"SELECT {columns} FROM {rows}", size):
                 yield pa.Table.from_batches([batch])
 
     def load(names: Sequence[str]) -> pa.Table:
         columns = ", ".join(map(quoted, names)) or "NULL"
-        with _opened(address, read_only=True) as connection:
+        with _reading(address) as connection:
             return _reader(connection, f"SELECT {columns} FROM {rows}").read_all()
 
     path = Path(address.place)
@@ -120,13 +125,13 @@ def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
     """Yield a connection to a file, which is closed at the end; what was not committed is undone."""
     duckdb: Any = need("duckdb", "duckdb")
     path = Path(address.place)
-    if read_only and not path.is_file():
+    if read_only and not os.path.isfile(path):
         raise DataError(
             f"{path} does not exist; give the file of a DuckDB database: duckdb:///path from the root, duckdb://path "
             "from the current folder"
         )
     try:
-        connection = duckdb.connect(str(path), read_only=read_only, config={"autoinstall_known_extensions": "false"})
+        connection = duckdb.connect(str(path), read_only=read_only, config=SETTINGS)
     except duckdb.Error as error:
         raise DataError(_unopened(path, str(error))) from error
     try:
@@ -136,6 +141,17 @@ def _opened(address: Address, *, read_only: bool) -> Iterator[Any]:
         raise DataError(_sentence(address, error)) from error
     finally:
         connection.close()
+
+
+@contextmanager
+def _reading(address: Address) -> Iterator[Any]:
+    """Yield a connection that reads a table, or one SELECT, and changes nothing."""
+    with _opened(address, read_only=True) as connection:
+        if address.query:
+            check_query(connection, address.query, address.name)
+        else:
+            check_table(connection, address.table, address.name)
+        yield connection
 
 
 def _reader(connection: Any, query: str, rows: int = 1 << 20) -> pa.RecordBatchReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.addresses import Address, address_of
-from eventvec.tables.databases import metadata_of, stored_rows, write_database
+from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
 from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
@@ -353,7 +353,7 @@ def _joined(folder: Path) -> Embeddings:
 
 
 def holds_embeddings(path: str | Path) -> bool:
-    """Return whether a path is a file of embeddings that eventvec wrote.
+    """Return whether a path is a file, a folder or the address of a table of embeddings that eventvec wrote.
 
     Example:
         >>> holds_embeddings("absent.parquet")
@@ -361,12 +361,19 @@ def holds_embeddings(path: str | Path) -> bool:
     """
     file = Path(path)
     try:
+        if (address := address_of(path)) is not None:
+            ours = address.query is None and metadata_of(address)[1] is not None
+            return ours and _has_vectors(open_database(address).types)
         if not file.is_file():
             return (file / MANIFEST).is_file()
         schema = parquet_schema(file)
-    except (DataError, OSError, ValueError):  # it is no Parquet file, or no path
+    except (EventvecError, OSError, ValueError):  # it cannot be read, or is no path
         return False
-    return MARK in (schema.metadata or {}) and bool({"embedding", vector_names(1)[0]} & set(schema.names))
+    return MARK in (schema.metadata or {}) and _has_vectors(schema.names)
+
+
+def _has_vectors(names: Iterable[str]) -> bool:
+    return not {"embedding", vector_names(1)[0]}.isdisjoint(names)
 
 
 def _wrote(address: Address | None) -> str:

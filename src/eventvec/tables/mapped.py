@@ -1,17 +1,23 @@
 """The columnar store on disk: flat columns and windows as files that are mapped into memory, and read on demand.
 
-The folder holds `store.json` (the schema, the notes, and the type and shape of each array), one file of plain numbers
-for each array, and the keys as an Arrow file. It appears whole or not at all. Opening it reads no column.
+The folder holds `store.json` (the schema, the notes, and the type, size and digest of each array), one file of plain
+numbers for each array, and the keys as an Arrow file. It appears whole or not at all.
+
+Opening compares `store.json` and what there is once per entity (keys, lengths, cuts) with the digests that the build
+wrote. Of the columns it reads codes and the windows of nested values, which must lie within their vocabulary and within
+these values, because a number outside them would end a training late, or address memory. All other damage, such as
+another number or another code of the vocabulary, is found by `verify`, which reads every file and compares its digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,13 +29,14 @@ from torch import Tensor
 
 from eventvec import distributed
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError
+from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.fields import Array
+from eventvec.tables.fields import BLOCK, Array, blocks
+from eventvec.tables.shard_folder import digest_of
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "store.json"
 KEYS = "keys.arrow"
 WORK = "work"
@@ -40,6 +47,8 @@ PARTS = re.compile(rf"{WORK}|\.lock|\d+\.bin|{re.escape(KEYS)}")
 """The names of what an interrupted build leaves."""
 TYPES = ("<i8", "<f8", "<i4", "<f4", "|u1")
 """The types of numbers in a store."""
+ARRAY = re.compile(r"\d+\.bin")
+"""The names of the files of arrays, which are in the folder of the store itself."""
 
 
 class Stored(NamedTuple):
@@ -75,16 +84,33 @@ class Column:
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self.path, self.dtype, self.size = path, dtype, 0
-        self._file = path.open("xb")
+        self._file, self._digest = path.open("xb"), hashlib.sha256()
 
     def append(self, values: Array) -> None:
         """Write further numbers."""
-        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        content = np.ascontiguousarray(values, self.dtype).data
+        self._file.write(content)
+        self._digest.update(content)
         self.size += len(values)
 
+    def values(self) -> Array:
+        """Return the numbers, mapped into memory; their changes are written to the file, which must be closed."""
+        if not self.size:
+            return np.zeros(0, self.dtype)
+        return np.memmap(self.path, self.dtype, mode="r+", shape=(self.size,))
+
+    def replace(self, numbers: Array) -> None:
+        """Replace each place in an array by the number that stands there; the file must be closed."""
+        self._digest = hashlib.sha256()
+        for block in blocks(self.values()):
+            block[:] = numbers[block]
+            self._digest.update(block.data)
+
     def describe(self) -> dict[str, Any]:
-        """Return the file, the type and the number of values, for `store.json`."""
-        return {"file": self.path.name, "dtype": self.dtype.str, "size": self.size}
+        """Return the file, the type, the number of values and their digest, for `store.json`."""
+        return {
+            "file": self.path.name, "dtype": self.dtype.str, "size": self.size, "sha256": self._digest.hexdigest(),
+        }  # fmt: skip
 
     def __enter__(self) -> Column:
         return self
@@ -100,11 +126,11 @@ def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
         CheckpointError: If its file is missing or has another size.
         ValueError: If the entry names another file or type than a store has.
     """
-    if entry["dtype"] not in TYPES or not PARTS.fullmatch(entry["file"]):
+    if entry["dtype"] not in TYPES or not ARRAY.fullmatch(entry["file"]):
         raise ValueError
     path, dtype, size = folder / entry["file"], np.dtype(entry["dtype"]), int(entry["size"])
     if not path.is_file() or path.stat().st_size != size * dtype.itemsize:
-        raise CheckpointError(f"{path} is missing or damaged; delete the folder {folder}, and read the events again")
+        raise _damaged(folder, f"{entry['file']} is missing or has another size")
     if not size:
         return np.zeros(0, dtype)
     return np.memmap(path, dtype, mode="c", shape=(size,))
@@ -189,10 +215,11 @@ def write_index(
     with pa.OSFile(str(work / KEYS), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("key", keys.type)])) as file:
         file.write_table(pa.table({"key": keys}))
     index = {
-        "format": FORMAT, "made": origin, "notes": list(notes), "arrays": arrays,
+        "format": FORMAT, "made": origin, "notes": list(notes), "arrays": arrays, "keys": digest_of(work / KEYS),
         "schema": json.loads(schema.to_json()),
     }  # fmt: skip
-    (work / INDEX).write_text(json.dumps(index, default=str))
+    plain = json.loads(json.dumps(index, default=str))
+    (work / INDEX).write_text(json.dumps({"sha256": _digest_of_index(plain), **plain}))
 
 
 def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> Stored | None:
@@ -207,17 +234,10 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
         ConfigError: If the store was made from something else.
         CheckpointError: If the store is damaged, or of a later version.
     """
-    path = folder / INDEX
-    if not path.is_file():
+    if (index := _index(folder)) is None:
         return None
     try:
-        index = json.loads(path.read_bytes())
-        if index["format"] != FORMAT:
-            raise CheckpointError(
-                f"the store {folder} has format {index['format']}, and this version of eventvec reads {FORMAT}; delete "
-                "the folder, and read the events again"
-            )
-        stored = Schema.from_json(json.dumps(index["schema"]), str(path))
+        stored = Schema.from_json(json.dumps(index["schema"]), str(folder / INDEX))
         expected = json.loads(json.dumps(origin, default=str))
         same_columns = (
             index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
@@ -227,20 +247,99 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
                 f"store {str(folder)!r} was made from other events, columns or options, or the files of its events "
                 "have changed; name a new folder, or delete this one"
             )
-        with pa.memory_map(str(folder / KEYS)) as file:
-            keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
-        arrays = index["arrays"]
-        lengths = torch.from_numpy(np.array(mapped_array(folder, arrays["lengths"])))
-        cuts = [
-            np.array(mapped_array(folder, arrays[name])) if name in arrays else None for name in ("row_of", "moments")
-        ]
-        columns = {name: _values(folder, entry) for name, entry in arrays["columns"].items()}
-        if len(keys) != len(lengths):
-            raise ValueError
-    except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException, FileNotFoundError) as error:
-        raise CheckpointError(f"{path} is damaged; delete the folder {folder}, and read the events again") from error
+        return _content(folder, index, stored)
+    except (KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise _damaged(folder, f"{INDEX} names what a store does not have") from error
+
+
+def verify(folder: Path) -> dict[str, int]:
+    """Return the numbers of `files` and of `bytes` of a store, after a comparison of each file with its digest.
+
+    Raises:
+        CheckpointError: If the folder has no store, or a file is missing or is not what the build wrote.
+    """
+    if (index := _index(folder)) is None:
+        raise CheckpointError(f"{folder} has no store; name a folder that read(store=) (--store) has built")
+    entries = [*_once(index), *_columns(index["arrays"])]
+    _compare(folder, entries)
+    files = [folder / INDEX, *(folder / entry["file"] for _, entry in entries)]
+    return {"files": len(files), "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _index(folder: Path) -> dict[str, Any] | None:
+    """Return the content of `store.json`, which is what the build wrote; None if there is no such file."""
+    path = folder / INDEX
+    if not path.is_file():
+        return None
+    try:
+        index: dict[str, Any] = json.loads(path.read_bytes())
+        if index["format"] != FORMAT:
+            raise CheckpointError(
+                f"the store {folder} has format {index['format']}, and this version of eventvec reads {FORMAT}; delete "
+                "the folder, and read the events again"
+            )
+        same = index.pop("sha256") == _digest_of_index(index)
+        files = [entry["file"] for _, entry in _columns(index["arrays"])] if same else []
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(folder, f"{INDEX} is not what the build wrote") from error
+    if not same or len(set(files)) < len(files) or not all(ARRAY.fullmatch(file) for file in files):
+        raise _damaged(folder, f"{INDEX} is not what the build wrote")
+    return index
+
+
+def _digest_of_index(index: Mapping[str, Any]) -> str:
+    """Return the digest of the content of `store.json`, without the digest itself."""
+    return hashlib.sha256(json.dumps(index).encode()).hexdigest()
+
+
+def _damaged(folder: Path, what: str) -> CheckpointError:
+    return CheckpointError(f"the store {folder} is damaged: {what}; delete the folder, and read the events again")
+
+
+def _once(index: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what the files hold that have one value per entity or cut, with their entries."""
+    yield "the keys", {"file": KEYS, "sha256": index["keys"]}
+    of_rows = {"lengths": "the lengths of the histories", "row_of": "the cuts", "moments": "the times of the cuts"}
+    yield from ((what, index["arrays"][name]) for name, what in of_rows.items() if name in index["arrays"])
+
+
+def _columns(arrays: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the column of each other file, with its entry; nested values have several files."""
+    for name, entry in arrays["columns"].items():
+        parts = [entry] if "file" in entry else [*entry["columns"].values(), entry["starts"], entry["lengths"]]
+        yield from ((f"column {shown(name)}", part) for part in parts)
+
+
+def _compare(folder: Path, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+    """Refuse a store in which a file is missing, or differs from its digest."""
+    damaged = []
+    for what, entry in entries:
+        path = folder / entry["file"]
+        if not path.is_file() or digest_of(path) != entry["sha256"]:
+            damaged.append(f"{entry['file']} ({what})")
+    if damaged:
+        raise _damaged(folder, f"{listed(damaged)} {'is' if len(damaged) == 1 else 'are'} not what the build wrote")
+
+
+def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
+    """Return the content of a store after the checks that opening makes."""
+    _compare(folder, _once(index))
+    with pa.memory_map(str(folder / KEYS)) as file:
+        keys = pa.ipc.open_file(file).read_all().column("key").combine_chunks()
+    arrays = index["arrays"]
+    lengths = torch.from_numpy(np.array(mapped_array(folder, arrays["lengths"])))
+    cuts = [np.array(mapped_array(folder, arrays[name])) if name in arrays else None for name in ("row_of", "moments")]
+    if len(keys) != len(lengths):
+        raise ValueError
+    sizes = {field.name: field.size for field in (*schema.categorical, *schema.bags)}
+    columns: dict[str, Values] = {}
+    for name, entry in arrays["columns"].items():
+        columns[name] = _values(folder, entry)
+        if len(columns[name]) != int(lengths.sum()):
+            raise _damaged(folder, f"the lengths do not sum to the size of column {shown(name)}")
+        _refuse_outside(folder, name, entry, sizes.get(name))
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Stored(Dataset(keys, x, stored, tuple(index["notes"])), *cuts)
+    return Stored(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
 
 
 def _codes_alike(stored: Schema, schema: Schema) -> bool:
@@ -258,3 +357,31 @@ def _values(folder: Path, entry: Mapping[str, Any]) -> Values:
 
 def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
     return torch.from_numpy(mapped_array(folder, entry))
+
+
+def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int | None) -> None:
+    """Refuse codes outside their vocabulary, and windows outside the values that they are windows of.
+
+    Args:
+        folder: The folder of the store.
+        name: The column.
+        entry: Its entry in `store.json`.
+        size: The number of codes of its vocabulary; None if it holds no codes.
+    """
+    codes = entry if "file" in entry else entry["columns"].get("code")
+    if size is not None and any(block.min() < 0 or block.max() >= size for block in _blocks(folder, codes)):
+        raise _damaged(folder, f"{codes['file']} (column {shown(name)}) has codes outside its vocabulary")
+    if "file" in entry:
+        return
+    starts, lengths, values = entry["starts"], entry["lengths"], min(each["size"] for each in entry["columns"].values())
+    for start, length in zip(_blocks(folder, starts), _blocks(folder, lengths), strict=True):
+        if min(start.min(), length.min()) < 0 or max(start.max(), length.max(), (start + length).max()) > values:
+            files = f"{starts['file']} or {lengths['file']}"
+            raise _damaged(folder, f"{files} (column {shown(name)}) has windows outside its values")
+
+
+def _blocks(folder: Path, entry: Mapping[str, Any]) -> Iterator[Array]:
+    """Yield the numbers of an array, which are read from its file, so that no block stays in memory."""
+    with (folder / entry["file"]).open("rb") as file:
+        for start in range(0, entry["size"], BLOCK):
+            yield np.fromfile(file, entry["dtype"], min(BLOCK, entry["size"] - start))

@@ -100,12 +100,16 @@ def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
 def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
     """Write the files of a store into a folder."""
     guesses: list[str] = []
-    names, guessed = table.names, frozenset[str]()
+    names, guessed, unchecked = table.names, frozenset[str](), list[str]()
     parts = Parts.of(table, work / "parts")
     if table.requested.inferred:
         options, names, guessed, guesses = _with_kinds(parts, table, options)
+        checked = {*table.requested.kinds, *(options.columns.numeric or ())}
+        unchecked = [name for name in table.names if name not in checked]
     with _Writer(work, names, options, parts) as writer:
         for part in parts:
+            if unchecked:
+                _refuse_infinite(part, unchecked, options)
             writer.add(part, schema)
     notes = [*table.notes, *writer.notes, *writer.counts.notes(table, options.cuts), *guesses]
     if schema is None:
@@ -158,16 +162,29 @@ def _with_kinds(
             "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
     reader = _reader(sample, arranged)
-    schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
+    with key_parts.counted_within_parts():
+        schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
     coded = (*schema.categorical, *schema.bags)
     later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
     later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
     notes = [note for note in reader.notes if note not in later]
-    guessed = [field.name for field in schema.categorical if field.name not in table.requested.hashed]
+    if share < 1:
+        sampled_from = f"{arranged.counts.rows:,} of {parts.events:,} events"
+        notes = [f"{note}; kinds are inferred from a sample of {sampled_from}" for note in notes]
+    guessed = [field.name for field in schema.categorical if field.name not in table.requested.kinds]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
     chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
     return chosen, [name for name in sample.names if name in used], frozenset(guessed), notes
+
+
+def _refuse_infinite(part: pa.Table, names: list[str], options: ReadOptions) -> None:
+    """Refuse a part in which one of the named columns, whose kind is inferred, has an infinite number."""
+    events = open_table(part, None, options).events
+    with key_parts.counted_within_parts():
+        for name, column in zip(names, events.stream(names), strict=True):
+            with events.counting(name):
+                fields.refuse_infinite(name, column)
 
 
 def _reader(table: Table, arranged: Arranged) -> ColumnReader:
@@ -329,16 +346,17 @@ class _Writer:
         """Fill in the values of a reader, with places among the values seen in place of codes."""
         asked = self.requested
         for name, column in zip(reader.names, reader.arrow, strict=True):
-            if name in asked.texts:
+            listed_as = asked.kinds[name]
+            if listed_as == "texts":
                 reader.text(name, column)
-            elif name in asked.summed:
+            elif listed_as == "summed":
                 coded, lengths = reader.elements(name, column)
                 codes = self._see(name, coded, column.type.value_type)
                 ends = torch.from_numpy(lengths.cumsum())
                 starts = ends - torch.from_numpy(lengths)
                 reader.nested[name] = Sequences({"code": torch.from_numpy(codes)}, starts, torch.from_numpy(lengths))
                 reader.values[name] = np.arange(len(lengths))
-            elif name in asked.numeric:
+            elif listed_as == "numeric":
                 reader.numbers(name, column)
             else:
                 reader.values[name] = self._see(name, reader.coded(name, column), column.type)
@@ -373,23 +391,23 @@ class _Writer:
         fitting, asked = self.options.columns.fitting, self.requested
         categorical, bags, numeric = [], [], []
         for name in self.names:
-            if name in asked.texts:
+            listed_as = asked.kinds[name]
+            if listed_as == "texts":
                 continue
-            if name in asked.numeric:
-                numeric.append(scaled(name, self._mapped("plain", name), fitting))
+            if listed_as == "numeric":
+                numeric.append(scaled(name, self._arrays["plain", name].values(), fitting))
                 continue
             many = name in guessed and self._seen[name].are_many
-            field = self._seen[name].fitted(name, fitting, many or name in asked.hashed)
+            field = self._seen[name].fitted(name, fitting, many or listed_as == "hashed")
             notes += [fields.hashed_note(field)] if many else fields.rare_note(field, fitting)
-            if name in asked.summed:
+            if listed_as == "summed":
                 bags.append(field)
                 continue
             categorical.append(field)
             seen = self._seen[name].values
             codes = fields.encode(Coded(np.append(np.arange(len(seen)), -1), seen), field)  # the last is missing
-            for block in fields.blocks(self._mapped("plain", name)):
-                block[:] = codes[block]
-        gap = scaled("gap", self._mapped("plain", "gap"), replace(fitting, log=True))
+            self._arrays["plain", name].replace(codes)
+        gap = scaled("gap", self._arrays["plain", "gap"].values(), replace(fitting, log=True))
         return replace(
             self.schema,
             categorical=tuple(categorical),
@@ -398,10 +416,3 @@ class _Writer:
             bags=tuple(bags),
             texts=tuple(map(Text, asked.texts)),
         )
-
-    def _mapped(self, *path: str) -> Array:
-        """Return an array whose changes are written to its file."""
-        column = self._arrays[path]
-        if not column.size:
-            return np.zeros(0, column.dtype)
-        return np.memmap(column.path, column.dtype, mode="r+", shape=(column.size,))

@@ -94,9 +94,10 @@ def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> No
             raise ConfigError(f"{name} is an input; name another table to write")
     if path is not None:
         place = path.resolve()
-        if path.is_dir() and address.kind == "duckdb":
+        if os.path.isdir(path) and address.kind == "duckdb":  # for a long name, pathlib raises an error here
             raise ConfigError(f"{path} is a folder; name a DuckDB file to write")
-        taken = path.exists() and not (path / "_delta_log").is_dir() and not (path.is_dir() and not any(path.iterdir()))
+        is_empty = os.path.isdir(path) and not os.listdir(path)
+        taken = os.path.exists(path) and not os.path.isdir(path / "_delta_log") and not is_empty
         if address.kind == "delta" and taken:
             raise ConfigError(f"{path} exists and is no Delta Lake table; name another folder")
         check_place(path)

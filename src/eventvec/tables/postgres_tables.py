@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
 from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, secrets_of
+from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
     "money": "::numeric::float8", "oid": "::int8", "bpchar": "::text", "_numeric": "::float8[]", "vector": "::real[]",
@@ -43,6 +44,8 @@ def open_postgres(address: Address, key: str | None) -> Opened:
     """
     rows = f"({address.query}\n) AS rows" if address.query else quoted(*address.table)
     with _reading(address) as cursor:
+        if address.query:
+            check_query(cursor, address.query, address.name)
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
         columns = {field.name: _expression(field, key) for field in cursor.fetch_arrow_table().schema}
         cursor.execute(_select(columns, list(columns), rows) + " LIMIT 0")
@@ -165,6 +168,7 @@ def _reading(address: Address) -> Iterator[Any]:
     """Yield a cursor of a transaction that sees one state of the database and cannot change it."""
     with _connected(address) as connection, connection.cursor() as cursor, _refusals(address):
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        cursor.execute("SET LOCAL standard_conforming_strings = on")  # else a backslash in a name ends a literal
         for setting in ("synchronize_seqscans = off", "max_parallel_workers_per_gather = 0"):
             cursor.execute(f"SET LOCAL {setting}")  # so that a table that stays as it is gives its rows in one order
         yield cursor

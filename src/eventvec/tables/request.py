@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias, get_args
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema
@@ -15,6 +18,10 @@ from eventvec.tables.sources import Source
 
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
 """The columns of the Medical Event Data Standard, https://github.com/Medical-Event-Data-Standard/meds."""
+
+Kind: TypeAlias = Literal["categorical", "hashed", "summed", "texts", "numeric"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The options that name columns by their kinds."""
 
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
 """The names of columns in an embeddings file."""
@@ -39,6 +46,11 @@ class Request:
     def listed(self) -> tuple[str, ...]:
         """The categorical columns, then the hashed and summed ones, the texts and the numeric ones."""
         return (*self.categorical, *self.hashed, *self.summed, *self.texts, *self.numeric)
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The option that lists a column, by the names of the columns."""
+        return {name: option for option in KINDS for name in getattr(self, option)}
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -112,22 +124,22 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
     source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
-    for name in listed:
-        if listed.count(name) > 1:
-            raise ConfigError(f"column {shown(name)} is listed twice; list it once, as categorical or as numeric")
+    if repeated := [name for name, count in Counter(listed).items() if count > 1]:
+        raise ConfigError(f"column {shown(repeated[0])} is listed twice; list it once, as categorical or as numeric")
+    for name, listed_as in request.kinds.items():
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
-        if name in request.summed and not is_list(source.types[name]):
+        if listed_as == "summed" and not is_list(source.types[name]):
             raise DataError(
                 f"column {shown(name)} cannot be summed: it holds {source.types[name]}; accepted: lists of text, "
                 "numbers or booleans, in a table whose lists are not exploded"
             )
-        if name in request.texts and kind_of(source.types[name]) not in ("text", "empty"):
+        if listed_as == "texts" and kind_of(source.types[name]) not in ("text", "empty"):
             raise DataError(f"column {shown(name)} cannot be text: it holds {source.types[name]}; accepted: text")
-        if is_list(source.types[name]) and name not in request.summed:
+        if is_list(source.types[name]) and listed_as != "summed":
             kind, accepted = "categorical", "text, booleans, numbers"
-            if name in request.numeric:
+            if listed_as == "numeric":
                 kind, accepted = "numeric", "numbers, booleans"
             held = f"it holds {source.types[name]}; accepted: {accepted}"
             raise DataError(f"column {shown(name)} cannot be {kind}: {held}; {EXPLODE}")
@@ -164,7 +176,7 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
     """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in (*request.hashed, *request.summed, *request.texts):
+        if name in request.kinds:
             names.append(name)
             continue
         if name in (request.key, request.time, order):

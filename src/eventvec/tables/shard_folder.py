@@ -9,9 +9,9 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from eventvec.errors import CheckpointError, misfit
 
@@ -19,6 +19,16 @@ FORMAT = 1
 """The version of the manifest; newer ones are refused."""
 MANIFEST = "manifest.json"
 AGAIN = "give the command that wrote it again, which writes what is absent"
+
+
+def file_of(shard: int) -> str:
+    """Return the name of the file of a shard.
+
+    Example:
+        >>> file_of(7)
+        'shard-00007.parquet'
+    """
+    return f"shard-{shard:05d}.parquet"
 
 
 class ShardRecord(BaseModel, extra="forbid"):
@@ -54,6 +64,14 @@ class ShardRecord(BaseModel, extra="forbid"):
     seconds: dict[str, float] = Field(default_factory=dict)
     notes: list[str] = Field(default_factory=list)
 
+    @model_validator(mode="after")
+    def _has_its_own_file(self) -> Self:
+        if self.file not in (None, file_of(self.shard)):
+            raise ValueError(f"the file of shard {self.shard} must be {file_of(self.shard)} in the folder itself")
+        if self.file is None and self.entities:
+            raise ValueError(f"shard {self.shard} has {self.entities:,} entities and no file")
+        return self
+
 
 class Manifest(BaseModel, extra="forbid"):
     """What a folder of shards holds.
@@ -69,6 +87,15 @@ class Manifest(BaseModel, extra="forbid"):
     job: dict[str, Any]
     rows: NonNegativeInt
     shards: list[ShardRecord]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        number = self.job.get("shards")
+        if [record.shard for record in self.shards] != list(range(len(self.shards))) or number != len(self.shards):
+            raise ValueError(f"it must have each of {number} shards once and in order, got {len(self.shards)} records")
+        if (rows := sum(record.rows for record in self.shards)) != self.rows:
+            raise ValueError(f"its shards have {rows:,} rows of the {self.rows:,} of the table of events")
+        return self
 
 
 def read_manifest(folder: Path | str) -> Manifest:

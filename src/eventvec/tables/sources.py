@@ -110,7 +110,8 @@ class Source:
             if group and size + column > TOGETHER:
                 yield group
                 group, size = [], 0
-            group, size = [*group, name], size + column
+            group.append(name)
+            size += column
         if group:
             yield group
 
@@ -428,7 +429,8 @@ def _only(source: Any, columns: Sequence[str]) -> Any:
     """Return the named columns of a data frame, because Arrow may not hold the others; another table as it is."""
     if not (_is_pandas(source) or isinstance(source, pl.DataFrame)):
         return source
-    used = [name for name in source.columns if str(name) in columns]
+    chosen = set(columns)
+    used = [name for name in source.columns if str(name) in chosen]
     return source[used] if len(used) == len(columns) else source  # an index of pandas can be a column too
 
 

@@ -5,10 +5,11 @@
     batches       `update`: applies a batch of events
     late_events   events that are older than the state of their entity
     entity_state  what is stored for an entity, as bytes
-    store         the sqlite file of entity states and batches
+    store         the entity states and batches in a sqlite file
+    store_file    the file: what it knows of itself, and where it is refused
 """
 
 from eventvec.updating.batches import Updated, UpdateOptions, update
-from eventvec.updating.store import forget
+from eventvec.updating.store_file import forget
 
 __all__ = ["UpdateOptions", "Updated", "forget", "update"]

@@ -32,7 +32,8 @@ from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
 from eventvec.updating.entity_state import RecentEvents, RecurrentStates, choose_state
 from eventvec.updating.late_events import Late, Plan, plan, refusal
-from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store, opened
+from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
+from eventvec.updating.store_file import Shard, opened
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,27 @@ def update(
         True
     """
     chosen = gather(options, UpdateOptions, TableFormat)
-    table_format = gather(options, TableFormat, UpdateOptions)
+    return apply_batch(run, events, state, chosen, gather(options, TableFormat, UpdateOptions))
+
+
+def apply_batch(
+    run: Run,
+    events: Dataset | Tabular | Sequence[Mapping[str, Any]],
+    state: Path | str,
+    chosen: UpdateOptions,
+    table_format: TableFormat,
+    shard: Shard | None = None,
+) -> Updated:
+    """Return what `update` returns, also from the store of a shard.
+
+    Args:
+        run: As for `update`.
+        events: As for `update`.
+        state: As for `update`.
+        chosen: How the batch is applied.
+        table_format: How the events are read.
+        shard: The place of the store in a folder of stores.
+    """
     events = _rereadable(events, run.schema.key)
     read = _with_events(_coded(run, events, table_format)).to("cpu")
     texts = keys.texts(read.keys)
@@ -162,7 +183,10 @@ def update(
     identity = batch_identity(data, Path(state).absolute().parent)
     with _evaluation_mode(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
-        with opened(state, run.id, states.kind) as store, store.writing():
+        with (
+            opened(state, run.id, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
+            store.writing(),
+        ):
             batch = store.batch(chosen.batch_id, (identity, read.fingerprint))
             if batch:
                 rows = read if batch.fingerprint == read.fingerprint else data  # an earlier version kept them as read

@@ -2,7 +2,7 @@
 
 A batch is one transaction: all of it is in the file, or nothing. Versions of a state are only added. An entity points
 to its newest version, and a batch names the range of versions that it wrote, so that its rows can be returned again.
-What the bytes of a version mean is in `entity_state`.
+What the bytes of a version mean is in `entity_state`; the file is opened in `store_file`.
 """
 
 from __future__ import annotations
@@ -10,54 +10,19 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from eventvec.errors import CheckpointError, DataError
-from eventvec.files import run_above, whole
+from eventvec.errors import CheckpointError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = 1
-"""The version of the store; newer ones are refused."""
-
-MARK = 0x65767374
-"""The application id in the header of the file: the letters evst."""
-
 ROWS = 2**14
 """The number of entities that are in memory at a time."""
-
-WAIT = 600.0
-"""The seconds that a process waits for another one that is writing."""
-
-TABLES = """
-    PRAGMA page_size = 8192;
-    BEGIN;
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE entities (
-        key TEXT PRIMARY KEY, version INTEGER NOT NULL, events INTEGER NOT NULL, dropped INTEGER NOT NULL, last_time
-    ) WITHOUT ROWID;
-    CREATE TABLE versions (
-        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, state BLOB, digest INTEGER
-    );
-    CREATE TABLE replaced (version INTEGER PRIMARY KEY);
-    CREATE TABLE batches (
-        number INTEGER PRIMARY KEY, name TEXT UNIQUE, fingerprint TEXT NOT NULL, applied TEXT NOT NULL,
-        first INTEGER NOT NULL, rows INTEGER NOT NULL, new INTEGER NOT NULL, late INTEGER NOT NULL,
-        kept INTEGER NOT NULL
-    );
-    CREATE INDEX contents ON batches (fingerprint);
-"""
-WAL = slice(18, 20)
-"""The place of the two bytes of a database's header that are 2 for a write-ahead log, https://sqlite.org/fileformat.html.
-A database in memory has no such log."""
-OUTSIDE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
-           sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM}  # fmt: skip
-"""Errors whose cause is outside the file, such as a full disk."""
 
 RESTORE = "restore a copy, or build a new store from the whole history"
 
@@ -278,130 +243,3 @@ class Store:
 
     def _damaged(self) -> CheckpointError:
         return CheckpointError(f"{self.path} is damaged: states are absent or not what was written; {RESTORE}")
-
-
-@contextmanager
-def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
-    """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
-
-    Args:
-        path: The file.
-        run: The run's id.
-        kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
-
-    Raises:
-        CheckpointError: If the file is of another run, kind or newer format, or damaged, or cannot be used now.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store, store.writing():
-        ...         store.add(0, ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
-        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store:
-        ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
-        array([ 0, 99])
-    """
-    path = Path(path)
-    try:
-        if kind is not None and not path.exists():
-            _create(path, run, kind)
-        if path.is_dir():
-            raise CheckpointError(
-                f"{path} is a folder; for one of state stores, use update_shards and forget_in_shards (--engine)"
-            )
-        if not path.is_file():
-            raise CheckpointError(f"{path} is not a state store: there is no such file")
-        with closing(_connect(path)) as db:
-            store = Store(path, db)
-            _check(store, run, kind)
-            db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
-            yield store
-    except sqlite3.Error as error:
-        raise CheckpointError(_sentence(path, error)) from error
-    except UnicodeDecodeError as error:  # the message of sqlite quotes damaged bytes
-        raise CheckpointError(f"{path} is damaged: its tables are not described in text; {RESTORE}") from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
-    try:
-        # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
-        for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):
-            db.execute(f"PRAGMA {setting}")
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _create(path: Path, run: str, kind: str) -> None:
-    """Create an empty store; of two processes that do so at the same time, only one creates it."""
-    if folder := run_above(path):
-        raise CheckpointError(f"{path} lies in the run folder {folder}; name a store elsewhere")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
-        db.executemany("INSERT INTO meta VALUES (?, ?)", [("run", run), ("kind", kind)])
-        content = bytearray(db.serialize())
-    content[WAL] = b"\x02\x02"
-    with whole(path, replace=False) as draft:  # mode 0600, as that of the log that sqlite creates beside it
-        draft.write_bytes(content)
-
-
-def _check(store: Store, run: str, kind: str | None) -> None:
-    """Raise an error if a file is not a store of the run and the kind."""
-    path, db = store.path, store.db
-    mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-    if mark != MARK:
-        raise CheckpointError(
-            f"{path} is not a state store; accepted: a file that `eventvec update` wrote, or a new name"
-        )
-    if version > FORMAT:
-        raise CheckpointError(f"{path} has format {version}; this eventvec reads up to {FORMAT}: upgrade eventvec")
-    meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
-    if not {"run", "kind"} <= meta.keys():
-        raise CheckpointError(f"{path} is damaged: it does not name the run of its states; {RESTORE}")
-    if meta["run"] != run:
-        raise CheckpointError(
-            f"{path} must hold states of run {run}, got those of run {meta['run']}, which this run cannot read; "
-            "build a new store from the whole history: give --state a new name and all events as the first batch"
-        )
-    if kind is not None and meta["kind"] != kind:
-        raise CheckpointError(
-            f"{path} must hold the {kind} of each entity, got the {meta['kind']}; give --state a new name, or recent= "
-            "(--recent) as for the first batch"
-        )
-
-
-def _sentence(path: Path, error: sqlite3.Error) -> str:
-    """Return the message for an error of sqlite."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return f"another process has been writing to {path} for {WAIT:.0f} seconds; run again when it is done"
-    if code in OUTSIDE:
-        return f"{path} cannot be used: {error}; nothing was changed"
-    return f"{path} is damaged, or not a state store ({error}); {RESTORE}"
-
-
-def forget(state: Path | str, key: str, run: str) -> None:
-    """Delete an entity from a store: its state, and its rows in every batch that can be given again.
-
-    Args:
-        state: The store.
-        key: The entity's key as text: digits of a whole number, a UUID as 8-4-4-4-12 lower-case digits.
-        run: The run's id.
-
-    Raises:
-        CheckpointError: If the store is absent, damaged, or of another run.
-        DataError: If the store does not have the entity.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     forget(f"{folder}/state.db", "card 7", "3f2a")
-        Traceback (most recent call last):
-        eventvec.errors.CheckpointError: ...state.db is not a state store: there is no such file
-    """
-    with opened(state, run, None) as store:
-        if not store.forget(key):
-            raise DataError(f"{state} has no entity of that key; write whole numbers in digits, UUIDs in lower case")

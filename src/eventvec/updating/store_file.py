@@ -1,0 +1,261 @@
+"""The file of a state store: it is created, checked and opened, and an entity is deleted from it.
+
+A store knows the run whose states it holds, what it holds for an entity, and the vocabularies by which events were
+coded. In a folder of stores, it also knows its place there. It is refused elsewhere.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from eventvec.errors import CheckpointError, DataError
+from eventvec.files import run_above, whole
+from eventvec.updating.store import RESTORE, Store
+
+FORMAT = 1
+"""The version of the store; newer ones are refused."""
+
+MARK = 0x65767374
+"""The application id in the header of the file: the letters evst."""
+
+WAIT = 600.0
+"""The seconds that a process waits for another one that is writing."""
+
+TABLES = """
+    PRAGMA page_size = 8192;
+    BEGIN;
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE entities (
+        key TEXT PRIMARY KEY, version INTEGER NOT NULL, events INTEGER NOT NULL, dropped INTEGER NOT NULL, last_time
+    ) WITHOUT ROWID;
+    CREATE TABLE versions (
+        version INTEGER PRIMARY KEY, before INTEGER, events INTEGER NOT NULL, last_time, state BLOB, digest INTEGER
+    );
+    CREATE TABLE replaced (version INTEGER PRIMARY KEY);
+    CREATE TABLE batches (
+        number INTEGER PRIMARY KEY, name TEXT UNIQUE, fingerprint TEXT NOT NULL, applied TEXT NOT NULL,
+        first INTEGER NOT NULL, rows INTEGER NOT NULL, new INTEGER NOT NULL, late INTEGER NOT NULL,
+        kept INTEGER NOT NULL
+    );
+    CREATE INDEX contents ON batches (fingerprint);
+"""
+WAL = slice(18, 20)
+"""The place of the two bytes of a database's header that are 2 for a write-ahead log, https://sqlite.org/fileformat.html.
+A database in memory has no such log."""
+OUTSIDE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+           sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM}  # fmt: skip
+"""Errors whose cause is outside the file, such as a full disk."""
+
+
+class Shard(NamedTuple):
+    """The place of a store in a folder of state stores, see `engines.state_folder`.
+
+    Args:
+        shard: The number of the shard, from 0.
+        shards: The number of shards.
+        folder: The id of the folder.
+
+    Example:
+        >>> print(Shard(3, 5, "9f31"))
+        shard 3 of 5
+    """
+
+    shard: int
+    shards: int
+    folder: str
+
+    def __str__(self) -> str:
+        return f"shard {self.shard} of {self.shards}"
+
+
+@contextmanager
+def opened(
+    path: Path | str, run: str, kind: str | None, *, vocabulary: str = "", shard: Shard | None = None
+) -> Iterator[Store]:
+    """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
+
+    Args:
+        path: The file.
+        run: The run's id.
+        kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
+        vocabulary: The digest of the vocabularies of the run's schema; without it, any are accepted.
+        shard: The place of the store in a folder of stores, in which it must exist.
+
+    Raises:
+        CheckpointError: If the file is of another run, kind, place or newer format, or damaged, or cannot be used now.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from eventvec.updating.store import Facts
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store, store.writing():
+        ...         store.add(0, ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
+        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store:
+        ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
+        array([ 0, 99])
+    """
+    path = Path(path)
+    try:
+        if kind is not None and shard is None and not path.exists():
+            create_store(path, {"run": run, "kind": kind, "vocabulary": vocabulary})
+        if path.is_dir():
+            raise CheckpointError(
+                f"{path} is a folder; for one of state stores, use update_shards and forget_in_shards (--engine)"
+            )
+        if not path.is_file() and shard is not None:
+            raise CheckpointError(f"{path} is missing, and it had states of entities; restore it from a backup")
+        if not path.is_file():
+            raise CheckpointError(f"{path} is not a state store: there is no such file")
+        with closing(_connect(path)) as db:
+            _check_format(path, db)
+            _check_place(path, db, run, shard)
+            if kind is not None:
+                _check_content(path, db, kind, vocabulary, shard)
+            db.execute("CREATE TABLE temp.lookup (place INTEGER PRIMARY KEY, value)")
+            yield Store(path, db)
+    except sqlite3.Error as error:
+        raise CheckpointError(_sentence(path, error)) from error
+    except UnicodeDecodeError as error:  # the message of sqlite quotes damaged bytes
+        raise CheckpointError(f"{path} is damaged: its tables are not described in text; {RESTORE}") from error
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+    try:
+        # FULL: a committed batch survives a power cut. Deleted states are overwritten. Keys never reach other files.
+        for setting in ("synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY", "cache_size = -65536"):
+            db.execute(f"PRAGMA {setting}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def create_store(path: Path, described: Mapping[str, str]) -> None:
+    """Create an empty store; of two processes that do so at the same time, only one creates it.
+
+    Args:
+        path: The file; one that exists stays.
+        described: What the store knows of itself, by name.
+    """
+    if folder := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {folder}; name a store elsewhere")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.executescript(f"{TABLES} PRAGMA application_id = {MARK}; PRAGMA user_version = {FORMAT}; COMMIT")
+        db.executemany("INSERT INTO meta VALUES (?, ?)", described.items())
+        content = bytearray(db.serialize())
+    content[WAL] = b"\x02\x02"
+    with whole(path, replace=False) as draft:  # mode 0600, as that of the log that sqlite creates beside it
+        draft.write_bytes(content)
+
+
+def create_shard(path: Path, run: str, shard: Shard) -> None:
+    """Create the empty store of a shard, whose kind and vocabularies are those of the first batch."""
+    create_store(path, {"run": run, **{name: str(value) for name, value in shard._asdict().items()}})
+
+
+def _described(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT name, value FROM meta").fetchall())
+
+
+def _check_format(path: Path, db: sqlite3.Connection) -> None:
+    """Raise an error if a file is no store, or one of a newer format."""
+    mark, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if mark != MARK:
+        raise CheckpointError(
+            f"{path} is not a state store; accepted: a file that `eventvec update` wrote, or a new name"
+        )
+    if version > FORMAT:
+        raise CheckpointError(f"{path} has format {version}; this eventvec reads up to {FORMAT}: upgrade eventvec")
+
+
+def _check_place(path: Path, db: sqlite3.Connection, run: str, shard: Shard | None) -> None:
+    """Raise an error if a store is of another run, or of another place in a folder of stores."""
+    described = _described(db)
+    if "run" not in described:
+        raise CheckpointError(f"{path} is damaged: it does not name the run of its states; {RESTORE}")
+    if described["run"] != run:
+        raise CheckpointError(
+            f"{path} must hold states of run {run}, got those of run {described['run']}, which this run cannot read; "
+            "build a new store from the whole history: give --state a new name and all events as the first batch"
+        )
+    try:
+        place = Shard(int(described["shard"]), int(described["shards"]), described["folder"])
+    except (KeyError, ValueError):
+        place = None
+    if place == shard:
+        return
+    if shard is None:
+        raise CheckpointError(
+            f"{path} is the store of {place} in a folder of state stores; give --state the folder, and an engine "
+            "(--engine)"
+        )
+    other = f"that of {place}{'' if place.folder == shard.folder else ' in another folder'}" if place else "another one"
+    raise CheckpointError(
+        f"{path} must be the store of {shard}, got {other}; put each store back where it was, or restore the folder "
+        "from a backup"
+    )
+
+
+def _check_content(path: Path, db: sqlite3.Connection, kind: str, vocabulary: str, shard: Shard | None) -> None:
+    """Raise an error if a store holds something else for an entity, or events were coded by other vocabularies.
+
+    The store of a shard is created without both, and has those of its first batch from then on.
+    """
+    described = _described(db)
+    if shard is not None and "kind" not in described:
+        first = [("vocabulary", vocabulary), ("kind", kind)]
+        db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", first)
+        described = _described(db)
+    if "kind" not in described:
+        raise CheckpointError(f"{path} is damaged: it does not name what it holds of an entity; {RESTORE}")
+    if described["kind"] != kind:
+        raise CheckpointError(
+            f"{path} must hold the {kind} of each entity, got the {described['kind']}; give --state a new name, or "
+            "recent= (--recent) as for the first batch"
+        )
+    if vocabulary and described.get("vocabulary", vocabulary) != vocabulary:
+        raise CheckpointError(
+            f"{path} holds states of events that were coded by other vocabularies than those in the run's schema.json; "
+            "restore that file from a backup"
+        )
+
+
+def _sentence(path: Path, error: sqlite3.Error) -> str:
+    """Return the message for an error of sqlite."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return f"another process has been writing to {path} for {WAIT:.0f} seconds; run again when it is done"
+    if code in OUTSIDE:
+        return f"{path} cannot be used: {error}; nothing was changed"
+    return f"{path} is damaged, or not a state store ({error}); {RESTORE}"
+
+
+def forget(state: Path | str, key: str, run: str) -> None:
+    """Delete an entity from a store: its state, and its rows in every batch that can be given again.
+
+    Args:
+        state: The store.
+        key: The entity's key as text: digits of a whole number, a UUID as 8-4-4-4-12 lower-case digits.
+        run: The run's id.
+
+    Raises:
+        CheckpointError: If the store is absent, damaged, or of another run.
+        DataError: If the store does not have the entity.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     forget(f"{folder}/state.db", "card 7", "3f2a")
+        Traceback (most recent call last):
+        eventvec.errors.CheckpointError: ...state.db is not a state store: there is no such file
+    """
+    with opened(state, run, None) as store:
+        if not store.forget(key):
+            raise DataError(f"{state} has no entity of that key; write whole numbers in digits, UUIDs in lower case")
