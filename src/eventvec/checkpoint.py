@@ -425,12 +425,7 @@ def load(path: Path | str) -> Run:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that results depend on.
-
-    Example:
-        >>> sorted(versions())
-        ['eventvec', 'numpy', 'polars', 'pyarrow', 'python', 'safetensors', 'scikit-learn', 'torch']
-    """
+    """Return the versions of Python and of the libraries that results depend on."""
     numbers = {"python": platform.python_version()}
     for name in ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn"):
         try:

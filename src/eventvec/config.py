@@ -34,13 +34,6 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
 
     Raises:
         ConfigError: If the file is absent or not TOML, a table is unknown, or a change is not `table.option=value`.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-        ...     _ = file.write('[method]\\nname = "coles"\\n'), file.flush()
-        ...     read_config(file.name, ["method.margin=0.3"])
-        {'method': {'name': 'coles', 'margin': 0.3}}
     """
     try:
         if not S_ISREG(Path(path).stat().st_mode):
@@ -62,10 +55,6 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
 
     Raises:
         ConfigError: If an entry has another name or is no table, or a value is too deep or too large for TOML.
-
-    Example:
-        >>> check_tables({"fit": {"epochs": 3}})
-        {'fit': {'epochs': 3}}
     """
     load_installed()
     try:
@@ -85,10 +74,6 @@ def change(config: Table, changes: Iterable[str]) -> Table:
 
     Raises:
         ConfigError: If a change is not `table.option=value`.
-
-    Example:
-        >>> change({"fit": {"seed": 1}}, ["fit.epochs=3"])
-        {'fit': {'seed': 1, 'epochs': 3}}
     """
     config = copy.deepcopy(config)
     for text in changes:
@@ -119,10 +104,6 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
 
     Raises:
         ConfigError: If a name or an option is unknown, or a value has the wrong type or is refused.
-
-    Example:
-        >>> build({"name": "random_slices", "count": 3}, NESTED, "method.views")
-        RandomSlices(count=3, shortest=15, longest=150)
     """
     name = str(table.get("name", ""))
     if name not in names:
@@ -159,10 +140,6 @@ def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, A
 
     Raises:
         ConfigError: If an option is unknown, or a value has the wrong type or is refused.
-
-    Example:
-        >>> options({"margin": 1, "views": {"name": "random_slices", "count": 2}}, METHOD_NAMES["coles"], {}, "method")
-        {'margin': 1.0, 'views': RandomSlices(count=2, shortest=15, longest=150)}
     """
     hints, values = arguments(constructor), {}
     for option, value in table.items():
@@ -184,12 +161,6 @@ def build_encoder(table: Table, schema: Schema) -> Encoder:
     """Return the untrained encoder of an `[encoder]` table; its entry `events` holds the options of the event encoder.
 
     The entry `from`, the run whose encoder is trained further, is not used here but in `training.setup`.
-
-    Example:
-        >>> from eventvec.schema import Categorical
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> build_encoder({"name": "gru", "dim": 16, "events": {"time": []}}, schema).dim
-        16
     """
     options = {option: value for option, value in table.items() if option != "from"}
     encoder: Encoder = build(options, ENCODER_NAMES, "encoder", schema=schema)
@@ -245,12 +216,6 @@ def describe(method: Method) -> Table:
 
     Raises:
         ConfigError: If a part of the method has no name in configurations.
-
-    Example:
-        >>> from eventvec.encoders import GRU, EventEncoder
-        >>> from eventvec.methods import pcl
-        >>> describe(pcl(GRU(EventEncoder(Schema("id", "t", "integer")), dim=8), length=3))["method"]
-        {'name': 'order', 'pairs': {'name': 'permutation_pairs', 'length': 3, 'skip': 0, 'count': 1}}
     """
     return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(method.encoder, {"schema"})}
 
@@ -259,26 +224,13 @@ def complete(config: Table) -> Table:
     """Return the tables with every default of `[method]` and `[encoder]` written out, those of nested tables too.
 
     A run can then be built again after a default has changed.
-
-    Example:
-        >>> complete({"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}) == {
-        ...     "method": {"name": "ocp", "length": 1, "skip": 0, "count": 1},
-        ...     "encoder": {"name": "gru", "dim": 8, "layers": 1, "read_out": ["last"],
-        ...                 "events": {"time": ["gap"], "width": 32, "batch_norm": True, "bins": False, "mixing": 0}}}
-        True
     """
     names = {"method": METHOD_NAMES, "encoder": ENCODER_NAMES}
     return {key: completed(table, names[key]) if key in names else table for key, table in config.items()}
 
 
 def arguments(constructor: Callable[..., Any]) -> dict[str, Any]:
-    """Return the name and the annotated type of each argument of a constructor; `Any` where there is no annotation.
-
-    Example:
-        >>> from eventvec.views import DisjointSegments
-        >>> arguments(DisjointSegments)
-        {'count': <class 'int'>}
-    """
+    """Return the name and the annotated type of each argument of a constructor; `Any` where there is no annotation."""
     target = constructor.__init__ if inspect.isclass(constructor) else constructor
     try:
         hints = get_type_hints(target)
@@ -299,10 +251,6 @@ def check(value: Any, kind: Any, where: str) -> Any:
 
     Raises:
         ConfigError: If the value has another type, or a table has an entry that the dataclass lacks.
-
-    Example:
-        >>> check(1, float, "fit.lr")
-        1.0
     """
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         accepted = [field.name for field in dataclasses.fields(kind)]

@@ -164,12 +164,7 @@ def static_texts(x: Sequences, name: str) -> Sequences:
 
 
 def period(x: Sequences) -> tuple[Any, Any] | None:
-    """Return the times of the first and of the last event of all rows, or None without events or their times.
-
-    Example:
-        >>> period(Sequences({"time": torch.tensor([2, 5, 1])}, torch.tensor([0, 2]), torch.tensor([2, 1])))
-        (1, 5)
-    """
+    """Return the times of the first and of the last event of all rows, or None without events or their times."""
     time, filled = x.columns.get("time"), x.lengths > 0
     if not isinstance(time, Tensor) or not bool(filled.any()):
         return None
@@ -249,11 +244,6 @@ def check_entities(data: Any) -> None:
 
 
 def repeated(keys: pa.Array) -> int:
-    """Return the number of keys that equal an earlier one.
-
-    Example:
-        >>> repeated(pa.array([7, 8, 7]))
-        1
-    """
+    """Return the number of keys that equal an earlier one."""
     plain = keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
     return len(plain) - len(pc.unique(plain))

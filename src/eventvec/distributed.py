@@ -164,12 +164,7 @@ def first_does(function: Callable[[], T]) -> T:
 
 
 def of_first(number: float) -> float:
-    """Return the number that the first process gave, such as its time, so that all decide alike.
-
-    Example:
-        >>> of_first(2.5)
-        2.5
-    """
+    """Return the number that the first process gave, such as its time, so that all decide alike."""
     if process_count() == 1:
         return number
     told = torch.tensor([number], dtype=torch.float64, device=_device_of_messages())
@@ -182,9 +177,6 @@ def check_alike(**values: object) -> None:
 
     Raises:
         ConfigError: If two processes differ.
-
-    Example:
-        >>> check_alike(data="af31")
     """
     if process_count() == 1:
         return
@@ -204,9 +196,6 @@ def check_apart(device: str) -> None:
 
     Raises:
         ConfigError: If two processes have the same device.
-
-    Example:
-        >>> check_apart("GPU 0")
     """
     if process_count() == 1:
         return
@@ -290,12 +279,7 @@ def in_share() -> bool:
 
 
 def summed(values: Tensor) -> Tensor:
-    """Return the sum of a tensor over all processes, with a gradient.
-
-    Example:
-        >>> summed(torch.tensor([1.0, 2.0])).tolist()
-        [1.0, 2.0]
-    """
+    """Return the sum of a tensor over all processes, with a gradient."""
     if process_count() == 1:
         return values
     out: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
@@ -311,10 +295,6 @@ def shares(lengths: Tensor, count: int) -> list[int] | None:
     Args:
         lengths: `(n,)` the number of events of each row.
         count: The number of shares.
-
-    Example:
-        >>> shares(torch.tensor([5, 1, 1, 1, 2]), 2), shares(torch.tensor([3]), 2)
-        ([0, 1, 5], None)
     """
     lengths = on_host(lengths)
     filled = lengths.nonzero().squeeze(1)

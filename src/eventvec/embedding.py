@@ -178,12 +178,7 @@ def _reason(x: Sequences, wrong: Tensor) -> str:
 
 
 def batches(lengths: Tensor, events_per_batch: int) -> Iterator[Tensor]:
-    """Yield the positions of lengths, in descending order, in batches of about as many events.
-
-    Example:
-        >>> [batch.tolist() for batch in batches(torch.tensor([2, 9, 3]), 9)]
-        [[1], [2, 0]]
-    """
+    """Yield the positions of lengths, in descending order, in batches of about as many events."""
     order = lengths.argsort(descending=True, stable=True)
     events = lengths[order]
     batch = (events.cumsum(0) - events) // events_per_batch  # by the event at which a row begins
@@ -229,10 +224,6 @@ def choose_device(name: torch.device | str) -> torch.device:
 
     Raises:
         ConfigError: If the device cannot be used here.
-
-    Example:
-        >>> choose_device("cpu")
-        device(type='cpu')
     """
     if str(name) in ("auto", "cuda") and distributed.launched() and (count := torch.cuda.device_count()):
         return torch.device("cuda", distributed.local_rank() % count)

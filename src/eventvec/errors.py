@@ -66,12 +66,7 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a name or value for a message, in quotes if it is text, and shortened.
-
-    Example:
-        >>> shown("card"), shown(3), shown("x" * 100)
-        ("'card'", '3', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
-    """
+    """Return a name or value for a message, in quotes if it is text, and shortened."""
     if isinstance(value, str):
         return repr(_short(value))
     if isinstance(value, int) and abs(value) >= 10**LENGTH:
@@ -80,24 +75,14 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a message: the first of them, shortened, and the number of all.
-
-    Example:
-        >>> listed(["card", "day"]), listed([])
-        ('card, day', 'none')
-    """
+    """Return names for a message: the first of them, shortened, and the number of all."""
     every = list(names)
     more = f", … ({len(every):,} in all)" if len(every) > NAMES else ""
     return ", ".join(map(_short, every[:NAMES])) + more or "none"
 
 
 def nearest(name: object, accepted: Iterable[str]) -> str:
-    """Return the end of a message: the accepted names that are nearest to a wrong one, and the accepted names.
-
-    Example:
-        >>> nearest("colse", ["coles", "ocp"])
-        "did you mean 'coles'? accepted: coles, ocp"
-    """
+    """Return the end of a message: the accepted names that are nearest to a wrong one, and the accepted names."""
     wrong, names = _short(str(name)), sorted(accepted)
     candidates = [_short(other) for other in names]
     if len(candidates) > COMPARED:
@@ -118,12 +103,6 @@ def no_column(name: str, columns: Iterable[str], header: str = "the header", tab
         columns: The columns that there are.
         header: Where the names of the columns are, for the message.
         table: The name of the table, for the message.
-
-    Example:
-        >>> no_column("cart", ["card", "day"])
-        "there is no column 'cart'; did you mean 'card'? accepted: card, day"
-        >>> no_column("card", ["4000123412341234", "anna"], "the first line of a.csv")
-        "there is no column 'card'; the first line of a.csv looks like data, not like column names; ..."
     """
     names = list(columns)
     remedy = looks_like_data(names, header) or nearest(name, names)

@@ -30,14 +30,6 @@ def handcrafted_features(
     Raises:
         DataError: If an entity has an event after its moment of prediction.
         ConfigError: If the moment is of another kind than the times of the events, or a number is negative.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8]})
-        >>> values, names = handcrafted_features(ev.read(events, key="card", time="day", numeric=[]))
-        >>> np.expm1(values[:, names.index("time: recency")]).round(3).tolist()  # since the last event of the table
-        [5.0, 0.0]
     """
     encoder = Handcrafted(data.schema, values=values, frequent=frequent)
     return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
@@ -56,14 +48,6 @@ def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -
     Raises:
         DataError: If an entity has an event after its moment of prediction.
         ConfigError: If the moment is of another kind than the times of the events.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8]})
-        >>> data = ev.read(events, key="card", time="day", numeric=[], until=5)
-        >>> with_moment(data).sequences.static["moment of prediction"].tolist()
-        [5, 5]
     """
     check_dataset(data)
     x = data.sequences

@@ -31,14 +31,6 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
 
     Raises:
         OSError: If the file cannot be written. The message names `path`, which is as it was before.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with whole(Path(folder) / "a.txt") as draft:
-        ...         _ = draft.write_text("done")
-        ...     (Path(folder) / "a.txt").read_text(), len(os.listdir(folder))
-        ('done', 1)
     """
     path = draft = Path(path)
     try:
@@ -92,14 +84,6 @@ def sweep(folder: Path | str, name: str | None = None) -> None:
     Args:
         folder: The folder.
         name: The file whose drafts are deleted; all by default.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / ".a.txt.k3j2h1.draft").write_text("hal")
-        ...     sweep(folder)
-        ...     os.listdir(folder)
-        []
     """
     for draft in Path(folder).glob(f".{'*' if name is None else glob.escape(name)}.*.draft"):
         with suppress(OSError):  # such as a file of another user
@@ -127,13 +111,6 @@ def locked(folder: Path) -> Iterator[bool]:
 
     The folder is created if it does not exist, and deleted at the end if it is empty then. Its file `.lock` is deleted
     too, except on Windows, where open files stay.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with locked(Path(folder)) as first, locked(Path(folder)) as second:
-        ...         first, second
-        (True, False)
     """
     is_new, file, handle, free = not folder.exists(), folder / ".lock", None, False
     try:

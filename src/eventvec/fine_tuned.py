@@ -29,15 +29,6 @@ class FineTuned:
     Attributes:
         run_: The run.
         classes_: The classes, as text, in the order of the columns of `predict_proba`; None if the label is a number.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [n % 20 for n in range(80)], "day": range(80), "paid": range(80)})
-        >>> vectorizer = ev.EventVectorizer("card", "day", numeric=["paid"], epochs=1).fit(events)
-        >>> labels = pl.DataFrame({"card": range(20), "churn": ["no", "yes"] * 10})
-        >>> vectorizer.fine_tune(labels, "churn", epochs=1).predict_proba(events).columns
-        ['card', 'no', 'yes']
     """
 
     def __init__(self, run: Run, reading: Mapping[str, Any] | None = None) -> None:

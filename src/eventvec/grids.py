@@ -39,14 +39,6 @@ def predictions(method: Any, x: Sequences, places: Places, progress: Progress | 
 
     Raises:
         DataError: If a row has no event to predict from, or a prediction is not finite.
-
-    Example:
-        >>> from eventvec.encoders import PointEncoder, SetEncoder
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]))
-        >>> places = Places(np.zeros(2, int), {}, {"x": torch.tensor([0.5, 1.0])})
-        >>> columns = predictions(CNP(SetEncoder(PointEncoder(), dim=8)), x, places)
-        >>> {name: len(column) for name, column in columns.items()}
-        {'y_mean': 2, 'y_std': 2}
     """
     outputs = encode_targets(method, x, places.rows, places.values, progress)
     if not isinstance(method, CNP):
@@ -124,11 +116,6 @@ def raw_moments(field: Numeric | None, mean: Tensor, deviation: Tensor) -> tuple
         field: How the column is scaled; None if it is not.
         mean: `(...)` the mean of the scaled values, float64.
         deviation: `(...)` their standard deviation.
-
-    Example:
-        >>> field = Numeric("amount", log=False, mean=10.0, std=2.0)
-        >>> [part.item() for part in raw_moments(field, torch.tensor(1.0).double(), torch.tensor(0.5).double())]
-        [12.0, 1.0]
     """
     if field is None:
         return mean, deviation

@@ -24,10 +24,6 @@ class Lineage:
         holdouts: For each run, the earliest first: its id (`run`), the `fraction` held out (or None), the `seed` of
             that choice and the `fingerprint` of the data.
         path: The folder of the last run, if it has one.
-
-    Example:
-        >>> Lineage("3f2a", ("churn",), ()).to_dict()
-        {'run': '3f2a', 'labels': ['churn'], 'holdouts': []}
     """
 
     run: str
@@ -41,22 +37,11 @@ class Lineage:
 
 
 def lineage_of(encoder: Any) -> Lineage | None:
-    """Return what an encoder, or a part of it, has been trained on; None if that is not known.
-
-    Example:
-        >>> encoder = nn.Linear(3, 2)
-        >>> attach_lineage(encoder, Lineage("3f2a", (), ()))
-        >>> lineage_of(nn.Sequential(encoder)).run, lineage_of(nn.Linear(3, 2))
-        ('3f2a', None)
-    """
+    """Return what an encoder, or a part of it, has been trained on; None if that is not known."""
     modules = encoder.modules() if isinstance(encoder, nn.Module) else ()
     return next((vars(module)["_lineage"] for module in modules if "_lineage" in vars(module)), None)
 
 
 def attach_lineage(encoder: Encoder | nn.Module, record: Lineage) -> None:
-    """Record on an encoder what it has been trained on.
-
-    Example:
-        >>> attach_lineage(nn.Linear(3, 2), Lineage("3f2a", (), ()))
-    """
+    """Record on an encoder what it has been trained on."""
     vars(encoder)["_lineage"] = record

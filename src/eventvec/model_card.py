@@ -78,22 +78,12 @@ be measured.
 
 
 def code(text: Any) -> str:
-    """Return a name as code in Markdown, in which nothing else is markup, also in a cell of a table.
-
-    Example:
-        >>> code("shop"), code("a|`<b>")
-        ('`shop`', "`a\\\\|'<b>`")
-    """
+    """Return a name as code in Markdown, in which nothing else is markup, also in a cell of a table."""
     return f"`{_one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
 
 
 def plain(text: Any) -> str:
-    """Return a text in which Markdown and HTML find no markup.
-
-    Example:
-        >>> plain("<b> a|b *c*")
-        '&lt;b&gt; a\\\\|b \\\\*c\\\\*'
-    """
+    """Return a text in which Markdown and HTML find no markup."""
     escaped = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*\[\]|]|(?<!\w)_|_(?!\w))", r"\\\1", escaped)
 

@@ -26,18 +26,7 @@ _type_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 
 
 def accepts(*kinds: type[Any]) -> Callable[[F], F]:
-    """Return a decorator that shows the fields of dataclasses as keyword arguments of a function with `**options`.
-
-    Example:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class Speed:
-        ...     steps: int = 3
-        >>> @accepts(Speed)
-        ... def run(name: str, **options: Any) -> int:
-        ...     return gather(options, Speed).steps
-        >>> inspect.signature(run), run("a"), run("a", steps=5)
-        (<Signature (name: 'str', *, steps: int = 3) -> 'int'>, 3, 5)
-    """
+    """Return a decorator that shows the fields of dataclasses as keyword arguments of a function with `**options`."""
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -64,14 +53,6 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
     Raises:
         ConfigError: If an option is a field of none of the dataclasses, or has another type than the number, text or
             truth value that it needs.
-
-    Example:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class Speed:
-        ...     steps: int = 3
-        >>> gather({"step": 5}, Speed)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: there is no option 'step'; did you mean 'steps'? accepted: steps
     """
     known = dict.fromkeys(name for group in (kind, *others) for name in fields(group))
     for name in options:
@@ -87,10 +68,6 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     Raises:
         ConfigError: If the option is a number, text or truth value, and the value is of another type, or a whole number
             of more than 64 bits.
-
-    Example:
-        >>> checked("steps", np.int64(3), int)
-        3
     """
     union = get_origin(hint) in (Union, types.UnionType)
     value, kinds = _plain(value), get_args(hint) if union else (hint,)
@@ -132,15 +109,7 @@ def _plain(value: Any) -> Any:
 
 
 def fields(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the type and the default of each field of a dataclass; a field without one has `inspect.Parameter.empty`.
-
-    Example:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class Speed:
-        ...     steps: int = 3
-        >>> fields(Speed)
-        {'steps': (<class 'int'>, 3)}
-    """
+    """Return the type and default of each field of a dataclass; a field without one has `inspect.Parameter.empty`."""
     hints = _type_hints(kind)
     defaults = {
         field.name: inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
@@ -150,19 +119,7 @@ def fields(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
 
 
 def descriptions(kind: type[Any]) -> dict[str, str]:
-    """Return the description of each field of a dataclass, from its docstring.
-
-    Example:
-        >>> class Speed:
-        ...     '''How fast it runs.
-        ...
-        ...     Args:
-        ...         steps: The number of steps,
-        ...             at least 1.
-        ...     '''
-        >>> descriptions(Speed)
-        {'steps': 'The number of steps, at least 1.'}
-    """
+    """Return the description of each field of a dataclass, from its docstring."""
     lines = inspect.cleandoc(kind.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", lines, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -179,16 +136,7 @@ def writable(value: Any) -> Any:
 
 
 def as_table(*options: Any) -> dict[str, Any]:
-    """Return dataclasses of options as one table of plain values, without values that are None.
-
-    Example:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class Speed:
-        ...     steps: int = 3
-        ...     seconds: float | None = None
-        >>> as_table(Speed())
-        {'steps': 3}
-    """
+    """Return dataclasses of options as one table of plain values, without values that are None."""
     table: dict[str, Any] = {}
     for group in options:
         for field in dataclasses.fields(group):

@@ -34,11 +34,6 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
 
     Raises:
         ConfigError: If a name or an option is not accepted, or the tensors need more memory than this machine has.
-
-    Example:
-        >>> tables = {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}}
-        >>> outline(tables, Schema("id", "t", "integer"))["encoder.start"].shape
-        torch.Size([8])
     """
     if _names_backbone(config) or schema.texts:
         return None
@@ -59,10 +54,6 @@ def memory() -> int:
     """Return the bytes of memory of this machine, or of the container that this process is in.
 
     Where the system does not tell, as on Windows, it is a number that no machine has.
-
-    Example:
-        >>> memory() > 1 << 20
-        True
     """
     known = hasattr(os, "sysconf")
     present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else sys.maxsize

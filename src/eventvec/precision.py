@@ -28,11 +28,6 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
 
     Raises:
         ConfigError: If the precision is neither float32 nor bfloat16, or the CPU does not compute in bfloat16.
-
-    Example:
-        >>> with matmul_precision("float32", torch.device("cpu")):
-        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-        torch.float32
     """
     check_precision(precision, device)
     with (
@@ -68,11 +63,6 @@ def check_precision(precision: str, device: torch.device) -> None:
 
     Raises:
         ConfigError: If it does not.
-
-    Example:
-        >>> check_precision("float16", torch.device("cpu"))
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: precision 'float16' is not known; accepted: float32, bfloat16
     """
     if precision not in ("float32", "bfloat16"):
         raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
@@ -86,12 +76,7 @@ def check_precision(precision: str, device: torch.device) -> None:
 
 @cache
 def cpu_has_bfloat16() -> bool:
-    """Return whether the CPU has instructions for bfloat16, by its flags and not by a timing.
-
-    Example:
-        >>> cpu_has_bfloat16() in (True, False)
-        True
-    """
+    """Return whether the CPU has instructions for bfloat16, by its flags and not by a timing."""
     capabilities = getattr(torch.cpu, "get_capabilities", None)
     if capabilities is not None:
         flags = capabilities()
@@ -104,12 +89,7 @@ def cpu_has_bfloat16() -> bool:
 
 
 def float32_precision() -> str | None:
-    """Return torch's precision of float32 matrix products; None if it was set device by device in `torch.backends`.
-
-    Example:
-        >>> float32_precision() in (None, "highest", "high", "medium")
-        True
-    """
+    """Return torch's precision of float32 matrix products; None if it was set device by device in `torch.backends`."""
     try:
         return torch.get_float32_matmul_precision()
     except RuntimeError:  # torch 2.9 and later: there is no single answer for all devices
@@ -118,12 +98,7 @@ def float32_precision() -> str | None:
 
 @cache
 def onednn_agrees() -> bool:
-    """Return whether float32 matrix products through oneDNN agree with the default to 1e-5 on this CPU.
-
-    Example:
-        >>> onednn_agrees() in (True, False)
-        True
-    """
+    """Return whether float32 matrix products through oneDNN agree with the default to 1e-5 on this CPU."""
     a, b = torch.randn(2, 256, 256, generator=torch.Generator().manual_seed(0), dtype=torch.float32, device="cpu")
     with torch.autocast("cpu", enabled=False):
         with float32_products("highest"):

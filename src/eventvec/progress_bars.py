@@ -17,10 +17,6 @@ def bar(name: str, shown: bool = True) -> Iterator[Callable[..., None]]:
     Args:
         name: What stands before the bar.
         shown: Whether to show it at all.
-
-    Example:
-        >>> with bar("reading") as tick:
-        ...     tick(1, 2, "half")
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
@@ -31,12 +27,7 @@ def bar(name: str, shown: bool = True) -> Iterator[Callable[..., None]]:
 
 
 def of_training(tick: Callable[..., None]) -> Callable[[Mapping[str, Any]], None]:
-    """Return a function of the records of `fit` that moves a bar.
-
-    Example:
-        >>> with bar("training") as tick:
-        ...     of_training(tick)({"share": 0.5, "epoch": 1, "loss": 0.25, "events_per_second": 9000})
-    """
+    """Return a function of the records of `fit` that moves a bar."""
 
     def progress(record: Mapping[str, Any]) -> None:
         text = f"epoch {record['epoch']} · loss {record['loss']:.4g} · {record['events_per_second']:,} events/s"

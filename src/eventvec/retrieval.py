@@ -26,10 +26,6 @@ class Retrieval:
         mrr: The mean of 1 / rank, in (0, 1].
         recall: For each k, the share of queries whose row has rank k or better.
         chance_mrr: The expected `mrr` of a random order, ``H_n / n``.
-
-    Example:
-        >>> Retrieval(n=4, mrr=1.0, recall={1: 1.0}, chance_mrr=0.52).chance_recall(1)
-        0.25
     """
 
     n: int
@@ -55,11 +51,6 @@ def score_retrieval(query: Tensor, key: Tensor, at: tuple[int, ...] = (1, 5, 10)
 
     Raises:
         DataError: If there are no rows, the two shapes differ, or a value is not finite.
-
-    Example:
-        >>> result = score_retrieval(torch.eye(3), torch.eye(3)[[0, 2, 1]])
-        >>> round(result.mrr, 3), result.recall[1], round(result.chance_mrr, 3)  # the ranks are 1, 2.5, 2.5
-        (0.6, 0.333..., 0.611)
     """
     rank, n = ranks(query, key), len(query)
     recall = {k: float((rank <= k).double().mean()) for k in at}
@@ -75,10 +66,6 @@ def ranks(query: Tensor, key: Tensor) -> Tensor:
 
     Raises:
         DataError: If there are no rows, the two shapes differ, or a value is not finite.
-
-    Example:
-        >>> ranks(torch.tensor([[1.0, 0.0]] * 2), torch.tensor([[1.0, 0.0], [0.0, 1.0]])).tolist()
-        [1.0, 2.0]
     """
     if query.shape != key.shape or query.dim() != 2 or not len(query):
         raise DataError(

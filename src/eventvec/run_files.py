@@ -142,12 +142,7 @@ def read_config(path: Path) -> Table:
 
 
 def with_former_defaults(tables: Table) -> Table:
-    """Return the tables of a run, with the options that an earlier eventvec did not have at their former values.
-
-    Example:
-        >>> with_former_defaults({"method": {"name": "cresp"}})
-        {'method': {'name': 'cresp', 'target_head': {'name': 'plain_head'}}}
-    """
+    """Return the tables of a run, with the options that an earlier eventvec did not have at their former values."""
     tables = copy.deepcopy(tables)
     method, events = tables.get("method", {}), tables.get("encoder", {}).get("events")
     if method.get("name") == "cresp":

@@ -48,10 +48,6 @@ class Categorical:
         text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
             A CSV file has no types, so that its cells are read accordingly.
         buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
-
-    Example:
-        >>> Categorical("shop", ("grocer", "baker")).size, Categorical("merchant", (), buckets=100).size
-        (4, 102)
     """
 
     name: str
@@ -76,10 +72,6 @@ class Numeric:
         std: Standard deviation, by which the result is divided; 1 leaves the scale as it is.
         edges: The raw numbers, ascending, that separate bins of about as many events each; empty in schemas of earlier
             versions.
-
-    Example:
-        >>> Numeric("amount", log=False, mean=10.0, std=2.0).scale(torch.tensor([14.0, float("nan")])).tolist()
-        [2.0, nan]
     """
 
     name: str
@@ -101,12 +93,7 @@ class Numeric:
         return values.sign() * values.abs().expm1() if self.log else values
 
     def bins(self, values: Tensor) -> Tensor:
-        """Return the bin of each raw value, int64: 0 where missing, then 1 to ``len(edges) + 1``.
-
-        Example:
-            >>> Numeric("amount", edges=(1.0, 5.0)).bins(torch.tensor([0.0, 1.0, 9.0, float("nan")])).tolist()
-            [1, 2, 3, 0]
-        """
+        """Return the bin of each raw value, int64: 0 where missing, then 1 to ``len(edges) + 1``."""
         edges = torch.tensor(self.edges, dtype=torch.float32).to(values.device, non_blocking=True)
         places = torch.bucketize(values.float(), edges, right=True) + 1
         return places.masked_fill(values.isnan(), 0)
@@ -120,10 +107,6 @@ class Vector:
         name: The column in the table.
         mean: Mean of each component, which is subtracted first.
         std: Standard deviation of each component, by which the result is divided.
-
-    Example:
-        >>> Vector("profile", (1.0, 0.0), (2.0, 1.0)).scale(torch.tensor([[5.0, 3.0]])).tolist()
-        [[2.0, 3.0]]
     """
 
     name: str
@@ -147,10 +130,6 @@ class Text:
 
     Args:
         name: The column in the table.
-
-    Example:
-        >>> Text("about").name
-        'about'
     """
 
     name: str

@@ -206,10 +206,6 @@ def on_host(lengths: Tensor) -> Tensor:
     """Return lengths, or numbers of rows, on the CPU.
 
     They are copied once, which waits for the device: the copy stays with the tensor.
-
-    Example:
-        >>> on_host(torch.tensor([3, 1])).tolist()
-        [3, 1]
     """
     if lengths.device.type == "cpu":
         return lengths
@@ -266,10 +262,6 @@ def places(mask: Tensor, count: int) -> Tensor:
     Args:
         mask: `(m,)` bool with at most `count` true values.
         count: The size of the result.
-
-    Example:
-        >>> places(torch.tensor([False, True, True, False]), 2).tolist()
-        [1, 2]
     """
     each = torch.arange(len(mask), device=mask.device)
     rank = torch.where(mask, mask.cumsum(0) - 1, count)  # the others go to the end, which is cut off

@@ -22,16 +22,6 @@ def suggest(x: Sequences, config: Table) -> Table:
     The embedding dimension grows with the cube root of the number of entities, from 32 to 512; the state of an encoder
     that is read in several parts has half of it. A batch has a sixteenth of the entities, from 8 to 128. These rules
     are in `views.sizes`; a method may suggest other sizes, and options of `fit`, as CoLES does.
-
-    Example:
-        >>> import torch
-        >>> x = Sequences({"time": torch.arange(225_000)}, torch.arange(3000) * 75, torch.full((3000,), 75))
-        >>> suggest(x, {"method": {"name": "coles", "margin": 0.3}, "fit": {"epochs": 3}}) == {
-        ...     "method": {"name": "coles", "margin": 0.3,
-        ...                "views": {"name": "random_slices", "count": 4, "shortest": 9, "longest": 150}},
-        ...     "encoder": {"name": "gru", "dim": 128},
-        ...     "fit": {"batch_size": 48, "beside": ["timing", "aggregates"], "epochs": 3}}
-        True
     """
     method, encoder = {"name": "coles", **config.get("method", {})}, config.get("encoder", {})
     suggestion = suggested(METHOD_NAMES.get(str(method["name"])), x)

@@ -15,12 +15,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:
-    """Return texts as a static column: one row per text, with a column `bytes` of UTF-8; empty where null.
-
-    Example:
-        >>> text_column(pa.array(["ab", None, "é"])).lengths.tolist()
-        [2, 0, 2]
-    """
+    """Return texts as a static column: one row per text, with a column `bytes` of UTF-8; empty where null."""
     column = pa.chunked_array([texts]) if isinstance(texts, pa.Array) else texts
     array = column.cast(pa.large_string()).fill_null("").combine_chunks()
     _, offsets, data = array.buffers()
@@ -31,12 +26,7 @@ def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:
 
 
 def strings(texts: Sequences) -> list[str]:
-    """Return the texts of a static column, decoded on the CPU.
-
-    Example:
-        >>> strings(text_column(pa.array(["ab", "", "é"]))[[2, 0]])
-        ['é', 'ab']
-    """
+    """Return the texts of a static column, decoded on the CPU."""
     ends = torch.cat([torch.zeros(1, dtype=torch.int64), on_host(texts.lengths).cumsum(0)])
     buffers = [pa.py_buffer(ends.numpy()), pa.py_buffer(texts.values("bytes").cpu().numpy())]
     decoded: list[str] = pa.LargeStringArray.from_buffers(len(texts), *buffers).to_pylist()
@@ -52,10 +42,6 @@ def event_lines(since: Array, types: pa.Array, lengths: Array) -> list[str]:
         since: `(total,)` the time of each event since the first of its history, history after history.
         types: `(total,)` texts, none of them null.
         lengths: `(n,)` the number of events of each history.
-
-    Example:
-        >>> event_lines(np.array([0.0, 0.567, 0.0]), pa.array(["Guru", "Good Answer", "Guru"]), np.array([2, 0, 1]))
-        ['0.00,Guru\\n0.57,Good Answer', '', '0.00,Guru']
     """
     kind = pa.large_string()
     times = pa.array(np.char.mod("%.2f", since)).cast(kind)

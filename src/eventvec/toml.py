@@ -16,10 +16,6 @@ def parse(text: str) -> dict[str, Any]:
     Raises:
         tomllib.TOMLDecodeError: If the text is not TOML.
         ValueError: If Python cannot read it because it is nested too deeply, or a number has too many digits.
-
-    Example:
-        >>> parse("[fit]\\nepochs = 3")
-        {'fit': {'epochs': 3}}
     """
     try:
         return tomllib.loads(text)

@@ -168,10 +168,6 @@ def curves(record: Mapping[str, Any], last_step: int) -> dict[str, float]:
     Args:
         record: A record of `fit`.
         last_step: The step of the record before.
-
-    Example:
-        >>> curves({"epoch": 1, "step": 7, "loss": 0.5, "validation": None, "lr": 0.01}, 7)
-        {'epoch/loss': 0.5, 'epoch/lr': 0.01}
     """
     kind = "epoch" if record["step"] == last_step else "step"
     return {
@@ -180,12 +176,7 @@ def curves(record: Mapping[str, Any], last_step: int) -> dict[str, float]:
 
 
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return the entries of nested tables as texts, by their dotted names.
-
-    Example:
-        >>> flat({"method": {"name": "coles", "views": {"count": 5}}})
-        {'method.name': 'coles', 'method.views.count': '5'}
-    """
+    """Return the entries of nested tables as texts, by their dotted names."""
     entries: dict[str, str] = {}
     for name, value in tables.items():
         entries |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": str(value)}

@@ -99,9 +99,7 @@ def test_a_job_that_is_killed_goes_on(place: Path, tmp_path: Path, engine: str):
 
 
 def refused(place: Path, output: Path, engine: str, options: dict[str, object]) -> None:
-    with pytest.raises(
-        ev.ConfigError, match=r"^another process writes .*; wait until it is done, or"
-    ):
+    with pytest.raises(ev.ConfigError, match=r"^another process writes .*; wait until it is done, or"):
         ev.embed_shards(place / "run", place / "many", output, engine=engine, shards=SHARDS, workers=2, **options)
 
 

@@ -111,7 +111,6 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
     written = rng.choice((out, out, "duckdb://new.db#z", "duckdb://shop.db#z", "delta://new-lake"))
     store = rng.choice(((), (), ("--store", "new-store")))
     label, knn = ["--label", "label"], ["--models", "knn", "--folds", "2"]
-    hostile = ["hostile.parquet", *ROLES]
     engine = ["--engine", "local", "--shards", "2", "--workers", "1"]
     return [
         ("fit", ["--events", events, *ROLES, *store, "--method", "ocp", "--out", "new-run"]),

@@ -60,13 +60,6 @@ def parts_of(x: Sequences, schema: Schema) -> list[Part]:
     Args:
         x: The events.
         schema: The meaning of the columns.
-
-    Example:
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 1], "day": [1, 2, 4], "paid": [1.0, 2.0, 3.0]})
-        >>> data = ev.read(events, key="card", time="day", numeric=["paid"])
-        >>> [part.name for part in parts_of(data.sequences, data.schema)]
-        ['day', 'paid', 'first third', 'middle third', 'last third', 'last tenth']
     """
     columns = [field.name for field in (*schema.fields, *schema.nested)]
     parts = [Part(schema.time, "field", partial(without_times, x))]
@@ -81,12 +74,6 @@ def without_column(x: Sequences, name: str) -> Sequences:
     Args:
         x: The rows.
         name: The column.
-
-    Example:
-        >>> x = Sequences({"shop": torch.tensor([2, 3]), "paid": torch.tensor([0.5, 1.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> without_column(x, "shop").values("shop").tolist(), without_column(x, "paid").values("paid").tolist()
-        ([0, 0], [nan, nan])
     """
     column = x.columns[name]
     if isinstance(column, Sequences):
@@ -102,12 +89,6 @@ def without_times(x: Sequences) -> Sequences:
 
     Args:
         x: Rows that do not share events.
-
-    Example:
-        >>> x = Sequences({"time": torch.tensor([1, 4]), "gap": torch.tensor([float("nan"), 3.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> without_times(x).values("time").tolist(), without_times(x).values("gap").tolist()
-        ([4, 4], [nan, nan])
     """
     time, last = x.columns["time"], (x.starts + x.lengths - 1).clamp(min=0)
     assert isinstance(time, Tensor)
@@ -125,11 +106,6 @@ def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
         begin: The first of the equal parts that are left out, from 0.
         end: The part after the last one that is left out.
         parts: The number of equal parts of each row.
-
-    Example:
-        >>> x = Sequences({"code": torch.arange(7)}, torch.tensor([0]), torch.tensor([7]))
-        >>> without_share(x, 1, 2, 3).values("code").tolist(), without_share(x, 9, 10, 10).values("code").tolist()
-        ([0, 1, 4, 5, 6], [0, 1, 2, 3, 4, 5])
     """
     first, after = (x.lengths * bound // parts for bound in (begin, end))
     rows = torch.arange(len(x), device=x.device)

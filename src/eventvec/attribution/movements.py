@@ -20,10 +20,6 @@ def distances(full: Array, changed: Array) -> Array:
     Args:
         full: `(n, d)` vectors.
         changed: `(n, d)` vectors.
-
-    Example:
-        >>> distances(np.eye(2), np.array([[3.0, 3.0], [0.0, 1.0]])).round(3).tolist()
-        [0.293, 0.0]
     """
     cosine = (_units(full) * _units(changed)).sum(1)
     return np.asarray(np.where((full == changed).all(1), 0.0, (1 - cosine).clip(0, 2)))
@@ -45,13 +41,6 @@ def relative_movements(
 
     Raises:
         DataError: If there are fewer than two entities, or all vectors point the same way.
-
-    Example:
-        >>> vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [-1.0, 0.0]])  # four pairs at 1, two at 2
-        >>> moved = np.full(4, 2 / 3)
-        >>> mean, half = relative_movements(vectors, [moved], seed=0)[0]
-        >>> round(mean, 3)
-        0.5
     """
     if len(vectors) < 2:
         raise DataError(f"{len(vectors)} entities with events; the distance between entities needs two at least")

@@ -30,10 +30,6 @@ class Trained:
     Args:
         name: The name of the model in `MODELS`.
         seed: The seed of models that draw random numbers, and of the resampling.
-
-    Example:
-        >>> Trained("logistic_regression", 42).seed
-        42
     """
 
     name: str
@@ -52,16 +48,6 @@ def score_changes(
         without: For each part, `(n, d)` the vectors without it.
         protocol: The labels and the folds.
         model: The model.
-
-    Example:
-        >>> from eventvec.evaluation.protocols import choose_protocol
-        >>> from eventvec.evaluation.task import target
-        >>> z = np.random.default_rng(0).normal(size=(200, 2))
-        >>> choices = {"both_sides": False, "folds": 5, "seed": 0, "learned_from": ()}
-        >>> protocol = choose_protocol(target(z[:, 0] > 0), None, None, None, **choices)
-        >>> scores, (first, second) = score_changes(z, [z * [0, 1], z * [1, 0]], protocol, Trained("knn", 0))
-        >>> round(scores.mean, 2), first.mean < -0.3, abs(second.mean) < 0.05
-        (0.99, True, True)
     """
     y, drawn = protocol.target.y, resample(len(full), protocol.groups, seed=model.seed)
 
@@ -99,14 +85,6 @@ def prediction_changes(
         one: `(1 + parts, d)` the vector of the entity from all events, and without each part.
         folds: The number of folds.
         model: The model.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> z = np.random.default_rng(0).normal(size=(200, 2))
-        >>> one = np.array([[1.0, 1.0], [0.0, 1.0]])
-        >>> prediction, changes = prediction_changes(z, target(3 * z[:, 0]), None, one, 5, Trained("ridge", 0))
-        >>> round(prediction, 1), round(changes[0][0], 1)
-        (3.0, -3.0)
     """
     splits: list[Split] = cross_validation(labels, folds, groups, model.seed)
     tasks = [(labels, model, z[train], labels.y[train], one) for train, _ in splits]
@@ -122,12 +100,6 @@ def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Targ
         labels: The labels.
         groups: `(m,)` codes of their groups, if entities belong together.
         place: The place of the entity among all rows.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> rest, groups = other_labels(target(np.array([0, 1, 0, 1])), np.array([5, 5, 6, 7]), 1)
-        >>> rest.rows.tolist(), groups.tolist()
-        ([2, 3], [6, 7])
     """
     is_one = labels.rows == place
     rest = ~is_one if groups is None else apart(is_one, groups) & ~is_one

@@ -11,12 +11,7 @@ PERMUTATIONS = 400
 
 
 def quantile(alpha: float) -> float:
-    """Return the number of standard errors of a two-sided interval with a false-alarm rate.
-
-    Example:
-        >>> round(quantile(0.05), 2)
-        1.96
-    """
+    """Return the number of standard errors of a two-sided interval with a false-alarm rate."""
     from scipy.stats import norm  # type: ignore[import-untyped]
 
     return float(norm.ppf(1 - alpha / 2))
@@ -30,11 +25,6 @@ def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     Args:
         positive: `(m,)` the numbers of one group.
         negative: `(n,)` those of the other.
-
-    Example:
-        >>> area, error = of_groups(np.array([2.0, 3.0, 4.0]), np.array([1.0, 2.0, 0.0]))
-        >>> round(area, 3), round(error, 3)
-        (0.944, 0.079)
     """
     from scipy.stats import rankdata
 
@@ -54,11 +44,6 @@ def of_matches(similarity: Array) -> tuple[float, float]:
 
     Args:
         similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
-
-    Example:
-        >>> area, error = of_matches(np.eye(4) + 0.1 * np.arange(4))
-        >>> area
-        1.0
     """
     from scipy.stats import rankdata
 
@@ -85,20 +70,11 @@ def largest_leak(score: float, half_width: float, chance: float, most: float = 1
         half_width: Half the width of its interval.
         chance: The score of guessing.
         most: The largest score that there is.
-
-    Example:
-        >>> largest_leak(0.6, 0.05, 0.5), largest_leak(0.4, 0.05, 0.5)
-        (0.65, 0.55)
     """
     return min(max(score, chance) + half_width, most)
 
 
 def share_found(positive: Array, negative: Array, false_alarms: float) -> float:
-    """Return the share of positives above the threshold that a share of the negatives exceeds.
-
-    Example:
-        >>> share_found(np.array([0.5, 2.0]), np.arange(10) / 10, 0.1)
-        0.5
-    """
+    """Return the share of positives above the threshold that a share of the negatives exceeds."""
     threshold = np.quantile(negative, 1 - false_alarms, method="higher")
     return float((positive > threshold).mean())

@@ -45,12 +45,6 @@ def page(audit: Audit, title: str = "What do the vectors reveal?") -> str:
 
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
-
-    Example:
-        >>> found = Finding("linkage", "halves", "yes", True, "They can <be>.", "AUROC", 0.9, 0.88, 0.92, 0.5)
-        >>> text = page(Audit("3f2a", 90, 800, 0.05, 0, (found,), ()))
-        >>> "They can &lt;be&gt;." in text, "script-src" in text
-        (True, True)
     """
     questions = [
         {

@@ -25,13 +25,7 @@ EVENTS = 4
 
 
 def halves(x: Sequences) -> tuple[Sequences, Sequences]:
-    """Return the first and the second half of each row, as if each had been read from a file of its own.
-
-    Example:
-        >>> x = Sequences({"v": torch.arange(5)}, torch.tensor([0]), torch.tensor([5]))
-        >>> [half.values("v").tolist() for half in halves(x)]
-        [[0, 1], [2, 3, 4]]
-    """
+    """Return the first and the second half of each row, as if each had been read from a file of its own."""
     rows, first = torch.arange(len(x)), x.lengths // 2
     return x.slice(rows, torch.zeros_like(first), first), restart_gap(x.slice(rows, first, x.lengths - first))
 
@@ -113,10 +107,6 @@ def share_among(similarity: Array, count: int) -> float:
     Args:
         similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
         count: How many of the largest numbers count.
-
-    Example:
-        >>> share_among(np.array([[2.0, 1.0, 0.0], [3.0, 2.0, 1.0], [2.0, 1.0, 0.0]]), 1)
-        0.333...
     """
     own = np.diagonal(similarity)[:, None]
     before = (similarity > own).sum(1) + 0.5 * ((similarity == own).sum(1) - 1)

@@ -101,11 +101,6 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
 
     Raises:
         ConfigError: If `out` is not empty, or an optional package is not installed.
-
-    Example:
-        >>> result = run("demo-run")  # doctest: +SKIP
-        >>> round(result.evaluations[0].get("embedding", "lightgbm").main.mean, 1)  # doctest: +SKIP
-        0.9
     """
     return _run(Path(out), None, None, epochs, seed, console or Console(quiet=True))
 

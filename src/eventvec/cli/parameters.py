@@ -39,12 +39,6 @@ def event_tables(text: str | None) -> Any:
 
     Raises:
         typer.BadParameter: If the text is empty.
-
-    Example:
-        >>> event_tables("cards=a.parquet,app=b/*.csv"), event_tables("a=1/b.parquet,c")
-        ({'cards': 'a.parquet', 'app': 'b/*.csv'}, 'a=1/b.parquet,c')
-        >>> event_tables("cards=duckdb://shop.db#select card, at from cards,app=b.csv")
-        {'cards': 'duckdb://shop.db#select card, at from cards', 'app': 'b.csv'}
     """
     comma = r",(?=\w+=)" if "://" in str(text) else ","  # a query has commas of its own
     parts = [part.partition("=") for part in re.split(comma, not_empty(text) or "")]
@@ -93,12 +87,7 @@ def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], 
 
 
 def split_names(text: str) -> list[str]:
-    """Return the names in a text, which are separated by commas.
-
-    Example:
-        >>> split_names("a, b")
-        ['a', 'b']
-    """
+    """Return the names in a text, which are separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -111,10 +100,6 @@ def numbers(option: str, text: str) -> list[float]:
 
     Raises:
         ConfigError: If a part of the text is not a number.
-
-    Example:
-        >>> numbers("--fractions", "1,0.25")
-        [1.0, 0.25]
     """
     try:
         return [float(part) for part in text.split(",")]
@@ -131,10 +116,6 @@ def seconds(option: str, text: str) -> float:
 
     Raises:
         ConfigError: If the text is not such a number.
-
-    Example:
-        >>> seconds("--time-budget", "10m")
-        600.0
     """
     units = {"s": 1, "m": 60, "h": 3600}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)

@@ -29,11 +29,6 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
 
     Raises:
         ConfigError: If a method or an encoder is not known, is named twice, or there are fewer than two arms.
-
-    Example:
-        >>> arms = plan(["coles", "ocp"], ["gru"])
-        >>> {name: tables["encoder"]["name"] for name, tables in arms.items()}
-        {'coles': 'gru', 'ocp': 'gru'}
     """
     methods = TRIED if methods is None else methods
     for what, names, known in (("methods", methods, METHODS), ("encoders", encoders, ENCODERS)):

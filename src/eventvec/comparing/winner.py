@@ -22,10 +22,6 @@ class Choice:
         level: The arms that are not shown to be behind the best one, the best first.
         advised: The winner, or the cheapest of the arms that are level.
         sentence: The answer and the reason in words.
-
-    Example:
-        >>> Choice("coles", ("coles",), "coles", "coles is ahead.").winner
-        'coles'
     """
 
     winner: str | None
@@ -35,12 +31,7 @@ class Choice:
 
 
 def width(arms: int) -> float:
-    """Return by how much a 95 % interval is widened, so that those of all pairs of arms hold together (Bonferroni).
-
-    Example:
-        >>> width(2), round(width(6), 2)
-        (1.0, 1.5)
-    """
+    """Return by how much a 95 % interval is widened, so that those of all pairs of arms hold together (Bonferroni)."""
     from scipy.stats import norm  # type: ignore[import-untyped]
 
     return float(norm.ppf(1 - LEVEL / (arms * (arms - 1))) / NORMAL) if arms > 2 else 1.0
@@ -61,12 +52,6 @@ def choose(
         cost: The seconds of each arm.
         labels: The number of labels.
         metric: The name of the score.
-
-    Example:
-        >>> a, b = Scores((0.8, 0.82, 0.81)), Scores((0.7, 0.72, 0.71))
-        >>> pair = Difference("a", "b", "ridge", 1.0, a - b)
-        >>> choose({"a": a, "b": b}, [pair], {"a": 9.0, "b": 1.0}, 300, "auroc").winner
-        'a'
     """
     factor = width(len(scores))
     pairs = {(d.a, d.b): (d.main.mean, factor * d.main.interval) for d in differences}

@@ -260,10 +260,6 @@ def capped(events: pl.DataFrame, caps: Mapping[str, int]) -> pl.DataFrame:
     Args:
         events: The table of events.
         caps: The limit c for each column.
-
-    Example:
-        >>> capped(pl.DataFrame({"shop": ["a", "b", "a", None, "c"]}), {"shop": 3})["shop"].to_list()
-        ['a', 'other', 'a', None, 'other']
     """
     for name, cap in caps.items():
         counts = events[name].drop_nulls().value_counts().sort(["count", name], descending=[True, False])

@@ -143,17 +143,7 @@ class Aggregates(nn.Module):
 def aggregate_features(
     data: Dataset, values: int = 200
 ) -> tuple[np.ndarray[Any, np.dtype[np.float32]], tuple[str, ...]]:
-    """Return the aggregates of each entity, `(n, dim)`, and the names of the features; see `Aggregates`.
-
-    Example:
-        >>> import pyarrow as pa
-        >>> from eventvec.schema import Numeric, Schema
-        >>> schema = Schema("card", "day", "integer", numeric=(Numeric("amount"),))
-        >>> x = Sequences({"amount": torch.tensor([3.0, 5.0])}, torch.tensor([0]), torch.tensor([2]))
-        >>> values, names = aggregate_features(Dataset(pa.array(["a"]), x, schema))
-        >>> [f"{name}: {value:.2f}" for name, value in zip(names[1:], values[0, 1:])]
-        ['amount: sum: 8.00', 'amount: mean: 4.00', 'amount: std: 1.41', 'amount: min: 3.00', 'amount: max: 5.00']
-    """
+    """Return the aggregates of each entity, `(n, dim)`, and the names of the features; see `Aggregates`."""
     encoder = Aggregates(data.schema, values)
     return encoder(data.sequences).cpu().numpy(), encoder.names
 
@@ -183,12 +173,7 @@ def _extremes(values: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tenso
 
 
 def finite(values: Tensor) -> Tensor:
-    """Return float32 values, where those beyond its range become its largest number.
-
-    Example:
-        >>> finite(torch.tensor([2.0, 1e300], dtype=torch.float64)).isfinite().tolist()
-        [True, True]
-    """
+    """Return float32 values, where those beyond its range become its largest number."""
     limit = torch.finfo(torch.float32).max
     return values.clamp(-limit, limit).float()
 
@@ -204,11 +189,6 @@ def by_blocks(x: Sequences, width: int, dim: int, function: Callable[[Sequences,
         width: The number of intermediate numbers of each row.
         dim: The number of results of each row.
         function: Returns `(m, dim)` results of `m` rows; it also gets their places among all rows.
-
-    Example:
-        >>> x = Sequences({}, torch.tensor([0, 3, 4]), torch.tensor([3, 1, 2]))
-        >>> by_blocks(x, 10, 1, lambda rows, _: rows.lengths.unsqueeze(1).float()).tolist()
-        [[3.0], [1.0], [2.0]]
     """
     device = x.device
     x = x.to("cpu") if device.type == "mps" else x

@@ -23,12 +23,7 @@ from eventvec.sequences import Sequences, single_events
 
 @runtime_checkable
 class PlaceEncoder(Protocol):
-    """An encoder of points whose representation of a row depends on a place.
-
-    Example:
-        >>> isinstance(KernelMean(PointEncoder()), PlaceEncoder)
-        True
-    """
+    """An encoder of points whose representation of a row depends on a place."""
 
     def at(self, x: Sequences, covariate: Tensor) -> Tensor:
         """Return `(n, ..., dim)` from rows and encoded places `(n, ..., covariate_dim)`."""
@@ -42,11 +37,6 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
     Raises:
         DataError: If there are none, they have another length, or a row with a target has no event to predict from.
-
-    Example:
-        >>> x = Sequences({}, torch.tensor([0]), torch.tensor([3]), {"x*": torch.tensor([0.5])})
-        >>> targets_of(PointEncoder(), x).values("x").tolist()
-        [0.5]
     """
     place, targets = x.static.get("x*"), x.static.get("targets")
     if isinstance(place, Tensor) and (points.covariates, points.observations) == (("x",), ("y",)):
@@ -76,13 +66,6 @@ def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
     Raises:
         DataError: If the rows have no targets, see `targets_of`, these have another width or are not finite, or a row
             has no event.
-
-    Example:
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
-        ...               {"x*": torch.tensor([0.5])})
-        >>> context, covariate = context_at(SetEncoder(PointEncoder(), dim=8), x)
-        >>> context.shape, covariate.tolist()
-        (torch.Size([1, 8]), [[0.5]])
     """
     points = points_of(encoder)
     targets = targets_of(points, x)

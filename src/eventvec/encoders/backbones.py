@@ -192,13 +192,7 @@ def stored_tokenizer(text: str) -> Any:
 
 
 def blocks(tokens: Sequences) -> Iterator[Tensor]:
-    """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row.
-
-    Example:
-        >>> tokens = Sequences({}, torch.tensor([0, 1, 8_001]), torch.tensor([1, 8_000, 9_000]))
-        >>> [rows.tolist() for rows in blocks(tokens)]
-        [[2], [1], [0]]
-    """
+    """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row."""
     order = tokens.lengths.argsort(descending=True, stable=True)
     yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
 
@@ -208,12 +202,6 @@ def freeze(model: nn.Module) -> str:
 
     The optimiser then ignores them, and a run contains only trained weights. The hash is that of their bytes, in the
     order of little-endian machines.
-
-    Example:
-        >>> layer = nn.Linear(2, 1).requires_grad_(False)
-        >>> digest, weights = freeze(layer), list(layer.parameters())
-        >>> len(digest), weights
-        (32, [])
     """
     digest, all_plain = hashlib.blake2b(digest_size=16), True
     for module in model.modules():
@@ -230,14 +218,7 @@ def freeze(model: nn.Module) -> str:
 
 
 def pool(states: Tensor, chosen: Tensor, pooling: Pooling) -> Tensor:
-    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any.
-
-    Example:
-        >>> states = torch.tensor([[[1.0], [5.0], [9.0]]])
-        >>> chosen = torch.tensor([[True, True, False]])
-        >>> [pool(states, chosen, pooling).item() for pooling in ("mean", "max", "last", "first")]
-        [3.0, 5.0, 5.0, 1.0]
-    """
+    """Return `(n, d)`, the mean, maximum, last or first of the chosen states `(n, longest, d)`; zeros without any."""
     inside = chosen.unsqueeze(2)
     if pooling == "mean":
         return (states * inside).sum(1) / inside.sum(1).clamp(min=1)

@@ -25,12 +25,7 @@ NARROW = 256
 
 
 def timing(schema: Schema) -> Compressed:
-    """Return the standardised features of timing: the numbers of events and of distinct times, the span, the gaps.
-
-    Example:
-        >>> timing(Schema("card", "day", "integer")).dim
-        7
-    """
+    """Return the standardised features of timing: the numbers of events and of distinct times, the span, the gaps."""
     return Compressed(RunningHandcrafted(replace(schema, categorical=(), numeric=())), components=None)
 
 
@@ -42,10 +37,6 @@ def aggregates(schema: Schema, components: int | None = 64, values: int = 50, fr
         components: The number of components; the standardised features themselves if None.
         values: As for `RunningHandcrafted`.
         frequent: As for `RunningHandcrafted`.
-
-    Example:
-        >>> aggregates(Schema("card", "day", "integer"), components=5).dim
-        5
     """
     return Compressed(RunningHandcrafted(schema, values, frequent), components)
 
@@ -64,10 +55,6 @@ def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[
         schema: The meaning of the columns.
         names: The names of parts.
         components: The number of components of the aggregates, if they are compressed.
-
-    Example:
-        >>> sizes_beside(Schema("card", "day", "integer"), ["timing", "aggregates"], 64)
-        {'timing': {}, 'aggregates': {'components': None, 'values': 50, 'frequent': 20}}
     """
     arguments: dict[str, dict[str, int | None]] = {}
     for name in names:
@@ -87,12 +74,5 @@ def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]],
         schema: The meaning of the columns.
         sizes: The arguments of each part, see `sizes_beside`.
         x: Rows with events, none of which is held out.
-
-    Example:
-        >>> import torch
-        >>> schema = Schema("card", "day", "integer")
-        >>> x = Sequences({"time": torch.arange(9)}, torch.tensor([0, 2, 5]), torch.tensor([2, 3, 4]))
-        >>> fitted_beside(schema, sizes_beside(schema, ["timing"], 64), x)["timing"](x).mean(0).abs().max() < 1e-6
-        tensor(True)
     """
     return {name: BESIDE[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}

@@ -145,10 +145,6 @@ class Mixing(nn.Module):
     Args:
         inputs: Size of the vectors that it takes.
         dim: Size of those that it returns.
-
-    Example:
-        >>> Mixing(10, 4)(torch.zeros(3, 10)).shape
-        torch.Size([3, 4])
     """
 
     def __init__(self, inputs: int, dim: int) -> None:

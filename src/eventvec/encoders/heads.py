@@ -13,16 +13,7 @@ from eventvec.errors import ConfigError
 
 
 def mlp(*sizes: int) -> nn.Sequential:
-    """Return a multi-layer perceptron: linear layers of these sizes, with ReLU between them.
-
-    Example:
-        >>> mlp(2, 16, 3)
-        Sequential(
-          (0): Linear(in_features=2, out_features=16, bias=True)
-          (1): ReLU()
-          (2): Linear(in_features=16, out_features=3, bias=True)
-        )
-    """
+    """Return a multi-layer perceptron: linear layers of these sizes, with ReLU between them."""
     modules: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         modules += [nn.Linear(inputs, outputs), nn.ReLU()]

@@ -388,10 +388,6 @@ def sinusoid(time: Tensor, dim: int) -> Tensor:
 
     Component i is the sine or cosine of ``t / 10000^(2⌊i/2⌋/dim)`` (Zuo et al. 2020, Equation 2; Liu and Quan 2024).
     The angle is a float64, because float32 has no fractions above 2^24.
-
-    Example:
-        >>> sinusoid(torch.tensor([0.0, torch.pi / 2]), 4)[:, 0].tolist()
-        [0.0, 1.0]
     """
     even = torch.arange(0, dim, 2, device=time.device, dtype=torch.float64)
     angles = time.double().unsqueeze(1) / 10_000 ** (even / dim)

@@ -47,12 +47,7 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
 
 
 class BatchNorm1d(_OfWholeBatch, nn.BatchNorm1d):
-    """Normalises the columns of `(n, channels)`.
-
-    Example:
-        >>> BatchNorm1d(1)(torch.tensor([[1.0], [3.0]])).round().tolist()
-        [[-1.0], [1.0]]
-    """
+    """Normalises the columns of `(n, channels)`."""
 
 
 class BatchNorm2d(_OfWholeBatch, nn.BatchNorm2d):

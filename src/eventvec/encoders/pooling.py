@@ -24,12 +24,6 @@ def pooled(values: Tensor, pack: Pack) -> tuple[Tensor, Tensor]:
     Args:
         values: `(total, d)` packed values.
         pack: The layout.
-
-    Example:
-        >>> pack = Pack.of(torch.tensor([2, 1, 0]))
-        >>> sums, maxima = pooled(torch.tensor([[1.0], [7.0], [3.0]]), pack)
-        >>> sums.tolist(), maxima.tolist()
-        ([[4.0], [7.0], [0.0]], [[3.0], [7.0], [-inf]])
     """
     if values.device.type == "cpu":
         sums, maxima = _Pooling.apply(values, pack.offsets) if pack.active else (values, values)  # type: ignore[no-untyped-call]

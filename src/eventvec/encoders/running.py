@@ -223,22 +223,12 @@ def signed_log(values: Tensor) -> Tensor:
 
 
 def at(values: Tensor, index: Tensor) -> Tensor:
-    """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values.
-
-    Example:
-        >>> at(torch.tensor([5, 6]), torch.tensor([-1, 1, 2])).tolist()
-        [5, 6, 6]
-    """
+    """Return `values[index]`, where places outside are moved to the nearest one, and zeros if there are no values."""
     return values[index.clamp(0, len(values) - 1)] if len(values) else values.new_zeros(index.shape)
 
 
 def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
-    """Return `(n,)` float64 how many events of each row are true in a mask.
-
-    Example:
-        >>> tally(torch.tensor([True, False, True]), torch.tensor([0, 0, 1]), 3).tolist()
-        [1.0, 1.0, 0.0]
-    """
+    """Return `(n,)` float64 how many events of each row are true in a mask."""
     return torch.zeros(n, dtype=torch.float64, device=rows.device).index_add(0, rows, events.double())
 
 
@@ -249,11 +239,6 @@ def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
         values: `(total,)` float64, NaN where missing.
         group: `(total,)` the group of each value.
         groups: The number of groups.
-
-    Example:
-        >>> values = torch.tensor([2.0, 2.0, 6.0, 6.0, torch.nan], dtype=torch.float64)
-        >>> statistics(values, torch.tensor([0, 0, 0, 0, 1]), 2).tolist()
-        [[4.0, 4.0, 4.0, 2.0, 6.0, 6.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]]
     """
     group = torch.where(values.isnan(), groups, group)
     values, zeros = values.nan_to_num(), values.new_zeros(groups + 1)
@@ -268,13 +253,7 @@ def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
 
 
 def merged(first: Tensor, second: Tensor) -> Tensor:
-    """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979.
-
-    Example:
-        >>> first, second = torch.tensor([[2.0, 2.0, 0.0, 2.0, 2.0, 2.0], [2.0, 6.0, 0.0, 6.0, 6.0, 6.0]])
-        >>> merged(first, second).tolist()
-        [4.0, 4.0, 4.0, 2.0, 6.0, 6.0]
-    """
+    """Return `(..., 6)` the statistics of the values of `first` and then those of `second`; Chan et al. 1979."""
     n, m = first[..., COUNT], second[..., COUNT]
     weight = m / (n + m).clamp(min=1)
     difference = second[..., MEAN] - first[..., MEAN]
@@ -296,12 +275,7 @@ def merged(first: Tensor, second: Tensor) -> Tensor:
 
 
 def deviation(statistics: Tensor) -> Tensor:
-    """Return `(...)` the sample standard deviations; 0 for fewer than two values.
-
-    Example:
-        >>> deviation(torch.tensor([5.0, 4.0, 4.0, 2.0, 6.0, 6.0])).item()
-        2.0
-    """
+    """Return `(...)` the sample standard deviations; 0 for fewer than two values."""
     return statistics[..., NORM] / (statistics[..., COUNT] - 1).clamp(min=1).sqrt()
 
 

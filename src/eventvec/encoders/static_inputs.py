@@ -32,14 +32,6 @@ class StaticInputs(nn.Module):
 
     Raises:
         ConfigError: If there is no such column, or it is of another kind.
-
-    Example:
-        >>> schema = Schema("id", "t", "integer", static=(Categorical("sex", ("f", "m")), Numeric("age", log=False)))
-        >>> inputs = StaticInputs(schema, ["sex", "age"])
-        >>> static = {"sex": torch.tensor([2, 0]), "age": torch.tensor([0.5, float("nan")])}
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), static)
-        >>> inputs(x)[:, -2:].tolist(), inputs(x).shape == (2, inputs.dim)
-        ([[0.5, 0.0], [0.0, 1.0]], True)
     """
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:

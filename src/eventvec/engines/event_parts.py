@@ -137,10 +137,6 @@ def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> 
 
     Raises:
         DataError: If a key is missing, or they are of a type that cannot hold keys.
-
-    Example:
-        >>> shards_of(pa.chunked_array([[7, 8, 7]]), 4, "keys").tolist()
-        [3, 2, 3]
     """
     if keys.null_count:
         row = begun + int(np.flatnonzero(keys.is_null().to_numpy())[0])

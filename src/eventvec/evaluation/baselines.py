@@ -40,15 +40,6 @@ def baselines(data: Dataset, seed: int = 0) -> dict[str, Array]:
 
     Returns:
         `event_count`, `(n, 1)` logarithms of 1 + the number of events; `untrained`, `(n, d)`, which has it too.
-
-    Example:
-        >>> import numpy as np
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 3, 8], "paid": [1.0, 2.0, 3.0]})
-        >>> sets = baselines(ev.read(events, key="card", time="day", numeric=["paid"]))
-        >>> np.expm1(sets["event_count"]).round().tolist(), sets["untrained"].shape
-        ([[2.0], [1.0]], (2, 5))
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

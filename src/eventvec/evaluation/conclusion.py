@@ -88,12 +88,7 @@ def deciding_difference(evaluation: Evaluation) -> Difference | None:
 
 
 def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:
-    """Return about how many labels would show a difference, given the half-width of the interval with `n` of them.
-
-    Example:
-        >>> labels_needed(300, 0.08)
-        4359
-    """
+    """Return about how many labels would show a difference, given the half-width of the interval with `n` of them."""
     return math.ceil(n * (half_width * POWER / difference) ** 2)
 
 

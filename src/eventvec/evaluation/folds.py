@@ -29,10 +29,6 @@ def group_codes(groups: Any) -> Array:
 
     Raises:
         DataError: If an entity has no group, or the groups are of several types or nested.
-
-    Example:
-        >>> group_codes(np.array(["b", "a", "b"])).tolist()
-        [0, 1, 0]
     """
     try:
         values = pa.array(np.asarray(groups), from_pandas=True).dictionary_encode()
@@ -52,10 +48,6 @@ def units(entities: Array | None, groups: Array | None) -> Array | None:
 
     Raises:
         DataError: If the rows of an entity are in several groups.
-
-    Example:
-        >>> units(np.array([0, 0, 1]), np.array([5, 5, 5])).tolist()
-        [5, 5, 5]
     """
     if entities is None or groups is None:
         return entities if groups is None else groups
@@ -83,12 +75,6 @@ def cross_validation(
     Raises:
         ConfigError: If there are fewer than two folds.
         DataError: If there are fewer entities, groups or members of a class than folds.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> splits = cross_validation(target(np.array([0, 1, 0, 1])), 2, None, seed=42)
-        >>> [sorted(target(np.array([0, 1, 0, 1])).y[test].tolist()) for _, test in splits]
-        [[0, 1], [0, 1]]
     """
     from sklearn import model_selection
 
@@ -122,13 +108,6 @@ def holdout_splits(target: Target, held_out: Array, folds: int, groups: Array | 
 
     Raises:
         DataError: If no entity or every entity was held out, or one of the two parts is too small.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> held_out = np.array([False, True, False, True, False, False])
-        >>> splits = holdout_splits(target(np.array([0, 1, 0, 0, 1, 1])), held_out, 2, None, seed=42)
-        >>> [(len(train), test.tolist()) for train, test in splits]
-        [(2, [1, 3]), (2, [1, 3])]
     """
     test, seen = np.flatnonzero(held_out), np.flatnonzero(~held_out)
     if not len(test) or not len(seen):
@@ -161,16 +140,6 @@ def date_splits(
 
     Raises:
         DataError: If no label or every label is at or after the date, or a part is too small.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> labels, entities = target(np.arange(8) // 2 % 2), np.array([0, 1, 2, 3, 0, 1, 2, 3])
-        >>> later = np.arange(8) > 3
-        >>> splits = date_splits(labels, later, 2, entities, 0, both_sides=False)
-        >>> sorted(row for _, test in splits for row in test.tolist())
-        [4, 5, 6, 7]
-        >>> [set(entities[train]) & set(entities[test]) for train, test in splits]
-        [set(), set()]
     """
     test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
     if not len(test) or not len(earlier):
@@ -189,12 +158,7 @@ def date_splits(
 
 
 def apart(held_out: Array, groups: Array) -> Array:
-    """Return `(n,)` bool, false for seen entities that share a group with a held-out one.
-
-    Example:
-        >>> apart(np.array([True, False, False]), np.array([0, 0, 1])).tolist()
-        [True, False, True]
-    """
+    """Return `(n,)` bool, false for seen entities that share a group with a held-out one."""
     return np.asarray(held_out | ~np.isin(groups, groups[held_out]))
 
 
@@ -209,11 +173,6 @@ def subsample(target: Target, train: Array, fraction: float, seed: int) -> Array
 
     Raises:
         DataError: If fewer than two members of a class would remain.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> subsample(target(np.array([0, 1] * 10)), np.arange(20), 0.2, seed=42).tolist()
-        [9, 12, 14, 15]
     """
     if fraction == 1:
         return train

@@ -50,10 +50,6 @@ def array(values: Any, name: str) -> Array:
 
     Raises:
         DataError: If the values are a single one, or rows of unequal lengths.
-
-    Example:
-        >>> array(["a", "b"], "groups").dtype, array([1, 2], "groups").dtype
-        (dtype('O'), dtype('int64'))
     """
     try:
         converted = np.asarray(values)
@@ -76,10 +72,6 @@ def matrix(values: Any, name: str, n: int) -> Array:
 
     Raises:
         DataError: If the features have another shape or length, or a number is not finite or beyond `LARGEST`.
-
-    Example:
-        >>> matrix([[1.0], [2.0]], "embedding", 2).shape
-        (2, 1)
     """
     features = array(values, f"features {shown(name)}")
     if features.ndim != 2 or features.shape[1] == 0 or features.dtype.kind not in "fiub":
@@ -115,10 +107,6 @@ def column(values: Any, name: str, n: int) -> Array:
 
     Raises:
         DataError: If the values have another shape or type.
-
-    Example:
-        >>> column(["a", "b"], "groups", 2).tolist()
-        ['a', 'b']
     """
     checked = array(values, name)
     if checked.shape != (n,):
@@ -134,11 +122,6 @@ def positive(weights: Array) -> Array:
     Raises:
         DataError: If they are no numbers, one is not finite or not above 0, or they are so unequal that the smallest
             would be lost in rounding.
-
-    Example:
-        >>> positive(np.array([1, 0]))
-        Traceback (most recent call last):
-        eventvec.errors.DataError: weights must be finite and above 0, but 1 of 2 are not (first at row 1); leave ...
     """
     if weights.dtype.kind not in "fiu":
         raise DataError(f"weights must be numbers, got {weights.dtype}")

@@ -26,12 +26,6 @@ def crossed_half_width(replicates: Array, seed: int = 0) -> float:
     Args:
         replicates: `(replicates, models)` the score of each model on each resampled test set.
         seed: The seed with which models are resampled.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> shared = rng.normal(0, 0.02, (1000, 1))  # of the test set, which five models share
-        >>> f"{crossed_half_width(0.8 + shared + np.zeros((1, 5))):.3f}"
-        '0.038'
     """
     count, models = replicates.shape
     drawn = np.random.default_rng(seed).integers(models, size=(count, models))
@@ -56,12 +50,6 @@ def cross_validation_half_width(scores: Sequence[float], replicates: Array) -> f
     Args:
         scores: One score per fold, two or more.
         replicates: `(replicates, folds)` the score of each fold on its resampled entities.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> of_entities = rng.normal(0, 0.04, (1000, 5))
-        >>> f"{cross_validation_half_width([0.8, 0.8, 0.8, 0.8, 0.8], 0.8 + of_entities):.3f}"
-        '0.039'
     """
     k = len(scores)
     of_entities = float(np.nanvar(replicates, axis=0, ddof=1).mean())  # of one fold

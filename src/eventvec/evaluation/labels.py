@@ -100,14 +100,6 @@ def join_labels(
     Raises:
         DataError: If a column is absent, a key, group, time or weight is missing beside a label, the key column cannot
             hold keys, no key matches, or all keys have rows that disagree.
-
-    Example:
-        >>> table = pl.DataFrame({"card": [7, 5, 9, 5], "churn": [True, False, True, False]})
-        >>> joined = join_labels(pa.array([5, 6, 7], pa.int32()), "card", table, "churn")
-        >>> joined.positions.tolist(), joined.labels.tolist()
-        ([0, 2], [False, True])
-        >>> joined.duplicates, joined.unmatched, joined.unlabelled
-        (1, 1, 1)
     """
     key = table_key or key
     labels = {f"label {i}": name for i, name in enumerate([label] if isinstance(label, str) else label)}

@@ -23,10 +23,6 @@ def label_times(schema: Schema, column: pl.Series) -> pl.Series:
 
     Raises:
         DataError: If a time is of another kind than the events'.
-
-    Example:
-        >>> label_times(Schema("card", "day", "integer"), pl.Series("decided", [3, None])).to_list()
-        [3, None]
     """
     parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
     return pl.DataFrame({column.name: parsed.values, "": parsed.missing}).select(
@@ -45,14 +41,6 @@ def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[
     Raises:
         DataError: If an embedding was made from an event at its time or later.
         ConfigError: If the time is of another kind than the events'.
-
-    Example:
-        >>> import numpy as np
-        >>> import eventvec as ev
-        >>> data = ev.read(pa.table({"card": [7, 8], "day": [1, 2]}), key="card", time="day", numeric=[])
-        >>> refuse_later_events(Embeddings.of(data, np.eye(2)), until=2)
-        Traceback (most recent call last):
-        eventvec.errors.DataError: 1 of 2 embeddings were made from events at or after 2; embed again with ...
     """
     limits: list[tuple[str, Any]] = []
     if until is not None:
@@ -79,13 +67,6 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
     Raises:
         DataError: If the data were read by another schema, or an entity is not in them, or has another number of events
             there than were embedded.
-
-    Example:
-        >>> import numpy as np
-        >>> import eventvec as ev
-        >>> data = ev.read(pa.table({"card": [7, 8], "day": [1, 2]}), key="card", time="day", numeric=[])
-        >>> same_events(data, Embeddings.of(data, np.eye(2))[[1, 0]]).keys.to_pylist()
-        [8, 7]
     """
     if different := data.schema.difference(z.schema):
         raise DataError(

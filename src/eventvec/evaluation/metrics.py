@@ -32,14 +32,6 @@ def measure(task: Task, truth: Array, prediction: Array, weights: Array | None =
         truth: `(n,)` 0 or 1 for binary, codes from 0 for classes, otherwise numbers.
         prediction: `(n,)` for binary a score that increases with the probability of 1; otherwise codes or numbers.
         weights: `(n,)` how much each row counts; all count equally by default.
-
-    Example:
-        >>> measure("binary", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]))
-        (0.75, 0.833...)
-        >>> measure("multiclass", np.array([0, 1, 2, 2]), np.array([0, 1, 2, 1]))
-        (0.75, 0.777...)
-        >>> measure("numeric", np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
-        (0.5, 0.333...)
     """
     from sklearn import metrics
 
@@ -60,10 +52,6 @@ def half_width(scores: Sequence[float]) -> float:
 
     Args:
         scores: Two or more scores.
-
-    Example:
-        >>> round(half_width([0.80, 0.82, 0.84]), 4)
-        0.0497
     """
     from scipy.stats import t  # type: ignore[import-untyped]
 

@@ -31,10 +31,6 @@ class Boosting:
         max_depth: The largest depth of a tree.
         num_leaves: The largest number of leaves of a tree.
         min_data_in_leaf: The smallest number of training labels in a leaf.
-
-    Example:
-        >>> Boosting(rounds=100, learning_rate=0.1, bagging_fraction=0.5, max_depth=6, num_leaves=31).min_data_in_leaf
-        50
     """
 
     rounds: int
@@ -110,11 +106,6 @@ def lightgbm(job: Job) -> Array:
 
     Raises:
         ConfigError: If LightGBM is not installed.
-
-    Example:
-        >>> x = np.arange(40.0)[:, None]
-        >>> lightgbm(Job("binary", 2, x, x[:, 0] > 19, np.array([[3.0], [35.0]]))).round()
-        array([0., 1.])
     """
     package = need("lightgbm", "eval")
     objective: dict[Task, dict[str, Any]] = {
@@ -147,11 +138,6 @@ def logistic_regression(job: Job) -> Array:
 
     Returns:
         `(m,)` probabilities of class 1, or class codes.
-
-    Example:
-        >>> x = np.arange(9.0)[:, None]
-        >>> logistic_regression(Job("multiclass", 3, x, np.repeat([0, 1, 2], 3), np.array([[0.0], [8.0]])))
-        array([0, 2])
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -162,11 +148,6 @@ def ridge(job: Job) -> Array:
     """Return `(m,)` predictions of a ridge regression on standardised features.
 
     The penalty, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on the training part.
-
-    Example:
-        >>> x = np.arange(9.0)[:, None]
-        >>> ridge(Job("numeric", 0, x, 2 * x[:, 0], np.array([[10.0]]))).round()
-        array([20.])
     """
     from sklearn.linear_model import RidgeCV
 
@@ -180,11 +161,6 @@ def knn(job: Job) -> Array:
 
     Returns:
         `(m,)` shares of class 1, class codes, or means.
-
-    Example:
-        >>> x = np.arange(60.0)[:, None]
-        >>> knn(Job("binary", 2, x, x[:, 0] > 29, np.array([[0.0], [59.0], [29.5]])))
-        array([0. , 1. , 0.5])
     """
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
@@ -208,11 +184,6 @@ def mlp(job: Job) -> Array:
 
     Returns:
         `(m,)` probabilities of class 1, class codes, or numbers.
-
-    Example:
-        >>> x = np.linspace(0, 1, 60)[:, None]
-        >>> mlp(Job("binary", 2, x, x[:, 0] > 0.5, np.array([[0.1], [0.9]]))).round()
-        array([0., 1.])
     """
     (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
     output = train_and_predict(x, job.y, test, classes, job.seed, job.weights)
@@ -228,11 +199,6 @@ def blend(job: Job) -> Array:
     a ridge regression of the codes 0 and 1, and boosted trees, which are left out if LightGBM is not installed. Equal
     predictions share the mean of their ranks. The score of a row depends on the other test rows and is not a
     probability, so the blend is for binary labels only. The principal components are not weighted.
-
-    Example:
-        >>> x = np.arange(40.0)[:, None]
-        >>> blend(Job("binary", 2, x, x[:, 0] > 19, np.array([[3.0], [35.0]]))).tolist()
-        [0.25, 0.75]
     """
     from scipy.stats import rankdata  # type: ignore[import-untyped]
 
@@ -265,12 +231,6 @@ def predict(job: Job, name: str, model: Model | None = None) -> Array:
         job: The input of the model.
         name: The name of the model.
         model: The function of the model; by default the one in `MODELS`.
-
-    Example:
-        >>> x = np.arange(9.0)[:, None]
-        >>> job = Job("numeric", 0, x, 2 * x[:, 0], np.array([[10.0]]))
-        >>> predict(job, "ridge") is predict(job, "ridge")
-        True
     """
     if name not in job.predictions:
         job.predictions[name] = (model or MODELS[name][0])(job)
@@ -287,10 +247,6 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     Raises:
         ConfigError: If a name is unknown or the model cannot do the task, or if boosted trees are the only model and
             LightGBM is not installed.
-
-    Example:
-        >>> list(choose("numeric", ["ridge", "knn"])[0])
-        ['ridge', 'knn']
     """
     fitting = {name: model for name, (model, tasks) in MODELS.items() if task in tasks}
     for name in names or ():

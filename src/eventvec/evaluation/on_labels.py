@@ -49,11 +49,6 @@ class LabelOptions:
 
     Raises:
         ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.
-
-    Example:
-        >>> LabelOptions(gap="30d")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: gap is given without split_at; name the date of the split (--split-at)
     """
 
     key: str | None = None

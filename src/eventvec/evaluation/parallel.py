@@ -32,10 +32,6 @@ def side_by_side(
         workers: The number of calls at a time.
         weight: The amount of work in a task, as progress counts it.
         progress: Called in this thread with the work that is done and all work.
-
-    Example:
-        >>> side_by_side(max, [(1, 2), (4, 3)], workers=2)
-        [2, 4]
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

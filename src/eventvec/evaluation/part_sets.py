@@ -21,17 +21,6 @@ def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, 
     Args:
         values: `(n, dim)` the embedding.
         parts: The first place of each part, and the place after its last; with fewer than two, there are no sets.
-
-    Example:
-        >>> values, parts = np.arange(3.0)[None], {"learned": (0, 1), "timing": (1, 2), "aggregates": (2, 3)}
-        >>> for name, part in part_sets(values, parts).items():
-        ...     print(f"{name:29}", part.tolist())
-        embedding: learned            [[0.0]]
-        embedding: timing             [[1.0]]
-        embedding: aggregates         [[2.0]]
-        embedding: without learned    [[1.0, 2.0]]
-        embedding: without timing     [[0.0, 2.0]]
-        embedding: without aggregates [[0.0, 1.0]]
     """
     if len(parts) < 2:
         return {}

@@ -59,14 +59,6 @@ def choose_protocol(
 
     Raises:
         DataError: If a part has too few labels, or labels of one class only.
-
-    Example:
-        >>> from eventvec.evaluation.task import target
-        >>> labels, later = target(np.arange(8) % 2), np.arange(8) > 3
-        >>> choices = {"both_sides": False, "folds": 2, "seed": 0, "learned_from": ()}
-        >>> chosen = choose_protocol(labels, None, None, later, **choices)
-        >>> chosen.name, chosen.notes[0]
-        ('date', 'Trained on 4 labels before the date, tested on 4 at or after it; no model was trained ...')
     """
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():

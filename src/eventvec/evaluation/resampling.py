@@ -28,11 +28,6 @@ def resample(n: int, groups: Array | None = None, *, seed: int) -> Array:
         n: The number of entities.
         groups: `(n,)` codes, if entities belong together.
         seed: The seed of the numbers.
-
-    Example:
-        >>> weights = resample(4, np.array([0, 0, 1, 2]), seed=0)
-        >>> weights.shape, bool((weights[:, 0] == weights[:, 1]).all())
-        ((1000, 4), True)
     """
     units = n if groups is None else int(groups.max()) + 1
     count = max(FEWEST, min(REPLICATES, WEIGHTS // max(n, 1)))
@@ -55,12 +50,6 @@ def replicates(
         prediction: `(n,)` the predictions.
         weights: `(replicates, n)` how often each entity counts, see `resample`.
         sample_weights: `(n,)` how much each entity counts, if they do not count equally.
-
-    Example:
-        >>> truth, prediction = np.arange(100) % 2, np.arange(100) % 7
-        >>> scores = replicates("binary", truth, prediction, resample(100, seed=0))
-        >>> scores.shape, bool(abs(scores[:, 0].mean() - 0.5) < 0.1)
-        ((1000, 2), True)
     """
     function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
     step = max(1, BLOCK // max(len(truth), 1))

@@ -32,11 +32,6 @@ class Scores:
         replicates: `(replicates, folds)` the scores on resampled test entities, see `resampling`. Without them, the
             interval is the t-interval over the folds that papers print, which is too narrow.
         same_test: Whether all folds are tested on the same entities, as in a hold-out test.
-
-    Example:
-        >>> scores = Scores((0.80, 0.82, 0.84))
-        >>> f"{scores.mean:.3f} ± {scores.interval:.3f}"
-        '0.820 ± 0.050'
     """
 
     values: tuple[float, ...]
@@ -243,20 +238,7 @@ class Evaluation:
 
 
 def render(evaluation: Evaluation) -> Group:
-    """Return the tables of results and differences and the notes, for a `rich` console to print.
-
-    Example:
-        >>> from rich.console import Console
-        >>> scores = Scores((0.80, 0.82, 0.84))
-        >>> result = Result("embedding", "knn", 1.0, scores, scores)
-        >>> evaluation = Evaluation("churn", "binary", 90, 3, "holdout", True, (result,), (), ("One note.",))
-        >>> Console(width=90).print(render(evaluation))
-        churn (positive: True) · 90 entities · holdout, 3 folds
-        ┏...
-         labels ... model ... features ... auroc ... average_precision ...
-         100 % ... knn ... embedding ... 0.820 ± 0.050 ... 0.820 ± 0.050 ...
-        One note.
-    """
+    """Return the tables of results and differences and the notes, for a `rich` console to print."""
     from rich.console import Group
     from rich.text import Text
 

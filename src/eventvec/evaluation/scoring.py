@@ -42,10 +42,6 @@ class EvaluationOptions:
     Raises:
         ConfigError: If a fraction is outside (0, 1] or given twice, the seed is not in [0, 2^31), or `num_threads`
             is negative.
-
-    Example:
-        >>> EvaluationOptions(fractions=(1.0, 0.25)).folds
-        5
     """
 
     task: str | None = None

@@ -95,14 +95,6 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
     Raises:
         ConfigError: If the task is unknown.
         DataError: If the labels are of another type, infinite, all equal, or do not fit the task.
-
-    Example:
-        >>> target(np.array(["low", None, "high", "low"], object)).positive
-        'low'
-        >>> target(np.array([1.5, 2.5, 3.5])).task, target(np.array([3, 1, 2])).task
-        ('numeric', 'multiclass')
-        >>> target({"smokes": [0, 1, 1], "drinks": [None, 1, 0]}).y.tolist()
-        [[0, -1], [1, 1], [1, 0]]
     """
     if task is not None and task not in METRICS:
         raise ConfigError(f"task {task!r} is not known; {nearest(task, METRICS)}")

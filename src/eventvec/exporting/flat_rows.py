@@ -18,12 +18,6 @@ class Rows:
         last_time: `(rows,)` the time of the last of these.
         columns: `(events,)` the columns by name.
         elements: `(events,)` the number of elements that each event has in a list column, by its name.
-
-    Example:
-        >>> graph = Graph()
-        >>> lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", np.int64, "events")
-        >>> Rows(graph, lengths, time, lengths, lengths, {}, {}).row.dtype
-        dtype('int64')
     """
 
     def __init__(
@@ -76,14 +70,7 @@ class Rows:
 
 
 def owner(graph: Graph, lengths: Value, total: Value) -> Value:
-    """Return `(total,)` the row of each entry, from the number of entries of each row.
-
-    Example:
-        >>> graph = Graph()
-        >>> lengths = graph.input("lengths", np.int64, "rows")
-        >>> owner(graph, lengths, lengths.sum(0)).dtype
-        dtype('int64')
-    """
+    """Return `(total,)` the row of each entry, from the number of entries of each row."""
     starts = lengths.cumsum(exclusive=True)
     marks = graph.filled(1, np.int64, lengths.size()).scattered(graph.filled(0, np.int64, total + 1), starts, "add")
     counted = marks.cumsum()

@@ -256,24 +256,13 @@ class Graph:
 
 
 def concat(values: Sequence[Value], axis: int) -> Value:
-    """Return tensors of one type side by side.
-
-    Example:
-        >>> concat([Graph().integers(1, 2)], 0).dtype
-        dtype('int64')
-    """
+    """Return tensors of one type side by side."""
     first = values[0]
     return first if len(values) == 1 else first.op("Concat", *values[1:], axis=axis)
 
 
 def stack(values: Sequence[Value], axis: int) -> Value:
-    """Return tensors along a new axis.
-
-    Example:
-        >>> graph = Graph()
-        >>> stack([graph.integers(1), graph.integers(2)], 1).dtype
-        dtype('int64')
-    """
+    """Return tensors along a new axis."""
     return concat([value.unsqueeze(axis) for value in values], axis)
 
 

@@ -27,12 +27,6 @@ class Candidates:
         same: `(m, n)` bool, true for rows of the same source, which are never negatives.
         dim: Size of the embeddings.
         positive: `(m,)` squared distance of each positive pair; None if negatives are chosen for rows.
-
-    Example:
-        >>> source = torch.tensor([0, 0, 1])
-        >>> squared = torch.tensor([[0.0, 1.0, 4.0], [1.0, 0.0, 9.0], [4.0, 9.0, 0.0]])
-        >>> Candidates(squared, source[:, None] == source, dim=1).same[2].tolist()
-        [False, False, True]
     """
 
     squared: Tensor
@@ -57,12 +51,6 @@ class HardNegatives:
 
     Raises:
         ConfigError: If the count is below 1.
-
-    Example:
-        >>> position, source = torch.tensor([0.0, 0.1, 1.0, 3.0]), torch.tensor([0, 0, 1, 2])
-        >>> candidates = Candidates((position[:, None] - position) ** 2, source[:, None] == source, dim=1)
-        >>> HardNegatives(count=1)(candidates).squeeze(1).tolist()
-        [2, 2, 1, 2]
     """
 
     count: int = 5
@@ -83,11 +71,6 @@ class SemiHardNegatives:
     Schroff et al. 2015. If no negative is farther, the farthest one, as in the public code of Babaev et al. 2022.
 
     Relations: This rule works only with `losses.triplet`, because other losses do not choose for positive pairs.
-
-    Example:
-        >>> squared, same = torch.tensor([[0.0, 4.0, 1.0, 9.0]]), torch.tensor([[True, True, False, False]])
-        >>> SemiHardNegatives()(Candidates(squared, same, dim=1, positive=torch.tensor([4.0]))).tolist()
-        [[3]]
     """
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None = None) -> Tensor:
@@ -118,11 +101,6 @@ class RandomNegatives:
 
     Raises:
         ConfigError: If the count is below 1.
-
-    Example:
-        >>> candidates = Candidates(torch.zeros(1, 4), torch.tensor([[True, False, False, False]]), dim=1)
-        >>> sorted(RandomNegatives(count=3)(candidates, torch.Generator().manual_seed(0))[0].tolist())
-        [1, 2, 3]
     """
 
     count: int = 1
@@ -144,13 +122,6 @@ class BalancedNegatives:
 
     Relations: `RandomNegatives` draws the same number for each row, and also works with `losses.triplet`, which needs
     negatives for each positive pair.
-
-    Example:
-        >>> source = torch.tensor([0, 0, 1, 2])
-        >>> same = source[:, None] == source
-        >>> chosen = BalancedNegatives()(Candidates(torch.zeros(4, 4), same, dim=1), torch.Generator().manual_seed(0))
-        >>> int((~same.gather(1, chosen)).sum())  # one positive pair, one negative pair
-        1
     """
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
@@ -190,12 +161,6 @@ class DistanceWeightedNegatives:
 
     Raises:
         ConfigError: If the count is below 1, or not 0 < nearest < farthest <= 2.
-
-    Example:
-        >>> same = torch.tensor([[True, False, False]])
-        >>> candidates = Candidates(torch.tensor([[0.0, 1.0, 3.9]]), same, dim=16)
-        >>> DistanceWeightedNegatives(count=4)(candidates, torch.Generator().manual_seed(0)).tolist()
-        [[1, 1, 1, 1]]
     """
 
     count: int = 2
@@ -230,12 +195,7 @@ class DistanceWeightedNegatives:
 
 @dataclass(frozen=True)
 class AllNegatives:
-    """All rows of other sources.
-
-    Example:
-        >>> AllNegatives()(Candidates(torch.zeros(1, 3), torch.tensor([[True, False, False]]), dim=1)).tolist()
-        [[0, 1, 2]]
-    """
+    """All rows of other sources."""
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None = None) -> Tensor:
         """Return `(m, n)` row numbers; nothing is drawn."""

@@ -15,11 +15,6 @@ def positive_pairs(source: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         source: `(n,)` equal numbers mark views of the same source.
-
-    Example:
-        >>> first, second = positive_pairs(torch.tensor([0, 7, 0, 0]))
-        >>> first.tolist(), second.tolist()
-        ([0, 0, 2], [2, 3, 3])
     """
     host = on_host(source)
     order = host.argsort(stable=True)

@@ -119,14 +119,6 @@ class Prediction(nn.Module):
         encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
         head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate_dim)` to `(n, dim)`.
         dim: Size of the head's output.
-
-    Example:
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> encoder, head = SetEncoder(PointEncoder(), dim=8), PlainHead().build(context=8, covariate=1, out=4)
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
-        ...               {"x*": torch.tensor([0.5])})
-        >>> Prediction(encoder, head, dim=4)(x).shape
-        torch.Size([1, 4])
     """
 
     def __init__(self, encoder: Encoder, head: nn.Module, dim: int) -> None:
@@ -214,13 +206,7 @@ def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tenso
 
 
 def rows_with(views: ShuffledParts | Sinusoids | Snooker, targets: int, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn.
-
-    Example:
-        >>> x = Sequences({}, torch.tensor([0, 3]), torch.tensor([3, 2]))
-        >>> rows_with(ShuffledParts(1), 2, x).tolist()
-        [True, False]
-    """
+    """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn."""
     rows = views.usable(x)
     return rows & (x.lengths > targets) if isinstance(views, ShuffledParts) else rows
 

@@ -102,12 +102,6 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
         method: Its `usable` marks the rows that it can use, and its encoder's `usable` the rows that it can read. A
             method or encoder without `usable` takes all rows.
         x: The rows.
-
-    Example:
-        >>> import eventvec as ev
-        >>> method = ev.methods.CPC(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8))
-        >>> usable_rows(method, Sequences({}, torch.tensor([0, 1]), torch.tensor([1, 2]))).tolist()
-        [False, True]
     """
     usable = readable_rows(method, x).clone()
     for block in x.blocks():  # an encoder looks at the values of all events
@@ -116,29 +110,13 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
 
 
 def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
-    """Return the names of the static columns that a method learns from; `()` if it declares none.
-
-    Example:
-        >>> import eventvec as ev
-        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"),))
-        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
-        >>> static_columns(ev.methods.Supervised(encoder, schema, "age")), static_columns(ev.methods.CPC(encoder))
-        (('age',), ())
-    """
+    """Return the names of the static columns that a method learns from; `()` if it declares none."""
     columns: tuple[str, ...] = getattr(method, "static_columns", ())
     return columns
 
 
 def static_inputs(method: Method | nn.Module) -> tuple[str, ...]:
-    """Return the names of the static columns that a method reads in prediction; `()` if it declares none.
-
-    Example:
-        >>> import eventvec as ev
-        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"), ev.schema.Numeric("income")))
-        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
-        >>> static_inputs(ev.methods.Supervised(encoder, schema, "income", static_inputs=["age"]))
-        ('age',)
-    """
+    """Return the names of the static columns that a method reads in prediction; `()` if it declares none."""
     return getattr(method, "static_inputs", None) or ()
 
 
@@ -149,28 +127,13 @@ def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestio
         constructor: A class or function that returns a method. Its attribute `suggested`, if it has one, returns the
             tables from x. Without one, or without a table for the encoder, the encoder is `gru`.
         x: The rows.
-
-    Example:
-        >>> from eventvec.methods import METHODS
-        >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
-        >>> suggested(METHODS["ocp"], x)
-        {'method': {'length': 7}, 'encoder': {'name': 'gru'}, 'fit': {}}
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
     return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
 
 
 def fit_defaults(method: Method | nn.Module, x: Sequences) -> dict[str, Any]:
-    """Return the options of `fit` that a method declares for data x; empty if it declares none.
-
-    Example:
-        >>> import eventvec as ev
-        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("age"),))
-        >>> method = ev.methods.Supervised(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8), schema, "age")
-        >>> x = Sequences({}, torch.arange(500), torch.ones(500).long(), {"age": torch.arange(500.0)})
-        >>> fit_defaults(method, x), fit_defaults(torch.nn.Identity(), x)
-        ({'validation': 0.15, 'keep': 'best'}, {})
-    """
+    """Return the options of `fit` that a method declares for data x; empty if it declares none."""
     rule: Callable[[Sequences], Mapping[str, Any]] | None = getattr(method, "fit_defaults", None)
     return dict(rule(x)) if rule else {}
 

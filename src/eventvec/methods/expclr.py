@@ -210,13 +210,7 @@ def feature_fields(schema: Schema, features: Sequence[str]) -> list[Numeric | Ve
 
 
 def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:
-    """Return `(n, d)` standardised features of each row, NaN where missing.
-
-    Example:
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"speed": torch.tensor([1.0, 3.0])})
-        >>> expert_features(x, [Numeric("speed", log=False, mean=1.0, std=2.0)]).tolist()
-        [[0.0], [1.0]]
-    """
+    """Return `(n, d)` standardised features of each row, NaN where missing."""
     columns = [(field, cast(Tensor, static_values(x, field.name))) for field in fields]
     return torch.column_stack([field.scale(values) for field, values in columns])
 

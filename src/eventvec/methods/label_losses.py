@@ -41,10 +41,6 @@ def column_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
 
     Raises:
         ConfigError: If it is no list of names, or a column is named twice.
-
-    Example:
-        >>> column_names("static_inputs", ["sex", "age"])
-        ('sex', 'age')
     """
     if isinstance(names, str) or not isinstance(names, Sequence) or any(not isinstance(name, str) for name in names):
         raise ConfigError(f"{option} must be a list of names of columns, got {names!r}")
@@ -103,12 +99,6 @@ def labelled(x: Sequences, target: Label) -> Tensor:
 
     Raises:
         DataError: If the rows have no such column, or at least two rows have a label and all labels are the same.
-
-    Example:
-        >>> labels = {"churn": torch.tensor([2, 3, 0])}
-        >>> x = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), labels)
-        >>> labelled(x, Categorical("churn", ("no", "yes")))
-        tensor([ True,  True, False])
     """
     known = has_label(x, target)
     values = cast(Tensor, static_values(x, target.name))[known]
@@ -256,12 +246,6 @@ def balanced_weights(x: Sequences, target: Categorical, weights: Tensor) -> Tens
         x: The rows.
         target: The label.
         weights: `(n,)` the weight of each row.
-
-    Example:
-        >>> labels = {"churn": torch.tensor([2, 2, 2, 3])}
-        >>> x = Sequences({}, torch.zeros(4).long(), torch.zeros(4).long(), labels)
-        >>> balanced_weights(x, Categorical("churn", ("no", "yes")), torch.ones(4))
-        tensor([0.6667, 2.0000])
     """
     known = has_label(x, target)
     codes = cast(Tensor, static_values(x, target.name)).long()[known] - FIRST

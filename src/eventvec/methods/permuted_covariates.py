@@ -139,13 +139,6 @@ def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
         context: The rows, in random order.
         points: The event encoder, which names the covariates.
         count: The number of targets of each row.
-
-    Example:
-        >>> x = Sequences({"x": torch.tensor([1, 2, 3, 4]), "y": torch.tensor([5, 6, 7, 8])},
-        ...               torch.tensor([0, 2]), torch.tensor([2, 2]))
-        >>> targets = permuted(hold_out(x), PointEncoder(), 1).static["targets"]
-        >>> targets.values("x").tolist(), targets.values("y").tolist()
-        ([3, 1], [5, 7])
     """
     targets = targets_of(points, context)
     targets = targets.take(targets.flat(), targets.lengths)
@@ -166,10 +159,6 @@ def contrastive_floor(rows: int, temperature: float) -> float:
     Args:
         rows: B, at least 2.
         temperature: τ, above 0.
-
-    Example:
-        >>> [round(contrastive_floor(rows, 0.5), 2) for rows in (64, 128, 256)]
-        [2.23, 2.89, 3.56]
     """
     others = rows - 1
     return math.log1p(others * math.exp(-(1 + 1 / others) / temperature))

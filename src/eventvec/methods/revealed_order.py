@@ -32,17 +32,6 @@ def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tup
         method: The method; if it does not declare `learns_order`, nothing is read and there are no sentences.
         schema: What the columns mean.
         x: Rows in random order, of which at most `ENTITIES` are read.
-
-    Example:
-        >>> import eventvec as ev
-        >>> x = Sequences({"time": torch.arange(120) % 40, "till": torch.arange(120.0)}, torch.arange(3) * 40,
-        ...               torch.full((3,), 40))
-        >>> schema = ev.Schema("id", "t", "integer", numeric=(ev.schema.Numeric("till"),))
-        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8)
-        >>> order_notes(ev.methods.ocp(encoder), schema, x)[0][:75]
-        "the column 'till' reveals the order of events: it rises at 100 % of the ste"
-        >>> order_notes(ev.methods.CoLES(encoder), schema, x)
-        ()
     """
     if not getattr(method, "learns_order", False) or "time" not in x.columns:
         return ()
@@ -80,16 +69,6 @@ def clock(x: Sequences, values: Tensor) -> str:
     Args:
         x: Rows with a column `time`.
         values: `(total,)` numbers, one per event in row order, NaN where missing.
-
-    Example:
-        >>> x = Sequences({"time": torch.arange(120) % 40}, torch.arange(3) * 40, torch.full((3,), 40))
-        >>> clock(x, torch.arange(120.0))
-        'it rises at 100 % of the steps in time'
-        >>> clock(x, torch.rand(120, generator=torch.Generator().manual_seed(0)))
-        ''
-        >>> stage = torch.arange(120.0) % 40 // 20  # rises once, in the middle
-        >>> clock(x, stage)
-        ''
     """
     row, time = x.rows(), x.values("time").double()
     known = ~values.isnan()
@@ -112,11 +91,6 @@ def ranks(field: Categorical) -> Tensor:
     """Return `(size,)` the number that each code of a category stands for, or else the rank of its text.
 
     A counter, a year or a date that was read as a category is recognised by this. Reserved codes and buckets give NaN.
-
-    Example:
-        >>> from eventvec.schema import Categorical
-        >>> ranks(Categorical("year", ("2013", "2011"))).tolist(), ranks(Categorical("kind", ("b", "a"))).tolist()
-        ([nan, nan, 2013.0, 2011.0], [nan, nan, 1.0, 0.0])
     """
     if field.buckets:
         return torch.full((field.size,), float("nan"), dtype=torch.float64)

@@ -35,10 +35,6 @@ class Table:
         columns: The heading of each column. Columns that hold only numbers are aligned to the right.
         rows: The rows, with one cell per column.
         caption: A sentence below the table.
-
-    Example:
-        >>> Table("Nearest", ["key", "distance"], [["a", 0.5], ["b", 0.7]]).right
-        [False, True]
     """
 
     title: str
@@ -97,11 +93,6 @@ def page(
 
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
-
-    Example:
-        >>> text = page("Run <1>", "Training took a minute.", facts=[("entities", "4,043")])
-        >>> "<h1>Run &lt;1&gt;</h1>" in text, "<dd>4,043</dd>" in text
-        (True, True)
     """
     sections = [evaluation_section(evaluation, f"chart-{i}") for i, evaluation in enumerate(evaluations)]
     figures: dict[str, Any] = {section["id"]: section.pop("figure") for section in sections}

@@ -39,15 +39,6 @@ def entity_columns(
 
     Raises:
         DataError: If the table of labels lacks the key, or has no row of an entity.
-
-    Example:
-        >>> from eventvec.tables import Fitting, read
-        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "shop": ["a", "a", "b"]})
-        >>> data = read(table, key="card", time="day", categorical=["shop"], fitting=Fitting(min_count=1))
-        >>> z = Embeddings.of(data, np.eye(2))
-        >>> frame, _ = entity_columns(z, data, pl.DataFrame({"card": [8], "churn": [True]}), LabelOptions())
-        >>> frame.rows(named=True)[1]
-        {'churn': True, 'number of events': 1, 'last event': 5, 'shop, most frequent': 'b'}
     """
     frames, notes = [], tuple[str, ...]()
     if labels is not None:
@@ -117,11 +108,6 @@ def most_frequent(x: Sequences, field: Categorical) -> pl.Series:
 
     Missing values and those outside the vocabulary do not count. Of equally frequent values, it is the one that is more
     frequent in all histories of the training data.
-
-    Example:
-        >>> x = Sequences({"shop": torch.tensor([3, 2, 3, 0])}, torch.tensor([0, 3]), torch.tensor([3, 1]))
-        >>> most_frequent(x, Categorical("shop", ("grocer", "baker"))).to_list()
-        ['baker', None]
     """
     x = x.to("cpu")
     events = pl.DataFrame({"row": x.rows().numpy(), "code": x.values(field.name).numpy().astype(np.int64)})

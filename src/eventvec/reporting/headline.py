@@ -15,10 +15,6 @@ def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, A
     Args:
         evaluations: The evaluations of the page.
         history: One record per epoch, as in `Run.history`.
-
-    Example:
-        >>> headline([], [{"loss": 30.0, "epoch": 1}, {"loss": 20.0, "epoch": 2}])
-        'Nothing here says ... give labels (labels=, --labels and --label). The loss went from 30 in epoch 1 to 20 ...'
     """
     if len(evaluations) == 1:
         return f"{evaluations[0].label}: {evaluations[0].verdict}".removesuffix(": ")

@@ -38,11 +38,6 @@ class Map:
 
     Raises:
         DataError: If there are no columns, or the numbers of points, rows and keys differ.
-
-    Example:
-        >>> columns = pl.DataFrame({"churn": [True, False, None], "age": [35, None, 62]})
-        >>> Map(np.zeros((3, 2)), columns, pl.Series(["a", "b", "c"])).columns.columns
-        ['churn', 'age']
     """
 
     points: Array
@@ -79,12 +74,6 @@ def map2d(z: Array, seed: int = 0, *, fitted: int = FITTED) -> Array:
 
     Raises:
         ConfigError: If openTSNE is not installed.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> xy = map2d(np.concatenate([rng.normal(size=(30, 8)), rng.normal(size=(30, 8)) + 9]))
-        >>> bool((xy[:30].mean(0) - xy[30:].mean(0)).any()), xy.shape
-        (True, (60, 2))
     """
     if (z == z[:1]).all():
         return np.zeros((len(z), 2))  # equal embeddings have one place, which t-SNE would not find
@@ -132,12 +121,7 @@ def map_data(points: Map) -> dict[str, Any]:
 
 
 def packed(values: Array) -> str:
-    """Return numbers as text, in the base of 64 that browsers decode, lowest bytes first.
-
-    Example:
-        >>> packed(np.array([1, 256], np.uint16))
-        'AQAAAQ=='
-    """
+    """Return numbers as text, in the base of 64 that browsers decode, lowest bytes first."""
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return base64.b64encode(little.tobytes()).decode()
 
@@ -151,11 +135,6 @@ def column_data(column: pl.Series) -> dict[str, Any]:
 
     Args:
         column: One value per entity.
-
-    Example:
-        >>> data = column_data(pl.Series("kind", ["a", "b", None, "b"]))
-        >>> data["names"], data["counts"], data["codes"], data["missing"]
-        (['b', 'a'], [2, 1], 'AgEAAQ==', 1)
     """
     if column.dtype.is_float():
         column = column.fill_nan(None)

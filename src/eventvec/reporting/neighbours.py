@@ -70,15 +70,6 @@ def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Seq
         data: The events that were embedded, in the same order, if they are at hand.
         seed: Seed of the clusters and of the entities that are drawn.
         first: Columns of the events that timelines are coloured by before others.
-
-    Example:
-        >>> from eventvec.tables import read
-        >>> table = pl.DataFrame({"card": range(6), "day": range(6)})
-        >>> data = read(table, key="card", time="day", numeric=[])
-        >>> angle = np.array([0.0, 0.1, 2.0, 2.1, 4.0, 4.3])
-        >>> near = neighbours_of(Embeddings.of(data, np.stack([np.cos(angle), np.sin(angle)], 1)), data)
-        >>> dict(zip(near.queries.tolist(), near.nearest[:, 0].tolist()))[4]
-        5
     """
     vectors = torch.from_numpy(z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))].astype(np.float32))
     unit = torch.nn.functional.normalize(vectors, dim=1)

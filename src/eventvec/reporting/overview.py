@@ -62,13 +62,6 @@ def overview_of(data: Dataset) -> Overview:
 
     Args:
         data: The data, read by the schema of the run, so that values outside its vocabularies are unknown.
-
-    Example:
-        >>> from eventvec.tables import read
-        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "paid": [1.5, None, 2.5]})
-        >>> overview = overview_of(read(table, key="card", time="day", numeric=["paid"]))
-        >>> overview.facts[:2], overview.rows[-1]
-        ([('entities', '2'), ('events', '3')], ['paid', 'numeric', '', '', '33.3 %', '2 ± 0.5'])
     """
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()
@@ -88,11 +81,6 @@ def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
 
     Args:
         lengths: `(n,)` the number of events of each entity.
-
-    Example:
-        >>> section = lengths_section(np.array([1, 2, 2, 50]))
-        >>> sum(section.figure["data"][0]["y"]), section.sentence
-        (4, 'Half of the entities have at least 2 events; the shortest history has 1, 5 % have ...')
     """
     edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
     counts = np.histogram(lengths, edges)[0]
@@ -113,12 +101,6 @@ def rates_section(times: pl.Series, entities: int) -> Section:
     Args:
         times: The time of each event: calendar times, or numbers.
         entities: The number of entities.
-
-    Example:
-        >>> from datetime import date
-        >>> section = rates_section(pl.Series([date(2024, 1, 1), date(2024, 1, 3)]), 2)
-        >>> section.title, section.figure["data"][0]["y"]
-        ('How many events per day?', [1, 0, 1])
     """
     if times.dtype.is_temporal():
         return _calendar_rates(times, entities)

@@ -74,15 +74,6 @@ def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence
         events: The largest number of events of all histories together.
         first: Columns that come before others, by name. Categorical columns that have one value in most histories come
             after the others.
-
-    Example:
-        >>> import polars as pl
-        >>> from eventvec.tables import Fitting, read
-        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 5], "shop": ["a", None, "b"]})
-        >>> data = read(table, key="card", time="day", categorical=["shop"], fitting=Fitting(min_count=1))
-        >>> found = histories(data, np.array([1, 0]))
-        >>> found.rows.tolist(), found.times.tolist(), found.columns[0]["names"]
-        ([1, 0], [5.0, 1.0, 2.0], ['a', 'b'])
     """
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()[order]

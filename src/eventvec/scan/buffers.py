@@ -26,14 +26,6 @@ def buffer_pool() -> Iterator[None]:
 
     The pool never holds more buffers than were in use at one time. Outside of such a block, each buffer is newly
     allocated.
-
-    Example:
-        >>> with buffer_pool():
-        ...     buffers = Buffers()
-        ...     address = buffers.take(torch.empty(0), 200, 300).data_ptr()
-        ...     del buffers
-        ...     address == Buffers().take(torch.empty(0), 60_000).data_ptr()
-        True
     """
     token = _pool.set([])
     try:
@@ -51,10 +43,6 @@ class Buffers:
         saved: Whether autograd saves some of the buffers. They then go back to the pool only if `saved` has been set
             to false after the backward pass, because recomputation (`torch.utils.checkpoint`) hands them to a graph
             that outlives this object.
-
-    Example:
-        >>> Buffers().take(torch.empty(0, dtype=torch.float64), 2, 3).shape
-        torch.Size([2, 3])
     """
 
     def __init__(self, saved: bool = False) -> None:

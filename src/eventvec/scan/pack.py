@@ -41,11 +41,6 @@ class Pack:
         ranks: `(n,)` position of each row in `order`, its inverse permutation.
         lengths: `(n,)` number of events of each row, in the order of `order`.
         sizes: Number of rows that have an event at each step, never increasing.
-
-    Example:
-        >>> pack = Pack.of(torch.tensor([1, 3, 0]))
-        >>> pack.order.tolist(), pack.sizes, pack.events.tolist()
-        ([1, 0, 2], [2, 1, 1], [1, 0, 2, 3])
     """
 
     order: Tensor
@@ -104,10 +99,6 @@ class Pack:
         Args:
             first: The first row, in the order of `order`.
             end: The row after the last one; each has events.
-
-        Example:
-            >>> [x.tolist() for x in Pack.of(torch.tensor([3, 1])).rectangle(0, 2)]
-            [[[0, 1], [2, 1], [3, 1]], [[False, False], [False, True], [False, True]]]
         """
         last = self.lengths[first:end] - 1
         step = torch.arange(int(last[0]) + 1).unsqueeze(1)
@@ -142,10 +133,6 @@ def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
     Args:
         sizes: Number of rows of each step.
         most: Number of events.
-
-    Example:
-        >>> list(chunks([3, 2, 1], 4))
-        [Chunk(first=0, at=0, end=3, sizes=[3]), Chunk(first=1, at=3, end=6, sizes=[2, 1])]
     """
     first = at = end = 0
     for step, size in enumerate(sizes):

@@ -36,12 +36,6 @@ def states(
         starts: For each layer, the states `(n, d)` before the first events, in the order of `pack`: h, or h and c.
         pack: The layout.
         whole: Whether an LSTM's c is returned too, to continue later. Without it, torch's kernel can run padded rows.
-
-    Example:
-        >>> pack, gru = Pack.of(torch.tensor([2, 1])), nn.GRU(3, 4)
-        >>> h, [(last,)] = states([gru], torch.randn(3, 3), [(torch.zeros(2, 4),)], pack)
-        >>> h.shape, torch.equal(h[2], last[0])
-        (torch.Size([3, 4]), True)
     """
     return _scan(stack, inputs, starts, pack, True, whole)
 
@@ -50,12 +44,6 @@ def ends(stack: Sequence[Cell], inputs: Tensor, starts: Sequence[Parts], pack: P
     """Return each layer's state after each row's last event, `(n, d)` each, in the order of `pack`: h, or h and c.
 
     Without gradients, our own cells keep the states of the current step only. The arguments are those of `states`.
-
-    Example:
-        >>> pack, gru = Pack.of(torch.tensor([2, 0])), nn.GRU(3, 4)
-        >>> [(last,)] = ends([gru], torch.randn(2, 3), [(torch.zeros(2, 4),)], pack)
-        >>> last[1].tolist()
-        [0.0, 0.0, 0.0, 0.0]
     """
     return _scan(stack, inputs, starts, pack, False, whole)[1]
 
@@ -70,11 +58,6 @@ def kernel_rows(cell: Cell, pack: Pack, whole: bool) -> list[tuple[int, int]] | 
         cell: A layer.
         pack: The layout.
         whole: Whether an LSTM's c is needed.
-
-    Example:
-        >>> few, many = Pack.of(torch.tensor([3])), Pack.of(torch.arange(25, 200).repeat(2))
-        >>> kernel_rows(nn.GRU(2, 64), few, True), kernel_rows(nn.GRU(2, 64), many, True)
-        ([(0, 1)], None)
     """
     n, is_lstm, equal = pack.active, isinstance(cell, nn.LSTM), pack.sizes[:1] == pack.sizes[-1:]
     if n == 0 or (len(pack.sizes) > STEPS and not is_lstm) or (whole and is_lstm and not equal):

@@ -26,14 +26,6 @@ def page(drift: Drift, title: str = "Do the two periods differ?") -> str:
 
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> table = pl.DataFrame({"card": [*range(40)], "day": [1] * 40, "paid": [float(i % 9) for i in range(40)]})
-        >>> text = page(ev.drift(table, table, key="card", time="day", numeric=["paid"]), "May <2>")
-        >>> "<h1>May &lt;2&gt;</h1>" in text, text.count('class="chart"')
-        (True, 4)
     """
     drawn = sorted((shift for shift in drift.shifts if shift.bins), key=lambda shift: shift.p)[:SHOWN]
     sections = [_section(shift, f"chart-{i}") for i, shift in enumerate(drawn)]

@@ -26,12 +26,7 @@ Period = Dataset | Embeddings | Tabular
 
 
 def loaded(period: Period) -> Period:
-    """Return a period, or the embeddings in its file or table if it has any.
-
-    Example:
-        >>> loaded("march.parquet")
-        'march.parquet'
-    """
+    """Return a period, or the embeddings in its file or table if it has any."""
     is_path = isinstance(period, str | os.PathLike)
     return read_embeddings(period) if is_path and holds_embeddings(period) else period  # type: ignore[arg-type]
 
@@ -48,14 +43,6 @@ def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tu
     Raises:
         ConfigError: If an option does not apply, or one period is a data set and the other a table.
         DataError: If a table cannot be used, or the data sets were read by different schemas.
-
-    Example:
-        >>> import polars as pl
-        >>> table = pl.DataFrame({"card": [1, 1, 2], "day": [1, 2, 1], "shop": ["a", "b", "a"]})
-        >>> options = {"key": "card", "time": "day", "categorical": ["shop"]}
-        >>> before, after = coded(table, table.head(1), None, options)
-        >>> before.schema == after.schema, len(before), len(after)
-        (True, 2, 1)
     """
     if run is not None:
         check_run(run)

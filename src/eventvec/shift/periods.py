@@ -25,11 +25,6 @@ class Sample:
         only_old: `(a,)` the positions of the sampled entities that are in the old period only.
         only_new: `(b,)` the positions of those that are in the new period only.
         shares: The share of the entities of the old and of the new period that are in both, before sampling.
-
-    Example:
-        >>> sample = Sample(torch.tensor([[0, 1]]), torch.tensor([1]), torch.tensor([0]), (0.5, 0.5))
-        >>> sample.old.tolist(), sample.new.tolist(), sample.entity.tolist()
-        ([0, 1], [1, 0], [0, 1, 0, 2])
     """
 
     both: Tensor
@@ -101,11 +96,6 @@ def sampled(old: pa.Array, new: pa.Array, entities: int, rng: torch.Generator) -
         new: The distinct keys of the new period.
         entities: The largest number of entities of a period, at least 2.
         rng: Generator of the sample.
-
-    Example:
-        >>> sample = sampled(pa.array([1, 2, 3]), pa.array([3, 4]), 2, torch.Generator().manual_seed(0))
-        >>> sample.both.tolist(), len(sample.only_old), sample.only_new.tolist(), sample.shares[1]
-        ([[2, 0]], 1, [1], 0.5)
     """
     positions = torch.from_numpy(align(old, pl.DataFrame({"key": key_series(new, "key")}), "key").copy())
     matched = positions >= 0

@@ -52,14 +52,6 @@ def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
     Args:
         profile: The shares of each row.
         weights: `(arrangements, rows)` the weights of the rows, the actual ones first; see `Sample.weights`.
-
-    Example:
-        >>> shares = torch.tensor([[0.0]] * 8 + [[1.0]] * 8, dtype=torch.float64)
-        >>> present, group = torch.ones(16, 2, dtype=torch.float64), torch.zeros(1).long()
-        >>> profile = Profile("paid", "numeric", shares, group, present, ("≤ 1",), True)
-        >>> weights = torch.tensor([[-0.125] * 8 + [0.125] * 8, [-0.125, 0.125] * 8], dtype=torch.float64)
-        >>> compare_shares(profile, weights).distance, compare_shares(profile, weights).p
-        (1.0, 0.5)
     """
     old, new = zip(*(_means(profile, part) for part in weights.split(AT_ONCE)), strict=True)
     differences = (torch.cat(new) - torch.cat(old)).nan_to_num(0.0)  # no row of a permuted period has values
@@ -97,12 +89,6 @@ def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
     Args:
         vectors: `(rows, dim)`, the vectors of both periods.
         weights: As for `compare_shares`.
-
-    Example:
-        >>> weights = torch.tensor([[-0.5, -0.5, 0.5, 0.5], [-0.5, 0.5, -0.5, 0.5]], dtype=torch.float64)
-        >>> result = compare_vectors(torch.tensor([[0.0], [0.0], [1.0], [1.0]]), weights)
-        >>> result.distance, result.p
-        (1.0, 0.5)
     """
     spread = vectors.std(0)
     scaled = (vectors - vectors.mean(0))[:, spread > 0] / spread[spread > 0]
@@ -126,11 +112,6 @@ def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.n
         vectors: `(rows, dim)`.
         is_new: `(rows,)` whether a row is of the new period.
         entity: `(rows,)` the number of each row's entity, whose rows are in one fold.
-
-    Example:
-        >>> vectors = torch.arange(40.0).unsqueeze(1)
-        >>> linear_scores(vectors, torch.arange(40) >= 20, torch.arange(40) % 20)[1] > 0.99
-        True
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.metrics import roc_auc_score
@@ -151,10 +132,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     If those below a level are taken for differences, at least one of them is wrong with at most this probability,
     however the columns depend on one another.
-
-    Example:
-        >>> holm([0.01, 0.5, 0.03])
-        [0.03, 0.5, 0.06]
     """
     adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(np.argsort(p_values, kind="stable")):

@@ -97,16 +97,6 @@ def address_of(source: Any) -> Address | None:
 
     Raises:
         ConfigError: If the text has the form of a URL, and is no such address.
-
-    Example:
-        >>> address_of("duckdb:///data/shop.db#events").place, address_of("duckdb://shop.db#events").place
-        ('/data/shop.db', 'shop.db')
-        >>> address_of("duckdb://shop.db#select * from events where paid > 0").query
-        'select * from events where paid > 0'
-        >>> address_of("delta:///data/events#version=3").version
-        3
-        >>> address_of("events.parquet") is None
-        True
     """
     if not isinstance(source, str | os.PathLike):
         return None
@@ -134,12 +124,7 @@ def address_of(source: Any) -> Address | None:
 
 
 def public_name(source: str | os.PathLike[str]) -> str:
-    """Return a path as it is, and the address of a table without a password.
-
-    Example:
-        >>> public_name("events.parquet"), public_name("postgresql://ann:secret@db/shop#events")
-        ('events.parquet', 'postgresql://ann@db/shop#events')
-    """
+    """Return a path as it is, and the address of a table without a password."""
     address = address_of(source)
     return os.fspath(source) if address is None else address.name
 
@@ -158,22 +143,12 @@ def features_name(source: str) -> str:
 
 
 def quoted(*names: str) -> str:
-    """Return the name of a table or column in SQL, in which no character has a meaning of its own.
-
-    Example:
-        >>> quoted("sales", 'a"; drop table b')
-        '"sales"."a""; drop table b"'
-    """
+    """Return the name of a table or column in SQL, in which no character has a meaning of its own."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
 def literal(text: str) -> str:
-    """Return a text as a literal of SQL.
-
-    Example:
-        >>> literal("it's")
-        "'it''s'"
-    """
+    """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -206,11 +181,6 @@ def as_output(address: Address) -> Address:
 
     Raises:
         ConfigError: If it is a query, or an earlier version of a table.
-
-    Example:
-        >>> as_output(address_of("delta://z#version=1"))
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: delta://z#version=1 is an earlier version of a table; name the table to write ...
     """
     if address.query is not None:
         raise ConfigError(f"a query cannot be written to; name a table: {FORMS}")

@@ -109,11 +109,6 @@ def digest_of(table: pa.Table) -> str:
 
     Raises:
         DataError: If a time is missing or cannot be read.
-
-    Example:
-        >>> first, second = pa.table({"card": [1, 2], "at": [5, 6]}), pa.table({"card": [2, 1], "at": [6, 5]})
-        >>> digest_of(first) == digest_of(second)
-        True
     """
     key, time = table.column_names
     keys, parsed = key_series(table.column(key), key), _parsed(table, time)
@@ -147,13 +142,6 @@ def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
         data: One row per entity.
         entities: `(m,)` the row of each time.
         moments: `(m,)` the times, in the unit of the column `time`.
-
-    Example:
-        >>> from eventvec.tables import read
-        >>> data = read(pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 3]}), key="card", time="day", numeric=[])
-        >>> rows = snapshots(data, np.array([0, 0, 1]), np.array([2, 3, 3]))
-        >>> rows.keys.to_pylist(), rows.sequences.lengths.tolist()
-        ([7, 7, 8], [1, 2, 0])
     """
     rows = data[entities]
     x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))

@@ -42,15 +42,6 @@ def check_query(connection: Any, query: str, name: str) -> None:
     Raises:
         DataError: If the query is not one SELECT, or it names a file, a URL, or a function that is not built into
             DuckDB or that reads more than its arguments.
-
-    Example:
-        >>> import duckdb
-        >>> connection = duckdb.connect()
-        >>> _ = connection.execute("create table t as select 1 as a")
-        >>> check_query(connection, "select sum(a) from t", "duckdb://a.db#…")
-        >>> check_query(connection, "from read_text('/etc/passwd')", "duckdb://a.db#…")
-        Traceback (most recent call last):
-        eventvec.errors.DataError: the query of duckdb://a.db#… calls the table function 'read_text'; accepted: one ...
     """
     statements = connection.extract_statements(query)
     tree: Any = {"error": True}

@@ -30,13 +30,6 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
     Raises:
         ConfigError: If the mapping is empty or has a name that is no text, or a table has a column `table`.
         DataError: If a table cannot be read, or the types of a column do not go together.
-
-    Example:
-        >>> cards = pa.table({"user": [1, 2], "when": [3, 1], "paid": [0.5, 2.0]})
-        >>> app = pa.table({"user": [1], "when": [2], "screen": ["help"]})
-        >>> source = open_events({"cards": cards, "app": app})
-        >>> source.load(["table", "paid", "screen"]).to_pydict()
-        {'table': ['cards', 'cards', 'app'], 'paid': [0.5, 2.0, None], 'screen': [None, None, 'help']}
     """
     if not isinstance(source, Mapping):
         return open_source(source, text, key)

@@ -68,12 +68,7 @@ class Coded(NamedTuple):
 
 
 def blocks(values: Array, size: int = BLOCK) -> Iterator[Array]:
-    """Return an iterator over consecutive blocks of an array, as views of at most `size` values.
-
-    Example:
-        >>> [len(part) for part in blocks(np.arange(5), size=2)]
-        [2, 2, 1]
-    """
+    """Return an iterator over consecutive blocks of an array, as views of at most `size` values."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
@@ -142,12 +137,7 @@ def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with its values in place of a dictionary and places in it.
-
-    Example:
-        >>> decoded(pa.chunked_array([pa.array(["a", None, "a"]).dictionary_encode()])).to_pylist()
-        ['a', None, 'a']
-    """
+    """Return a column with its values in place of a dictionary and places in it."""
     if not isinstance(column.type, pa.DictionaryType):
         return column
     return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)

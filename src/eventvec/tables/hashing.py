@@ -16,21 +16,12 @@ def buckets_of(text: pl.Series, buckets: int) -> Array:
     """Return `(n,)` int64 the bucket of each text, from 0 to `buckets - 1`: FNV-1a, then splitmix64's finaliser.
 
     A saved model depends on this function, so it never changes.
-
-    Example:
-        >>> buckets_of(pl.Series(["5411", "5812", "5411"]), 1000).tolist()
-        [688, 879, 688]
     """
     return (mix(fnv(text)) % np.uint64(buckets)).astype(np.int64)
 
 
 def mix(values: Array) -> Array:
-    """Return `(n,)` uint64 numbers in which every bit depends on all bits of the given ones (splitmix64's finaliser).
-
-    Example:
-        >>> int(mix(np.array([1], np.uint64))[0])
-        6238072747940578789
-    """
+    """Return `(n,)` uint64 numbers in which each bit depends on all bits of the given ones (splitmix64's finaliser)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
     mixed: Array = values ^ (values >> np.uint64(31))
@@ -38,12 +29,7 @@ def mix(values: Array) -> Array:
 
 
 def fnv(text: pl.Series) -> Array:
-    """Return `(n,)` uint64, the FNV-1a hash of each text's UTF-8 bytes (Fowler, Noll and Vo).
-
-    Example:
-        >>> [hex(value) for value in fnv(pl.Series(["", "a"])).tolist()]
-        ['0xcbf29ce484222325', '0xaf63dc4c8601ec8c']
-    """
+    """Return `(n,)` uint64, the FNV-1a hash of each text's UTF-8 bytes (Fowler, Noll and Vo)."""
     lengths = text.str.len_bytes().to_numpy().astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     data = np.frombuffer("".join(text.to_list()).encode(), np.uint8)

@@ -130,10 +130,6 @@ def vote(name: str) -> Literal["categorical", "numeric"] | None:
 
     The last word that is known decides, as it does in English: an age_group is a group. A known word with id, code, no
     or type at its end counts as known, as in itemid. Aggregates at the beginning make any name a quantity.
-
-    Example:
-        >>> vote("item_id"), vote("ICUType"), vote("age_group"), vote("num_products"), vote("x1")
-        ('categorical', 'categorical', 'categorical', 'numeric', None)
     """
     words = [word.lower() for word in WORD.findall(name)]
     if words and words[0] in AGGREGATES:
@@ -155,12 +151,6 @@ def by_frequency(values: Array, counts: Array) -> Guess:
     Args:
         values: `(m,)` the distinct values, ascending.
         counts: `(m,)` the number of rows with each value.
-
-    Example:
-        >>> by_frequency(np.arange(40), 1000 - (np.arange(40) - 15) ** 2)
-        Guess(kind='numeric', reason='frequencies that rise and fall with the value', whole=True)
-        >>> by_frequency(np.arange(7), np.ones(7)).kind
-        'categorical'
     """
     if (values < 0).sum() >= NEGATIVE:
         return Guess("numeric", "values below 0", True)
@@ -181,10 +171,6 @@ def roughness(counts: Array) -> float:
     """Return how much counts in a row differ from their neighbours: 1 on average in random order, 0 if they are smooth.
 
     It is half of von Neumann's ratio, computed on ranks (Bartels 1982). Equal counts and fewer than three give 1.
-
-    Example:
-        >>> round(roughness(np.arange(100)), 3), roughness(np.ones(100))
-        (0.001, 1.0)
     """
     _, places, tied = np.unique(counts, return_inverse=True, return_counts=True)
     ranks = (tied.cumsum() - tied / 2)[places]

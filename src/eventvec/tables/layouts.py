@@ -10,12 +10,7 @@ from eventvec.errors import DataError, shown
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that `plain` gives a column.
-
-    Example:
-        >>> plain_type(pa.string_view()), plain_type(pa.run_end_encoded(pa.int32(), pa.int64()))
-        (DataType(large_string), DataType(int64))
-    """
+    """Return the type that `plain` gives a column."""
     types = pa.types
     if types.is_string_view(kind):
         return pa.large_string()
@@ -42,10 +37,6 @@ def plain(table: pa.Table, where: str) -> pa.Table:
 
     Raises:
         DataError: If a column is damaged, or Arrow cannot convert it.
-
-    Example:
-        >>> plain(pa.table({"shop": pa.array(["a"], pa.string_view())}), "the table").schema.field("shop").type
-        DataType(large_string)
     """
     for place, field in enumerate(table.schema):
         if pa.types.is_primitive(field.type):

@@ -28,12 +28,6 @@ class Events:
         lists: The list column that each column of elements comes from. A column of structures gives one column for each
             member, called `items.price`.
         exploding: The list columns.
-
-    Example:
-        >>> table = pa.table({"card": [7, 8], "items": [["tea", "milk"], []]})
-        >>> events = exploded(Source({f.name: f.type for f in table.schema}, table.select), ["items"])
-        >>> [column.to_pylist() for column in events.stream(["card", "items"])], events.row_of.tolist()
-        ([[7, 8], ['tea', 'milk', None]], [0, 0, 1])
     """
 
     table: Source
@@ -103,12 +97,6 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
 
     Raises:
         DataError: If a column is absent or holds no lists, or a member has the name of another column.
-
-    Example:
-        >>> table = pa.table({"items": [[{"price": 2.5}, {"price": 1.0}]]})
-        >>> source = Source({"items": table.schema.field("items").type}, table.select)
-        >>> list(exploded(source, ["items"]).table.types)
-        ['items.price']
     """
     if not names:
         return Events(source, {})
@@ -148,12 +136,7 @@ def check_names(option: str, names: object) -> None:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether a type is a list of any Arrow layout, other than a map.
-
-    Example:
-        >>> is_list(pa.list_(pa.string())), is_list(pa.string())
-        (True, False)
-    """
+    """Return whether a type is a list of any Arrow layout, other than a map."""
     types = pa.types
     views = (types.is_list_view(kind), types.is_large_list_view(kind))
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or any(views))
@@ -166,12 +149,7 @@ def _parts(kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
 
 
 def list_lengths(part: pa.Array) -> Array:
-    """Return `(rows,)` int64 the number of elements of each list; a null list has none.
-
-    Example:
-        >>> list_lengths(pa.array([["a", "b"], None, []])).tolist()
-        [2, 0, 0]
-    """
+    """Return `(rows,)` int64 the number of elements of each list; a null list has none."""
     lengths: Array = pc.list_value_length(part).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 

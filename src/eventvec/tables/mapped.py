@@ -71,15 +71,6 @@ class Column:
     Args:
         path: Its file, which is created.
         dtype: The type of its numbers.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with Column(Path(folder) / "0.bin", np.dtype("int64")) as column:
-        ...         column.append(np.array([1, 2]))
-        ...         column.append(np.array([3]))
-        ...     mapped_array(Path(folder), column.describe()).tolist()
-        [1, 2, 3]
     """
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:

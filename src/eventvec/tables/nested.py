@@ -30,11 +30,6 @@ def elements(name: str, column: pa.ChunkedArray, order: Array | None) -> tuple[C
 
     Raises:
         DataError: If elements cannot be categorical.
-
-    Example:
-        >>> coded, lengths = elements("items", pa.chunked_array([[["a", "b"], None, ["b"]]]), np.array([2, 0]))
-        >>> coded.codes.tolist(), coded.values.to_pylist(), lengths.tolist()
-        ([1, 0, 1], ['a', 'b'], [1, 2])
     """
     lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, column.chunks)])
     flat = pa.chunked_array([pc.list_flatten(chunk) for chunk in column.chunks], column.type.value_type)
@@ -94,14 +89,7 @@ def distinct_rows(rows: Sequences) -> tuple[Sequences, Array]:
 
 
 def row_hashes(rows: Sequences) -> Array:
-    """Return `(rows,)` uint64, equal for rows with equal bags of codes, in whatever order, or with equal texts.
-
-    Example:
-        >>> x = Sequences({"code": torch.tensor([2, 3, 3, 2])}, torch.tensor([0, 2, 0]), torch.tensor([2, 2, 1]))
-        >>> first, second, third = row_hashes(x).tolist()
-        >>> first == second != third
-        True
-    """
+    """Return `(rows,)` uint64, equal for rows with equal bags of codes, in whatever order, or with equal texts."""
     if "bytes" in rows.columns:
         shared, place = torch.stack([rows.starts, rows.lengths], 1).unique(dim=0, return_inverse=True)
         texts = strings(Sequences(rows.columns, shared[:, 0], shared[:, 1]))

@@ -39,14 +39,6 @@ def check_output(path: Path | str, inputs: Iterable[Any] = (), *, overwrite: boo
             input, lies in the folder of one, or lies in a run folder; or if it is a file that eventvec did not write,
             without `overwrite`.
         DataError: If a database cannot be reached.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = (Path(folder) / "mine.txt").write_text("dear diary")
-        ...     check_output(Path(folder) / "mine.txt")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: ...mine.txt exists and was not written by eventvec; name another file, or ...
     """
     paths = [part for each in inputs for part in (each.values() if isinstance(each, Mapping) else [each])]
     if address := address_of(path):
@@ -115,11 +107,6 @@ def check_place(path: Path | str) -> None:
 
     Raises:
         ConfigError: If the path lies below a file, a name in it is too long, or its folder may not be written to.
-
-    Example:
-        >>> check_place("x" * 300)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: ...: File name too long; name another place to write
     """
     place = Path(os.path.abspath(path))
     folder = next((each for each in (place, *place.parents) if os.path.exists(each)), place)

@@ -27,11 +27,6 @@ def files_of(source: str) -> list[Path]:
     Raises:
         DataError: If there is no such file, a link leads nowhere, CSV files are mixed with others, or the files belong
             to a Delta Lake or Iceberg table.
-
-    Example:
-        >>> files_of("")
-        Traceback (most recent call last):
-        eventvec.errors.DataError: the path is empty; give a Parquet or CSV file, a folder or a glob
     """
     if not source:
         raise DataError("the path is empty; give a Parquet or CSV file, a folder or a glob")

@@ -52,16 +52,6 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
     Raises:
         DataError: If a column is absent, of another kind or width than in the events, or lacks a value; if a key is
             missing or not among the data; or if there is no key, but a further column.
-
-    Example:
-        >>> from eventvec.tables import read
-        >>> table = {"card": [7, 7, 8], "day": [1, 2, 3], "paid": [0.5, 1.0, 2.0]}
-        >>> data = read(pa.table(table), key="card", time="day", numeric=["paid"])
-        >>> places = read_places(data, pa.table({"day": [4, 5]}), ["time"])
-        >>> places.rows.tolist(), places.values["time"].tolist()
-        ([0, 0, 1, 1], [4, 5, 4, 5])
-        >>> read_places(data, pa.table({"card": [8], "day": [4]}), ["time"]).rows.tolist()
-        [1]
     """
     schema = data.schema
     text = [field.name for field in schema.categorical if fields.was_text(field)]

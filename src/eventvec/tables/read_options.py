@@ -38,10 +38,6 @@ class Columns:
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
-
-    Example:
-        >>> Columns(key="card", time="when").numeric is None
-        True
     """
 
     key: str | None = None
@@ -68,11 +64,6 @@ class Cuts:
 
     Raises:
         ConfigError: If one of `cutoffs` and `cutoff_column` is given without the other.
-
-    Example:
-        >>> Cuts(cutoff_column="decided")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: cutoff_column is given without cutoffs; give both, a table and its column with ...
     """
 
     until: Instant | None = None
@@ -107,10 +98,6 @@ class TableFormat:
 
     Raises:
         ConfigError: If there is no such rule for ties, or `explode` is no list of different names.
-
-    Example:
-        >>> TableFormat(key_as="customer").time_format is None
-        True
     """
 
     time_format: str | None = None
@@ -136,10 +123,6 @@ class HoldOut:
 
     Raises:
         ConfigError: If the share or the seed is out of range.
-
-    Example:
-        >>> HoldOut(0.25, 3).holdout_seed
-        3
     """
 
     holdout: float | None = None
@@ -163,10 +146,6 @@ class StaticColumns:
 
     Raises:
         ConfigError: If columns are given without a table.
-
-    Example:
-        >>> StaticColumns("people.parquet", {"age": "numeric"}).static
-        'people.parquet'
     """
 
     static: Tabular | None = None
@@ -217,10 +196,6 @@ class ReadOptions:
 
         Raises:
             ConfigError: If an option is unknown or out of range, or contradicts another.
-
-        Example:
-            >>> ReadOptions.of({"key": "card", "until": 3}).cuts.until
-            3
         """
         return ReadOptions(
             gather(options, Columns, *GROUPS),
@@ -262,10 +237,6 @@ def today(data: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         ConfigError: If a static column is listed under two kinds, or an entry is no list or table of columns.
-
-    Example:
-        >>> today({"labels": "l.parquet", "static_numeric": ["age"]})
-        {'cutoffs': 'l.parquet', 'static_columns': {'age': 'numeric'}}
     """
     table = {EARLIER.get(name, name): value for name, value in data.items()}
     if not isinstance(columns := table.get("static_columns") or {}, Mapping):

@@ -41,10 +41,6 @@ def edges(values: Array) -> tuple[float, ...]:
     """Return the distinct quantiles that separate `BINS` bins of numbers; fewer bins if few numbers are distinct.
 
     The quantiles are those of at most `SAMPLE` values at even distances in the table.
-
-    Example:
-        >>> edges(np.array([1, 1, 1, np.nan, 2], np.float32)), len(edges(np.arange(100, dtype=np.float32)))
-        ((1.0, 2.0), 11)
     """
     sample = values[:: max(1, -(-len(values) // SAMPLE))]
     sample = sample[~np.isnan(sample)]

@@ -22,12 +22,7 @@ AGAIN = "give the command that wrote it again, which writes what is absent"
 
 
 def file_of(shard: int) -> str:
-    """Return the name of the file of a shard.
-
-    Example:
-        >>> file_of(7)
-        'shard-00007.parquet'
-    """
+    """Return the name of the file of a shard."""
     return f"shard-{shard:05d}.parquet"
 
 
@@ -103,11 +98,6 @@ def read_manifest(folder: Path | str) -> Manifest:
 
     Raises:
         CheckpointError: If there is none, or it is damaged or of a newer format.
-
-    Example:
-        >>> read_manifest("absent")
-        Traceback (most recent call last):
-        eventvec.errors.CheckpointError: absent has no manifest.json: it is not a folder of shards, or ...
     """
     path = Path(folder) / MANIFEST
     if not path.is_file():

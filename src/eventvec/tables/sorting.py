@@ -21,12 +21,7 @@ SIGN = np.uint64(1 << 63)
 
 
 def in_order(keys: Sequence[Array]) -> bool:
-    """Return whether rows are in order of the first of some columns, then of the second, and so on.
-
-    Example:
-        >>> in_order([np.array([1, 1, 2]), np.array([3, 3, 1])]), in_order([np.array([1, 1]), np.array([3, 2])])
-        (True, False)
-    """
+    """Return whether rows are in order of the first of some columns, then of the second, and so on."""
     ordered = np.ones(max(len(keys[0]) - 1, 0), bool)
     for values in reversed(keys):
         ordered = (values[1:] > values[:-1]) | ((values[1:] == values[:-1]) & ordered)
@@ -40,10 +35,6 @@ def order_of(keys: Sequence[Array]) -> Array:
 
     Args:
         keys: `(rows,)` each: integers of any width, or float64 without NaN.
-
-    Example:
-        >>> order_of([np.array([2, 1, 2, 1]), np.array([5, 3, 4, 3])]).tolist()
-        [1, 3, 2, 0]
     """
     order: Array | None = None
     for values in reversed(keys):  # least significant digits first: each pass keeps the order of the previous one
@@ -62,10 +53,6 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
 
     Raises:
         DataError: If a value is missing, or values of the column's type have no order.
-
-    Example:
-        >>> ranks_of("line", pa.chunked_array([["b", "a", "b"]])).tolist()
-        [2, 1, 2]
     """
     if kind_of(column.type) not in ("text", "integer", "float", "time"):
         raise DataError(
@@ -95,10 +82,6 @@ def order_ties(
         times: `(events,)` the time of each event, and further columns by which they are in order within a time.
         heads: The position of the first event of each entity.
         names: The columns to compare and to reorder.
-
-    Example:
-        >>> order_ties({"v": np.array([3, 2, 1])}, [np.array([0, 5, 5])], np.array([0]), ["v"])["v"].tolist()
-        [3, 1, 2]
     """
     starts = np.zeros(len(times[0]), bool)  # of each group of events with one entity and one time
     starts[heads] = True

@@ -151,13 +151,6 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         ConfigError: If an address is not of an accepted form, or the package that reads it is not installed.
         DataError: If there is no such file or table, a file is not of the type of its name, or the files have
             different columns.
-
-    Example:
-        >>> source = open_source(pa.table({"card": [1, 2], "amount": [0.5, 2.0]}))
-        >>> source.described()
-        ', which has card (int64), amount (double)'
-        >>> source.load(["amount"]).num_columns
-        1
     """
     if address := address_of(source):
         return _database(address, key)
@@ -393,13 +386,6 @@ def read_table(source: Tabular, columns: list[str] | None = None, table: str | N
 
     Raises:
         DataError: If there is no such table or column, or polars has no type for a column.
-
-    Example:
-        >>> read_table({"card": [1]})
-        Traceback (most recent call last):
-        eventvec.errors.DataError: dict is not a table; accepted: ...
-        >>> read_table(pa.table({"card": [1], "churn": [True]}), ["churn"]).rows()
-        [(True,)]
     """
     opened = open_source(source if columns is None else _only(source, columns))
     opened.need(columns or (), table)

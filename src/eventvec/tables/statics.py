@@ -119,15 +119,6 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
 
     Raises:
         DataError: If the table has none of them, or as for `attach`.
-
-    Example:
-        >>> from eventvec.tables import read
-        >>> table = pa.table({"card": [7, 8], "day": [1, 2]})
-        >>> fitted = read(table, key="card", time="day", numeric=[], static=pa.table({"card": [7], "age": [40.0]}),
-        ...               static_columns={"age": "numeric"})
-        >>> data = read(table, schema=fitted.schema)
-        >>> attach_known(data, pa.table({"card": [8], "age": [30.0]})).sequences.static["age"].tolist()
-        [nan, 30.0]
     """
     opened = open_source(table)
     kinds = {field.name: _kind(field) for field in data.schema.static if names is None or field.name in names}
@@ -332,10 +323,6 @@ def vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Arra
 
     Raises:
         DataError: If it holds no lists of numbers, or a list has another length or a number that is not finite.
-
-    Example:
-        >>> vectors("place", pa.chunked_array([[[1.0, 2.0]]])).tolist()
-        [[1.0, 2.0]]
     """
     if not is_vector(column.type):
         raise DataError(f"column {shown(name)} cannot be a vector: it holds {column.type}; accepted: lists of numbers")

@@ -24,13 +24,6 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     share of events outside the vocabulary, `mean` and `std` are those of the raw numbers, and `missing` is the share of
     events without a value. For static columns, shares are of entities. For summed columns, `unknown` is
     the share of elements, and `missing` that of events without elements. An entry that does not apply is None.
-
-    Example:
-        >>> import polars as pl
-        >>> from eventvec.tables import read
-        >>> table = pl.DataFrame({"card": [7, 7], "day": [1, 2], "amount": [3.0, None]})
-        >>> describe(read(table, key="card", time="day", numeric=["amount"]))[-1]
-        {'name': 'amount', 'kind': 'numeric', 'values': None, 'unknown': None, 'mean': 3.0, 'std': 0.0, 'missing': 0.5}
     """
     x, schema = data.sequences, data.schema
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
@@ -50,13 +43,6 @@ def facts(data: Dataset) -> dict[str, Any]:
     `period` has the first and the last time, calendar times as dates; `lengths` the `shortest`, `median` and `longest`
     number of events of an entity with events; `columns` the shares of `missing` and `unknown` values by column. What
     does not apply is left out.
-
-    Example:
-        >>> import polars as pl
-        >>> from eventvec.tables import read
-        >>> table = pl.DataFrame({"card": [7, 7, 8], "day": [1, 2, 9], "amount": [3.0, None, 1.0]})
-        >>> facts(read(table, key="card", time="day", numeric=["amount"]))["period"]
-        [1, 9]
     """
     x, events = data.sequences, replace(data.schema, static=())
     described: dict[str, Any] = {}

@@ -67,12 +67,6 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
 
     Raises:
         DataError: If a text cannot be parsed, a time is infinite or too large, or the type is none of these.
-
-    Example:
-        >>> float(parse_times("at", pa.chunked_array([["1970-01-02", None]])).values[0] / DAY)
-        1.0
-        >>> parse_times("at", pa.chunked_array([[86_400]]), "s").kind, parse_times("at", pa.chunked_array([[2]])).kind
-        ('timestamp', 'integer')
     """
     column = decoded(column)
     kind = column.type
@@ -238,10 +232,6 @@ def duration(schema: Schema, value: Duration) -> float:
 
     Raises:
         ConfigError: If the value is none of these, negative or infinite.
-
-    Example:
-        >>> duration(Schema("card", "at", "date"), "2d") / DAY, duration(Schema("card", "day", "integer"), 30)
-        (2.0, 30.0)
     """
     units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
     try:
@@ -305,13 +295,7 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
 
 
 def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
-    """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing.
-
-    Example:
-        >>> schema = Schema("card", "at", "date")
-        >>> to_arrow(schema, np.array([DAY, 0]), np.array([False, True])).to_pylist()
-        [datetime.date(1970, 1, 2), None]
-    """
+    """Return times in the type for files: timestamp in microseconds, date, int64 or float64, null where missing."""
     if schema.time_kind == "date":
         return pa.array((values // DAY).astype(np.int32), pa.int32(), mask=missing).cast(pa.date32())
     if schema.time_kind == "timestamp":

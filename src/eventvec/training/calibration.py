@@ -30,11 +30,6 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
         method: A method; one without `label_fields` and `predictor` has no temperature.
         x: The rows.
         held_out: The positions of the rows that were held out of the training.
-
-    Example:
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long())
-        >>> temperatures(torch.nn.Identity(), x, torch.arange(2))
-        ({}, ())
     """
     targets, by_label, notes = getattr(method, "label_fields", ()), dict[str, float](), list[str]()
     if not len(held_out) or not any(isinstance(target, Categorical) for target in targets):
@@ -76,12 +71,6 @@ def temperature(logits: Tensor, classes: Tensor, weights: Tensor) -> float:
         logits: `(n, classes)`.
         classes: `(n,)` the class of each row.
         weights: `(n,)` the weight of each row.
-
-    Example:
-        >>> logits = torch.tensor([[3.0, 0.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]])
-        >>> classes = torch.tensor([0, 0, 0, 1])  # .77 after smoothing, but the logits say .95
-        >>> round(temperature(logits, classes, torch.ones(4)), 2)
-        4.33
     """
     smoothing = 1 / (len(logits) + 2)
     logits, shares = logits.detach().double(), (weights / weights.sum()).double()
@@ -101,10 +90,5 @@ def temperature(logits: Tensor, classes: Tensor, weights: Tensor) -> float:
 
 
 def log_loss(logits: Tensor, classes: Tensor, weights: Tensor) -> float:
-    """Return the weighted mean of the negative logarithm of the probability of each row's class.
-
-    Example:
-        >>> round(log_loss(torch.zeros(2, 2), torch.tensor([0, 1]), torch.ones(2)), 3)
-        0.693
-    """
+    """Return the weighted mean of the negative logarithm of the probability of each row's class."""
     return float((weights * F.cross_entropy(logits, classes, reduction="none")).sum() / weights.sum())

@@ -25,11 +25,6 @@ def best_epoch(history: Sequence[Record], score: str | None = None) -> int | Non
         score: The entry with the score of the method, see `score_entry`. The epoch is then the one with the highest
             score, and among equal scores with the lowest loss. A run that an earlier version began has no score in some
             records, and is compared by the loss alone.
-
-    Example:
-        >>> history = [{"epoch": 1, "validation": 0.7, "f1": 0.9}, {"epoch": 2, "validation": 0.4, "f1": 0.8}]
-        >>> best_epoch(history), best_epoch(history, "f1")
-        (2, 1)
     """
     entry = _compared_by(history, score)
     order = [
@@ -46,10 +41,6 @@ def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -
         history: The records of the epochs.
         epoch: The number of the best one.
         score: As for `best_epoch`.
-
-    Example:
-        >>> kept_note([{"epoch": 1, "validation": 0.25}, {"epoch": 2, "validation": 0.5}], 1)
-        'the weights are those of epoch 1 of 2, whose validation loss 0.25 was the lowest; that of the last is 0.5'
     """
     entry = _compared_by(history, score)
     best, last = history[epoch - 1], history[-1]
@@ -62,14 +53,6 @@ def far_from_best(run: Run) -> str | None:
     """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation.
 
     Runs of earlier versions kept the last weights unless they had `patience`.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"id": [1, 1, 2, 2], "t": [1, 2, 1, 2], "v": [0.5, 1.0, 2.0, 3.0]})
-        >>> run = ev.fit("ocp", ev.read(events, key="id", time="t", numeric=["v"]), epochs=1)
-        >>> far_from_best(run) is None  # nothing was held out
-        True
     """
     score = score_entry(run.method)
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)

@@ -29,13 +29,6 @@ class LARS(torch.optim.Optimizer):
         weight_decay: β, at least 0.
         momentum: m, in [0, 1).
         trust: η, the share of its norm by which a tensor changes in a step at a learning rate of 1.
-
-    Example:
-        >>> weight = nn.Parameter(torch.tensor([3.0, 4.0]))
-        >>> weight.grad = torch.tensor([0.0, 2.0])
-        >>> LARS([weight], lr=10.0).step()  # |w| = 5, so the step is 10 · .001 · 5
-        >>> weight.tolist()
-        [3.0, 3.950000047683716]
     """
 
     def __init__(
@@ -83,12 +76,6 @@ def optimizer(
         encoder_lr: The highest learning rate of the encoder's weights; `lr` by default.
         name: Which optimizer.
         weight_decay: The factor of weight decay.
-
-    Example:
-        >>> method = nn.ModuleDict({"head": nn.Linear(8, 2), "encoder": nn.Linear(3, 8)})
-        >>> method.encoder = method["encoder"]
-        >>> [(group["top"], len(group["params"])) for group in optimizer(method, 0.01, 0.001).param_groups]
-        [(0.001, 2), (0.01, 2)]
     """
     groups = [{"params": list(method.parameters()), "top": lr}]
     if encoder_lr is not None:
@@ -98,14 +85,7 @@ def optimizer(
 
 
 def head_weights(method: Method) -> list[nn.Parameter]:
-    """Return the weights of a method that are not its encoder's.
-
-    Example:
-        >>> method = nn.Sequential(nn.Linear(3, 8), nn.Linear(8, 2))
-        >>> method.encoder = method[0]
-        >>> [tuple(weight.shape) for weight in head_weights(method)]
-        [(2, 8), (2,)]
-    """
+    """Return the weights of a method that are not its encoder's."""
     encoder = set(method.encoder.parameters())
     return [weight for weight in method.parameters() if weight not in encoder]
 
@@ -119,10 +99,6 @@ def learning_rate(top: float, schedule: Schedule, share: float, drops: int, fact
         share: The share of training that is over, from 0 to 1.
         drops: The number of drops so far, with `step`.
         factor: The factor of each drop.
-
-    Example:
-        >>> [learning_rate(0.4, name, share=0.5, drops=2, factor=0.5) for name in ("cosine", "constant", "step")]
-        [0.2, 0.4, 0.1]
     """
     if schedule == "step":
         return top * factor**drops
@@ -134,15 +110,6 @@ def frozen(method: Method, freeze: bool) -> Iterator[None]:
     """Keep a method's encoder unchanged inside the block, if `freeze`: without gradients, and in evaluation mode.
 
     Neither its weights nor its running statistics change, and dropout is off. The previous mode is restored afterwards.
-
-    Example:
-        >>> method = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
-        >>> method.encoder = method[0]
-        >>> with frozen(method, True):
-        ...     method.encoder(torch.randn(5, 2)).requires_grad, method.encoder.training
-        (False, False)
-        >>> method.encoder.weight.requires_grad, method.encoder.training, method.encoder.running_mean.tolist()
-        (True, True, [0.0, 0.0])
     """
     encoder = method.encoder
     weights = [weight for weight in encoder.parameters() if freeze and weight.requires_grad]

@@ -32,12 +32,6 @@ def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None)
     Raises:
         ConfigError: If an option of the encoder differs from the parent run's, or the parent's encoder has no name in
             configurations.
-
-    Example:
-        >>> x = Sequences({}, torch.arange(3000) * 75, torch.full((3000,), 75))
-        >>> tables = settings(x, {"method": {"name": "ocp"}})
-        >>> tables["method"]["length"], tables["encoder"]["dim"], tables["fit"]
-        (7, 128, {'batch_size': 128})
     """
     tables = {name: dict(table) for name, table in config.items()}
     if parent is not None:
@@ -54,10 +48,6 @@ def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
 
     Raises:
         CheckpointError: If an option is unknown or out of range.
-
-    Example:
-        >>> options_of(Path("run"), {"fit": {"epochs": 3}}).epochs
-        3
     """
     try:
         return gather(config.get("fit", {}), FitOptions)
@@ -71,10 +61,6 @@ def parent_run(config: Mapping[str, Any]) -> Run | None:
     Raises:
         ConfigError: If the entry is no path.
         CheckpointError: If the folder holds no finished run.
-
-    Example:
-        >>> parent_run({"encoder": {"name": "gru"}}) is None
-        True
     """
     if "from" not in config.get("encoder", {}):
         return None
@@ -94,14 +80,6 @@ def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) 
         ConfigError: If a name or an option of the configuration is not accepted, or training needs more memory than
             this machine has.
         DataError: If the data were read by another schema than the parent run's.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> data = ev.read(pl.DataFrame({"id": [1, 1], "t": [1, 2]}), key="id", time="t")
-        >>> method, tables = set_up(data, {"method": {"name": "ocp"}, "encoder": {"name": "gru", "dim": 8}})
-        >>> method.encoder.dim, tables["method"]["length"]
-        (8, 1)
     """
     seed = gather(tables.get("fit", {}), FitOptions).seed  # a wrong option is refused before anything is built
     check_entities(data)

@@ -32,14 +32,6 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
 
     Raises:
         DataError: If fewer than two rows are usable.
-
-    Example:
-        >>> from eventvec.training.fit_options import FitOptions
-        >>> method = torch.nn.Identity()
-        >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
-        >>> rows, held_out, notes = split(method, x, FitOptions(validation=0.25))
-        >>> len(rows), len(held_out), sorted([*rows.tolist(), *held_out.tolist()]) == list(range(8)), notes
-        (6, 2, True, ())
     """
     rows, notes = usable_rows(method, x).nonzero().squeeze(1), []
     if len(rows) < len(x):
@@ -98,10 +90,6 @@ def validation_batches(held_out: Tensor, options: FitOptions) -> tuple[Tensor, .
     Args:
         held_out: `(m,)` the positions of the rows that are held out, in random order.
         options: `batch_size` is used.
-
-    Example:
-        >>> [len(rows) for rows in validation_batches(torch.arange(10), FitOptions(batch_size=4))]
-        [4, 4]
     """
     if not len(held_out):
         return ()
@@ -124,11 +112,6 @@ def validate(
         batches: The positions of the rows of each batch.
         options: `seed` and `precision` are used.
         seconds: The time that the batches take at most, with the score; the first batch is always computed.
-
-    Example:
-        >>> x = Sequences({}, torch.zeros(8).long(), torch.zeros(8).long())
-        >>> validate(torch.nn.Identity(), x, (), FitOptions())
-        ([], None)
     """
     rng, begun, losses = generator(x.device, options.seed + 1), time.perf_counter(), list[float]()
 
@@ -154,14 +137,7 @@ def validate(
 
 
 def all_equal(x: Sequences) -> bool:
-    """Return whether all events are equal in all columns but `time`; a missing `gap` equals any other.
-
-    Example:
-        >>> gap = torch.tensor([float("nan"), 2.0, float("nan")])
-        >>> x = Sequences({"code": torch.tensor([5, 5, 5]), "gap": gap}, torch.tensor([0, 2]), torch.tensor([2, 1]))
-        >>> all_equal(x), all_equal(Sequences({"code": torch.tensor([5, 5, 4])}, x.starts, x.lengths))
-        (True, False)
-    """
+    """Return whether all events are equal in all columns but `time`; a missing `gap` equals any other."""
     first: dict[str, Tensor] = {}
     for block in x.blocks():
         rows = x[block]
@@ -182,10 +158,5 @@ def all_equal(x: Sequences) -> bool:
 
 
 def generator(device: torch.device, seed: int) -> torch.Generator:
-    """Return a random generator on a device, with a seed.
-
-    Example:
-        >>> generator(torch.device("cpu"), 7).initial_seed()
-        7
-    """
+    """Return a random generator on a device, with a seed."""
     return torch.Generator(device).manual_seed(seed)

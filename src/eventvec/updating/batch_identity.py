@@ -36,15 +36,6 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
         data: The batch, coded by the run's schema.
         folder: Where temporary files are written, 16 bytes for each event of a batch of more than `IN_MEMORY`; the
             system's folder by default.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [2, 10, 2], "day": [1, 1, 1], "paid": [0.5, 1.0, 2.0]})
-        >>> first = ev.read(events, key="card", time="day", numeric=["paid"])
-        >>> again = ev.read(events.reverse().cast({"card": pl.String}), schema=first.schema)
-        >>> batch_identity(first) == batch_identity(again), first.fingerprint == again.fingerprint
-        (True, False)
     """
     x, names = data.sequences.to("cpu"), ["time", *sorted(f.name for f in (*data.schema.fields, *data.schema.nested))]
     keys = key_hashes(data.keys)

@@ -52,10 +52,6 @@ class UpdateOptions:
 
     Raises:
         ConfigError: If an option is out of range, or `recompute` and `history` do not go together.
-
-    Example:
-        >>> UpdateOptions(late="drop").keep is None
-        True
     """
 
     late: Late = "refuse"

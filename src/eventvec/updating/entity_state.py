@@ -32,16 +32,6 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> Recurre
 
     Raises:
         ConfigError: If `recent` is missing for an encoder without a state, or given for an encoder with one.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> data = ev.read(pl.DataFrame({"id": [1], "t": [2], "v": [0.5]}), key="id", time="t", numeric=["v"])
-        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4).eval()
-        >>> states = choose_state(encoder, data, None)
-        >>> stored = states.advance(data.sequences, np.array([False]), [])
-        >>> len(stored[0]), states.read(stored).shape
-        (16, torch.Size([1, 4]))
     """
     exact, name = hasattr(encoder, "state") and hasattr(encoder, "read"), type(encoder).__name__
     if recent is None and not exact:

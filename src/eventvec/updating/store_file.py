@@ -58,10 +58,6 @@ class Shard(NamedTuple):
         shard: The number of the shard, from 0.
         shards: The number of shards.
         folder: The id of the folder.
-
-    Example:
-        >>> print(Shard(3, 5, "9f31"))
-        shard 3 of 5
     """
 
     shard: int
@@ -87,17 +83,6 @@ def opened(
 
     Raises:
         CheckpointError: If the file is of another run, kind, place or newer format, or damaged, or cannot be used now.
-
-    Example:
-        >>> import tempfile
-        >>> import numpy as np
-        >>> from eventvec.updating.store import Facts
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store, store.writing():
-        ...         store.add(0, ["card 7"], *[Facts(*np.array([[-1], [5], [0], [99]]))] * 2, [b"bytes"])
-        ...     with opened(f"{folder}/state.db", "3f2a", "state") as store:
-        ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
-        array([ 0, 99])
     """
     path = Path(path)
     try:

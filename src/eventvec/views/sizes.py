@@ -53,13 +53,7 @@ def embedding_size(x: Sequences) -> int:
 
 
 def batch_size(x: Sequences) -> int:
-    """Return a power of two near a sixteenth of the number of rows with events, clipped to [8, 128].
-
-    Example:
-        >>> import torch
-        >>> batch_size(Sequences({}, torch.zeros(300).long(), torch.full((300,), 75)))
-        16
-    """
+    """Return a power of two near a sixteenth of the number of rows with events, clipped to [8, 128]."""
     return _power_of_two(int((x.lengths > 0).sum()) / 16, 8, 128)
 
 
