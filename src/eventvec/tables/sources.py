@@ -142,7 +142,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
     Args:
         source: A Parquet or CSV file (.csv, .csv.gz), a folder, a glob, the address of a table in a database (see
             `addresses`), a polars LazyFrame, or any object with `__arrow_c_stream__`. A folder is searched recursively
-            for Parquet files, or for CSV files if it has none.
+            for Parquet files, or for CSV files if it has none. A source is returned as it is.
         text: Columns of a CSV file to read as text, whatever they hold.
         key: The column of a CSV file or of numeric values in Postgres that is read as whole numbers or as text, and as
             nothing else.
@@ -152,6 +152,8 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         DataError: If there is no such file or table, a file is not of the type of its name, or the files have
             different columns.
     """
+    if isinstance(source, Source):
+        return source
     if address := address_of(source):
         return _database(address, key)
     if isinstance(source, str | os.PathLike):
