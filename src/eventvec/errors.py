@@ -21,6 +21,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -163,6 +165,22 @@ def misfit(error: ValidationError) -> str:
     """
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+
+
+def refuse_masked(values: object, name: str) -> None:
+    """Refuse a masked array of numpy with a masked value, which would be read as if it were not masked.
+
+    Raises:
+        DataError: If a value is masked.
+
+    Example:
+        >>> import numpy as np
+        >>> refuse_masked(np.ma.masked_equal([1, -9, 3], -9), "weights")
+        Traceback (most recent call last):
+        eventvec.errors.DataError: weights must have no masked values, got 1; fill them, or leave their rows out
+    """
+    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
+        raise DataError(f"{name} must have no masked values, got {count:,}; fill them, or leave their rows out")
 
 
 def need(module: str, extra: str) -> ModuleType:

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
 from eventvec.run_files import read_tensors
 from eventvec.run_writing import write_tensors
 from eventvec.schema import Schema
@@ -144,10 +144,11 @@ class Index:
 
         Raises:
             ConfigError: If `count` is below 1.
-            DataError: If the queries have another number of dimensions.
+            DataError: If the queries have another number of dimensions, or a number is masked.
         """
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
+        refuse_masked(queries, "queries")
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if queries.shape[1] != self.z.shape[1]:
             raise DataError(f"the query has {queries.shape[1]} numbers and the vectors of the index {self.z.shape[1]}")
