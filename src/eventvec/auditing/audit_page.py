@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.auditing.findings import HEAD, MARKS, QUESTIONS, Audit, Finding
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.document import filled_template
@@ -107,7 +108,7 @@ def write_page(audit: Audit, path: Path | str) -> None:
         ['audit.html']
     """
     text = page(audit)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    path_only(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(Path(path), text)
 
 

@@ -14,6 +14,7 @@ from eventvec.diagnosis.lengths import PowerLaw
 from eventvec.diagnosis.repetition import Repeatability
 from eventvec.diagnosis.verdicts import Diagnosis
 from eventvec.diagnosis.window_order import Irreversibility
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
@@ -80,7 +81,7 @@ def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
         ['diagnose.html']
     """
     text = page(diagnosis)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    path_only(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(Path(path), text)
 
 

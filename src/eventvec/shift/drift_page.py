@@ -6,6 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
@@ -87,7 +88,7 @@ def write_page(drift: Drift, path: Path | str) -> None:
         ['drift.html']
     """
     text = page(drift)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    path_only(path).parent.mkdir(parents=True, exist_ok=True)
     write_text(Path(path), text)
 
 
