@@ -10,17 +10,21 @@ import re
 
 LOGIN = re.compile(
     r"(?:^|(?<=[\s'\"=,;(<>\[{]))(?![A-Za-z]:[/\\])"
-    r"((?:[A-Za-z][\w+.-]{0,50}:/{0,3}){0,2}[^\s:/\\@'\"]{0,200}):(?!//)[^\s'\"]{0,300}@"
+    r"((?:[A-Za-z][\w+.-]{0,50}:/{0,3}|postgres\w{0,9}//?){0,2}[^\s:/\\@'\"]{0,200}):(?!//)[^\s'\"]{0,300}@",
+    re.IGNORECASE,
 )
 """A name, a colon, a password and @, perhaps after a scheme; not a path that begins with the letter of a drive."""
 CUT_LOGIN = re.compile(
-    r"((?:[A-Za-z][\w+.-]{0,50}://|postgres\w{0,50}:/?)[^\s:/@'\"\[]{0,200}):(?!…@|\d{1,5}(?![\w…]))[^\s'\"]+"
+    r"((?:[A-Za-z][\w+.-]{0,50}://|postgres\w{0,50}:/?)[^\s:/@'\"\[]{0,200}):(?!…@|\d{1,5}(?![\w…]))[^\s'\"]+",
+    re.IGNORECASE,
 )
 """The beginning of one whose end was cut off: what stands after the colon is no port."""
 SETTING = re.compile(r"\b(\w{0,50}(?:pas+w?\w{0,50}|pwd|pw|secret)\s*=\s*)(?!…)('[^']*'|[^\s&'\",;)=]+)", re.IGNORECASE)
 """An entry such as `password=…`, as libpq and the options of an address have it."""
 SERVER = re.compile(
-    r"(?:^|[\s,;=('\"])(?:jdbc:)?(?:postgres\w*(?:[:+]|//)|psql:|(?:duckdb|delta):/)|/postgres\w*:/", re.IGNORECASE
+    r"(?:^|[\s,;=('\"])(?:jdbc:)?(?:postgres\w*(?:[:+]|//|/[^\s/:@]*:\S*@)|psql:|(?:duckdb|delta):/)"
+    r"|/postgres\w*:/",
+    re.IGNORECASE,
 )
 SCHEME = re.compile(r"[A-Za-z][\w+.-]*:/{2}|^\s*[A-Za-z][\w+.-]+:/|^(?:duckdb|delta):", re.IGNORECASE)
 

@@ -107,9 +107,10 @@ def write_page(audit: Audit, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['audit.html']
     """
+    path = path_only(path)
     text = page(audit)
-    path_only(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def leaks_figure(findings: list[Finding]) -> dict[str, Any]:

@@ -59,9 +59,10 @@ def write_page(comparison: Comparison, path: Path | str) -> None:
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """
+    path = path_only(path)
     text = page(comparison)
-    path_only(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def costs_figure(comparison: Comparison) -> dict[str, Any]:

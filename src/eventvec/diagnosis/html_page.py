@@ -80,9 +80,10 @@ def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['diagnose.html']
     """
+    path = path_only(path)
     text = page(diagnosis)
-    path_only(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def lengths_figure(law: PowerLaw) -> dict[str, Any]:

@@ -87,9 +87,10 @@ def write_page(drift: Drift, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['drift.html']
     """
+    path = path_only(path)
     text = page(drift)
-    path_only(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def distances_figure(drift: Drift) -> dict[str, Any]:
