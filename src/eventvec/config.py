@@ -18,8 +18,10 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec import toml
+from eventvec.credentials import has_login
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, nearest
+from eventvec.files import path_only
 from eventvec.methods.declarations import Method
 from eventvec.options import checked
 from eventvec.parts import ENCODER_NAMES, KINDS, METHOD_NAMES, NESTED, REGISTERED, load_installed
@@ -27,6 +29,8 @@ from eventvec.schema import Schema
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
+ADDRESSES = ("data.path", "data.cutoffs", "data.static", "data.labels")
+"""The options that may be the address of a table; `labels` is an earlier name of `cutoffs`."""
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
@@ -35,6 +39,7 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
     Raises:
         ConfigError: If the file is absent or not TOML, a table is unknown, or a change is not `table.option=value`.
     """
+    path_only(path)
     try:
         if not S_ISREG(Path(path).stat().st_mode):
             raise ConfigError(f"{path} is a folder, a pipe or a device; name a TOML file")
@@ -59,6 +64,7 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
     load_installed()
     try:
         toml.check_values(config)
+        toml.check_texts(config, ADDRESSES)
     except ValueError as error:
         raise ConfigError(f"{prefix}{error}") from error
     for name, table in config.items():
@@ -79,6 +85,11 @@ def change(config: Table, changes: Iterable[str]) -> Table:
     for text in changes:
         place, equals, value = text.partition("=")
         *tables, option = place.strip().split(".")
+        if has_login(text) and not place.strip().startswith(ADDRESSES):
+            raise ConfigError(
+                f"a --set looks like an address with a password, which only {', '.join(ADDRESSES)} may have; it is not "
+                "shown"
+            )
         if not equals or not tables or not option or tables[0] not in TABLES:
             raise ConfigError(f"--set {text!r} must be table.option=value, where table is one of {', '.join(TABLES)}")
         target = config

@@ -198,8 +198,9 @@ def name_of(source: Tabular) -> str:
 
 
 def _memory(table: pa.Table) -> Source:
-    """Return a table in memory as a source."""
-    names = [name for name in table.column_names if not name.startswith("__index_level_")]  # an unnamed pandas index
+    """Return a table in memory as a source, without an unnamed index of pandas."""
+    indexes = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    names = [name for name in table.column_names if name not in indexes or not name.startswith("__index_level_")]
     _refuse_repeated(names)
     types = {name: plain_type(table.schema.field(name).type) for name in names}
     return Source(types, lambda columns: plain(table.select(list(columns)), "the table"))

@@ -21,6 +21,7 @@ from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.files import path_only
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.methods.revealed_order import order_notes
@@ -151,7 +152,7 @@ def train(
         progress: As for `fit`.
     """
     options = gather({**fit_defaults(method, data.sequences), **given}, FitOptions).bounded
-    path = None if out is None else Path(out)
+    path = None if out is None else path_only(out)
     _check_freeze(method, options)
     if device is not None:
         method.to(choose_device(device))

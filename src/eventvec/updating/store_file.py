@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventvec.errors import CheckpointError, DataError
-from eventvec.files import run_above, whole
+from eventvec.files import path_only, run_above, whole
 from eventvec.updating.store import RESTORE, Store
 
 FORMAT = 1
@@ -84,7 +84,7 @@ def opened(
     Raises:
         CheckpointError: If the file is of another run, kind, place or newer format, or damaged, or cannot be used now.
     """
-    path = Path(path)
+    path = path_only(path)
     try:
         if kind is not None and shard is None and not path.exists():
             create_store(path, {"run": run, "kind": kind, "vocabulary": vocabulary})
