@@ -101,7 +101,7 @@ def _serve() -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     whole = demo._run
-    demo.run = lambda out, console: whole(out, slice(0, None, 12), ("knn",), 1, 0, console)  # type: ignore[assignment]
+    demo.run = lambda out, console: whole(out, slice(0, None, 5), ("knn",), 1, 0, console)  # type: ignore[assignment]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for line in sys.stdin:
         process = os.fork()

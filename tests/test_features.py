@@ -99,6 +99,19 @@ def test_features_of_a_data_set_are_those_of_the_encoder_at_that_moment() -> Non
     np.testing.assert_allclose(z, encoder(data.sequences).numpy(), rtol=1e-6, atol=1e-6)
 
 
+def test_masked_moments_rows_and_vectors_are_refused() -> None:
+    data = ev.read(EVENTS, key="card", time="day", numeric=[])
+    masked = np.ma.masked_array([9, 9, 9], mask=[0, 1, 0])
+    message = r"must have no masked values, got \d; fill them, or leave their rows out"
+    with pytest.raises(ev.DataError, match=f"the moments of prediction {message}"):
+        with_moment(data, masked)
+    with pytest.raises(ev.DataError, match=f"rows {message}"):
+        data[np.ma.masked_array([0, 1], mask=[0, 1])]
+    with pytest.raises(ev.DataError, match=f"embeddings {message}"):
+        ev.Embeddings.of(data, np.ma.masked_array(np.ones((3, 2)), mask=True))
+    assert data[np.ma.masked_array([0, 1])].keys.to_pylist() == [1, 2]
+
+
 def test_a_static_column_of_the_users_stays() -> None:
     data = make.dataset([3, 2])
     x = replace(data.sequences, static={"moment": torch.tensor([1, 2])})

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the command line with one sentence and exit code 130 or 143; elsewhere they are Python's own."""
+"""Ctrl-C and SIGTERM end the command line with a sentence and exit code 130 or 143; elsewhere they are Python's own."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, refuse_masked
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Rows, Sequences, Values
 
@@ -102,6 +102,7 @@ class Dataset:
         """
         index = rows[0] if isinstance(rows, tuple) else rows
         if not isinstance(index, slice):
+            refuse_masked(index, "rows")
             index = index.cpu() if isinstance(index, Tensor) else torch.from_numpy(np.array(index))
             index = index if index.numel() else index.long()  # an empty list arrives as floats
         positions = torch.arange(len(self))[index].reshape(-1)

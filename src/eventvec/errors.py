@@ -7,8 +7,8 @@
     ├── ConfigError       an option, a name or a combination of them is not accepted
     └── CheckpointError   a run folder or an embeddings file cannot be used
 
-Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, or
-a character that a terminal would obey.
+Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, a
+password in an address, or a character that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ import re
 from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eventvec.credentials import without_secrets
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -35,7 +39,10 @@ DATA = re.compile(r"\s*[-+]?\.?\d|[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$", re
 
 
 class EventvecError(Exception):
-    """Base class of the errors that eventvec raises; its text is one line, without control characters."""
+    """Base class of the errors that eventvec raises; its text is one line, without control characters or passwords."""
+
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*(without_secrets(text) if isinstance(text, str) else text for text in texts))
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -163,6 +170,22 @@ def misfit(error: ValidationError) -> str:
     """
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+
+
+def refuse_masked(values: object, name: str) -> None:
+    """Refuse a masked array of numpy with a masked value, which would be read as if it were not masked.
+
+    Raises:
+        DataError: If a value is masked.
+
+    Example:
+        >>> import numpy as np
+        >>> refuse_masked(np.ma.masked_equal([1, -9, 3], -9), "weights")
+        Traceback (most recent call last):
+        eventvec.errors.DataError: weights must have no masked values, got 1; fill them, or leave their rows out
+    """
+    if isinstance(values, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(values).sum())):
+        raise DataError(f"{name} must have no masked values, got {count:,}; fill them, or leave their rows out")
 
 
 def need(module: str, extra: str) -> ModuleType:

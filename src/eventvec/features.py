@@ -11,7 +11,7 @@ from torch import Tensor
 from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.embedding import encode
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, refuse_masked
 from eventvec.tables.fields import Array
 from eventvec.tables.times import Instant, instant
 
@@ -103,6 +103,7 @@ def _one(data: Dataset, moment: float) -> Tensor:
 
 def _listed(data: Dataset, moments: Tensor | Array) -> Tensor:
     """Return one moment for each entity, which a caller gave."""
+    refuse_masked(moments, "the moments of prediction")
     listed = moments.cpu().numpy() if isinstance(moments, Tensor) else moments
     if listed.shape != (len(data),) or listed.dtype.kind not in "iuf":
         raise ConfigError(

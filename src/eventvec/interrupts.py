@@ -19,11 +19,9 @@ import atexit
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 """What a signal has done to the command."""
@@ -82,6 +80,8 @@ def run(command: Callable[[], object]) -> None:
     Raises:
         SystemExit: Always, unless the function raises an exception that no signal has caused.
     """
+    import threading
+
     _state.__init__()  # type: ignore[misc]
     try:
         _handle(_interrupt)
@@ -183,7 +183,7 @@ def _raise_again(number: int, frame: FrameType | None) -> None:
         raise Interrupted
 
 
-def _unless_received(report: Callable[[Any], object]) -> Callable[[Any], object]:
+def _unless_received(report: Callable[..., object]) -> Callable[..., object]:
     """Return a hook for errors that nothing can catch, which reports none that a signal may have caused."""
     return lambda error: None if received() else report(error)
 

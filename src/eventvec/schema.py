@@ -263,7 +263,8 @@ class Schema:
         """
         fields = {field.name: field for field in self.static}
         if name not in fields:
-            remedy = nearest(name, fields) if fields else "the data have none; give a table with static= (--static)"
+            none = "the data have none; give a table with static= (--static), whose columns without values are left out"
+            remedy = nearest(name, fields) if fields else none
             raise ConfigError(f"there is no static column {name!r}; {remedy}")
         return fields[name]
 

@@ -24,10 +24,11 @@ import workplace
 from outcomes import snapshot
 
 ROLES, LABEL = ("--key", "id", "--time", "t"), ("--label", "label", "--folds", "2")
+PROTECTED = ("--protected", "labels.parquet", "--columns", "label", "--folds", "2")
 ARMS = ("--methods", "ocp,rtd", "--epochs", "1", "--models", "knn")
 CALLS = {
     **kills.CALLS,
-    "audit": ("run", "events.parquet", "--protected", "labels.parquet", "--columns", "label", "--folds", "2", "-o", "out"),
+    "audit": ("run", "events.parquet", *PROTECTED, "-o", "out"),
     "card": ("run", "-o", "out"),
     "compare": ("events.parquet", "labels.parquet", *ROLES, *LABEL, *ARMS, "--out", "out", "--resume"),
     "demo": ("--out", "out"),
@@ -108,7 +109,8 @@ class Signalled:
         sentences = [line.partition("; --resume continues in")[0] for line in lines]
         assert sentences == ([WORDS[number]] if ended.code else []), (step, ended)
         self.check_files(whole=self.name != "demo")
-        if ended.code and CALLS[self.name]:
+        done = self.name == "demo" and (self.folder / "out" / "report.html").exists()  # it is not given again
+        if ended.code and CALLS[self.name] and not done:
             again = self.run()
             assert again.code == 0, (step, again)
             assert content(self.name, self.folder) == self.expected, step
@@ -144,7 +146,7 @@ def test_a_signal_ends_fit_which_resumes_where_it_has_begun(
 @pytest.mark.parametrize("name", typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 def test_a_signal_at_any_step_ends_a_command(name: str, commands: Commands, temporary: Path, tmp_path: Path) -> None:
     signalled, rng = Signalled(commands, temporary, name, tmp_path), Random(0)
-    for case in range(8):
+    for case in range(5):
         start = 0.97 * signalled.steps if case % 4 == 3 else 1
         step = rng.randint(int(start), signalled.steps)
         signalled.check(rng.choice(list(CODES)), step, times=rng.choice((1, 2)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eventvec.diagnosis import power_law
+from eventvec.diagnosis.console import lengths_table
 from eventvec.errors import DataError
 
 
@@ -89,3 +90,11 @@ def test_the_histogram_counts_all_entities_and_expects_those_of_the_tail() -> No
 def test_lengths_that_allow_no_fit_are_refused(lengths: list[int], shortest: int | None) -> None:
     with pytest.raises(DataError, match="a power law needs 50 entities with different lengths"):
         power_law(lengths, shortest)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_the_table_of_lengths_has_no_power_law_where_no_bar_begins_above_its_lower_bound() -> None:
+    law = power_law([100] * 60 + [101] * 40, 100)
+    assert np.isnan(law.histogram()[2]).all()
+    column = lengths_table(law).columns[-1]
+    assert set(column.cells) == {""}

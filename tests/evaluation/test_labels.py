@@ -177,3 +177,19 @@ def test_the_table_of_labels_may_come_from_another_library(convert):
     table = pl.DataFrame({"card": [7, 5, 9], "again": [True, False, True]})
     joined = join_labels(pa.array([5, 6, 7]), "card", convert(table), "again")
     assert (joined.positions.tolist(), joined.labels.tolist()) == ([0, 2], [False, True])
+
+
+def test_masked_values_beside_labels_are_refused() -> None:
+    masked = np.ma.masked_array([1.0, 2.0], mask=[True, False])
+    with pytest.raises(DataError, match=r"groups must have no masked values, got 1; fill them, or leave their rows"):
+        inputs.column(masked, "groups", 2)
+    with pytest.raises(DataError, match=r"features 'z' must have no masked values, got 2"):
+        inputs.matrix(np.ma.masked_array([[1.0], [2.0]], mask=True), "z", 2)
+    assert inputs.column(np.ma.masked_array([1.0, 2.0]), "groups", 2).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", [pl.Null, pl.String, pl.Float64, pl.Boolean, pl.Categorical])
+def test_labels_that_are_all_missing_are_named(kind: type[pl.DataType]) -> None:
+    table = pl.DataFrame({"card": [5, 6], "churn": pl.Series([None, None], dtype=kind)})
+    with pytest.raises(DataError, match=r"no row of 2 has a label \('churn'\); at least two distinct values"):
+        join_labels(pa.array([5, 6]), "card", table, "churn")

@@ -75,3 +75,12 @@ def test_unknown_task_is_refused():
         ConfigError, match=r"task 'regression' is not known; .*accepted: binary, multiclass, multilabel, numeric"
     ):
         target(np.array([1, 2]), "regression")
+
+
+def test_masked_labels_are_missing() -> None:
+    labels = np.ma.masked_array([0, 1, -9, 1], mask=[False, False, True, False])
+    assert (target(labels).y.tolist(), target(labels).rows.tolist()) == ([0, 1, 1], [0, 1, 3])
+    texts = np.ma.masked_array(["a", "b", "?"], mask=[False, False, True])
+    assert target(texts).classes == ("a", "b")
+    with pytest.raises(DataError, match="has no value in 2 rows; at least two distinct values are needed"):
+        target(np.ma.masked_array([1, 2], mask=True))

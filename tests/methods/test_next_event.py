@@ -189,7 +189,7 @@ def test_the_sampled_loss_and_its_gradient_are_near_the_exact_ones() -> None:
 
     exact, gradient = mean_gradient(False, 1)
     estimate, estimated = mean_gradient(True, 200)
-    assert estimate == pytest.approx(exact, abs=0.1)  # the mean of 1,000 is 0.03 too low, and that of 200 varies by 0.01
+    assert estimate == pytest.approx(exact, abs=0.07)  # 0.03 too low in the mean, and 0.01 around it
     assert float((estimated - gradient).norm() / gradient.norm()) < 0.1
 
 

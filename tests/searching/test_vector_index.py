@@ -98,6 +98,8 @@ def test_what_cannot_be_searched_is_refused(tmp_path: Path, monkeypatch: pytest.
         index.neighbours(z.values[:1], 0)
     with pytest.raises(ev.DataError, match="the query has 5 numbers and the vectors of the index 6"):
         index.neighbours(np.ones((1, 5)))
+    with pytest.raises(ev.DataError, match="queries must have no masked values, got 6"):
+        index.neighbours(np.ma.masked_array(z.values[:1], mask=True))
     with pytest.raises(ev.DataError, match="at least 10,000 vectors, got 20"):
         ev.Index.of(z, approximate=True)
     with pytest.raises(ev.ConfigError, match="cut at a time each"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 import eventvec as ev
 from eventvec.tables import key_parts, keys, out_of_core
 from eventvec.tables.arrangement import Arranged, arrange
-from eventvec.tables.sources import open_source
+from eventvec.tables.sources import Source, open_source
 
 EVENTS = 400
 
@@ -108,8 +110,8 @@ def test_a_file_is_read_in_parts_whatever_its_row_groups(row_group: int, tmp_pat
 def test_columns_of_parts_are_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, pieces, add = tmp_path / "events.parquet", list[int](), out_of_core._Writer._add
 
-    def counted(self: Any, part: pa.Table, schema: ev.Schema | None) -> None:
-        pieces.extend(column.num_chunks for column in part.columns)
+    def counted(self: Any, part: Source, schema: ev.Schema | None) -> None:
+        pieces.extend(column.num_chunks for column in part.load(list(part.types)).columns)
         add(self, part, schema)
 
     monkeypatch.setattr(out_of_core._Writer, "_add", counted)
@@ -127,3 +129,37 @@ def test_kinds_of_dictionaries_of_numbers_are_inferred_as_in_memory(tmp_path: Pa
         stored = ev.read(table, key="card", time="day", store=tmp_path / f"store-{key[0]}")
         memory = ev.read(table, key="card", time="day")
         assert (stored.schema, stored.notes) == (memory.schema, memory.notes)
+
+
+MEASURED = """
+import sys
+import eventvec as ev
+from eventvec.tables import key_parts
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+key_parts.EVENTS = 1 << 18
+before, store = peak(), {"store": sys.argv[2]} if len(sys.argv) > 2 else {}
+numeric = [f"v{i}" for i in range(8)]
+ev.read(sys.argv[1], key="machine", time="at", numeric=numeric, categorical=["state"], **store)
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from Linux")
+@pytest.mark.parametrize("order", ["sorted", "random"])
+def test_one_long_history_takes_no_more_memory_in_a_store_than_in_memory(order: str, tmp_path: Path) -> None:
+    path, n, rng = tmp_path / "events.parquet", 2_000_000, np.random.default_rng(0)
+    at = np.arange(n) if order == "sorted" else rng.permutation(n)
+    values = {f"v{i}": rng.random(n) for i in range(8)}
+    states = pl.Series(rng.integers(0, 9, n)).cast(pl.String)
+    machine = np.where(np.arange(n) < 9, 3, 7) if order == "sorted" else rng.choice([3, 7], n, p=[1e-4, 1 - 1e-4])
+    pl.DataFrame({"machine": machine, "at": at, "state": states, **values}).write_parquet(path)
+    memory, stored = (
+        int(subprocess.run([sys.executable, "-c", MEASURED, path, *more], check=True, capture_output=True).stdout)
+        for more in ([], [tmp_path / "store"])
+    )
+    assert stored < 1.25 * memory, (stored, memory)

@@ -131,7 +131,7 @@ def test_the_digest_of_cutoffs_is_that_of_all_rows_and_computed_by_blocks() -> N
     digest = digest_of(cutoffs)
     largest = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert digest == hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    assert digest == hashlib.sha256("\n".join(["integer None", *rows]).encode()).hexdigest()
     assert largest < 60 * len(rows)
 
 
@@ -146,6 +146,11 @@ def test_cutoffs_of_no_entity_and_before_all_events_are_refused_as_in_memory(tmp
         with pytest.raises(ev.DataError) as stored:
             ev.read(path, **options, cutoffs=cutoffs, store=tmp_path / "store")
         assert str(stored.value) == str(memory.value)
+    unreadable = [pl.Series([5], dtype=pl.Duration("ms")), pl.Series([2**62], dtype=pl.Datetime("ms"))]
+    for at in (*unreadable, pl.Series([None], dtype=pl.Int64)):
+        cutoffs = pl.DataFrame({"card": [3], "at": at})
+        with pytest.raises(ev.DataError, match="'at'"):
+            ev.read(path, **options, cutoffs=cutoffs, store=tmp_path / "store")
     inferred = {"key": "card", "time": "day", "cutoffs": early, "cutoff_column": "at"}
     with pytest.raises(ev.DataError, match=r"no kinds can be inferred from a sample of .* list the columns"):
         ev.read(path, **inferred, store=tmp_path / "store")

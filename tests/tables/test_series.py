@@ -84,3 +84,10 @@ def test_features_join_by_the_number_of_the_series() -> None:
 def test_other_arrays_are_refused(values: np.ndarray, options: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ev.read_series(values, **options)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+def test_masked_numbers_are_missing(kind: type[np.generic]) -> None:
+    values = np.ma.masked_array(np.arange(6, dtype=kind).reshape(2, 3), mask=[[0, 1, 0], [0, 0, 1]])
+    expected = np.array([[0, np.nan, 2], [3, 4, np.nan]])
+    assert ev.read_series(values).fingerprint == ev.read_series(expected).fingerprint

@@ -302,8 +302,9 @@ def test_contradicting_options_are_refused():
         attach(read(EVENTS, schema=fitted.schema), PEOPLE, {"age": "text"})
     with pytest.raises(ConfigError, match="there is no static column 'agee'; did you mean 'age'"):
         fitted.schema.static_field("agee")
-    with pytest.raises(ConfigError, match="there is no static column 'age'; the data have none; give a table"):
+    with pytest.raises(ConfigError, match="there is no static column 'age'; the data have none; give a table") as none:
         data().schema.static_field("age")
+    assert "whose columns without values are left out" in str(none.value)
 
 
 def test_one_uuid_written_in_two_ways_is_a_repeated_key():

@@ -8,6 +8,8 @@ from typing import Any
 
 import deltalake
 import duckdb
+import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -87,6 +89,19 @@ def test_keys_of_dictionaries_in_several_tables_are_read_into_a_store(tmp_path: 
     source = {"one": one.slice(0, 500), "two": one.slice(500)}
     options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"]}
     same(ev.read(source, store=tmp_path / "store", **options), ev.read(source, **options))
+
+
+def test_the_index_in_a_file_of_pandas_is_a_column_like_others_in_a_store_and_in_shards(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"card": [1, 1, 2, 2, 3, 3], "day": range(6)}, index=[0, 1, 0, 1, 0, 7])
+    frame.to_parquet(tmp_path / "events.parquet")
+    options: dict[str, Any] = {"key": "card", "time": "day", "categorical": ["__index_level_0__"]}
+    memory = ev.read(tmp_path / "events.parquet", **options)
+    same(ev.read(tmp_path / "events.parquet", store=tmp_path / "store", **options), memory)
+    run = ev.fit("ocp", memory, epochs=1, out=tmp_path / "run")
+    ev.embed_shards(tmp_path / "run", tmp_path / "events.parquet", tmp_path / "z", shards=1, workers=1)
+    np.testing.assert_allclose(ev.read_embeddings(tmp_path / "z").values, run.embed(memory).values, atol=1e-6)
+    with pytest.raises(ev.DataError, match="there is no column '__index_level_0__'"):
+        ev.read(frame, **options)
 
 
 @pytest.mark.parametrize("name", ["Müller & Co", "a?b", "a%b"])

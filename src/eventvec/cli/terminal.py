@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from eventvec import interrupts, tables
+from eventvec.credentials import without_secrets
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, EventvecError
 
@@ -49,7 +50,7 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def say_wrong(sentence: str, code: int) -> None:
-    """Print a sentence about what is wrong, before the command ends with a code.
+    """Print a sentence about what is wrong, without passwords in addresses, before the command ends with a code.
 
     Raises:
         KeyboardInterrupt: If a signal asks the command to end, which may be the reason of the error.
@@ -57,7 +58,7 @@ def say_wrong(sentence: str, code: int) -> None:
     if interrupts.received():
         raise KeyboardInterrupt
     interrupts.over(code)
-    err.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+    err.print(without_secrets(sentence), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -85,7 +85,7 @@ def lengths_table(law: PowerLaw) -> Table:
 
     table = Table("events", "entities", "", "power law", box=None)
     edges, counts, expected = law.histogram()
-    most = np.log1p(max(counts.max(), np.nanmax(expected)))
+    most = np.log1p(max(counts.max(), np.nan_to_num(expected).max()))
     for start, stop, count, e in zip(edges[:-1], edges[1:], counts, expected, strict=True):
         bar = "█" * round(WIDTH * np.log1p(count) / most)
         if not np.isnan(e):

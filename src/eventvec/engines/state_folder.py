@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError, misfit
-from eventvec.files import run_above, whole
+from eventvec.files import path_only, run_above, whole
 from eventvec.run_writing import write_text
 from eventvec.updating.store_file import Shard, create_shard, opened
 
@@ -76,7 +76,7 @@ def create_stores(folder: Path, run_id: str, shards: int) -> str:
 
 def _described(folder: Path, run_id: str, shards: int | None) -> StateFolder | None:
     """Return what a folder says of itself after a check of its stores; None if there is no such folder yet."""
-    file = folder / STORES
+    file = path_only(folder) / STORES
     if above := run_above(file):
         raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
     if not file.is_file():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import ConfigError, DataError, refuse_masked, shown
 from eventvec.evaluation.metrics import Array
 
 LARGEST = 1e100
@@ -75,12 +75,13 @@ def matrix(values: Any, name: str, n: int) -> Array:
         n: The number of labels.
 
     Raises:
-        DataError: If the features have another shape or length, or a number is not finite or beyond `LARGEST`.
+        DataError: If the features have another shape or length, or a number is masked, not finite or beyond `LARGEST`.
 
     Example:
         >>> matrix([[1.0], [2.0]], "embedding", 2).shape
         (2, 1)
     """
+    refuse_masked(values, f"features {shown(name)}")
     features = array(values, f"features {shown(name)}")
     if features.ndim != 2 or features.shape[1] == 0 or features.dtype.kind not in "fiub":
         raise DataError(
@@ -114,12 +115,13 @@ def column(values: Any, name: str, n: int) -> Array:
         n: The number of labels.
 
     Raises:
-        DataError: If the values have another shape or type.
+        DataError: If the values have another shape or type, or one is masked.
 
     Example:
         >>> column(["a", "b"], "groups", 2).tolist()
         ['a', 'b']
     """
+    refuse_masked(values, name)
     checked = array(values, name)
     if checked.shape != (n,):
         raise DataError(f"{name} must have one value per label, got shape {checked.shape} for {n:,} labels")

@@ -118,6 +118,11 @@ def join_labels(
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
     _check_columns(table, [key, *labels.values(), *named.values()])
     is_missing = np.logical_and.reduce([_is_missing(table[name]).to_numpy() for name in labels.values()])
+    if len(table) and is_missing.all():
+        named_labels = " and ".join(map(shown, labels.values()))
+        raise DataError(
+            f"no row of {len(table):,} has a label ({named_labels}); at least two distinct values are needed"
+        )
     has_key = table[key].is_not_null().to_numpy()
     keyless = int((~has_key & ~is_missing).sum())
     is_missing, table = is_missing[has_key | is_missing], table.filter(has_key | is_missing)

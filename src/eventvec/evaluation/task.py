@@ -84,8 +84,8 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
 
     By default, two distinct labels of any type are a binary task. Text, and whole numbers with at most 20 distinct
     values, are multiclass; whole numbers that are stored as floats count, because integers with missing values often
-    are. All other numbers are numeric. None and NaN are missing. Several labels are one multilabel task, and each of
-    them must be binary.
+    are. All other numbers are numeric. None, NaN and masked values are missing. Several labels are one multilabel task,
+    and each of them must be binary.
 
     Args:
         labels: `(n,)` booleans, text, integers or floats; for several labels such an array for each name.
@@ -151,7 +151,8 @@ def _several(labels: Mapping[str, Any], task: str | None, name: str) -> Target:
 def _arrow(labels: Any, name: str) -> Any:
     """Return labels as an Arrow array of booleans, numbers or text."""
     try:
-        values = pa.array(array(labels, f"label {shown(name)}"), from_pandas=True)
+        mask = np.ma.getmaskarray(labels) if isinstance(labels, np.ma.MaskedArray) else None
+        values = pa.array(array(labels, f"label {shown(name)}"), mask=mask, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         raise DataError(f"label {shown(name)} mixes types; accepted: all text, all numbers, or all booleans") from error
     if pa.types.is_decimal(values.type) or pa.types.is_float16(values.type):

@@ -186,9 +186,10 @@ class Supervised(nn.Module):
                 columns has one, or a weight of these rows is missing or not above 0.
         """
         known = torch.stack([labelled(x, target) for target in self.label_fields])
-        if len(known) > 1 and not bool(known.any(1).all()):
+        if len(known[0]) and not bool(known.any(1).all()):
             without = self.label_fields[int((~known.any(1)).nonzero()[0])].name
-            raise DataError(f"static column {without!r} has no value in any row; leave it out of label")
+            remedy = "leave it out of label" if len(known) > 1 else "at least two rows need a label"
+            raise DataError(f"static column {without!r} has no value in any row; {remedy}")
         check_row_weights(x, self.weight, known.any(0))
         for name in self.static_inputs or ():
             static_values(x, name)

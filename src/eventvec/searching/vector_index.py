@@ -14,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 import torch
 
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
+from eventvec.files import path_only
 from eventvec.run_files import read_tensors
 from eventvec.run_writing import write_tensors
 from eventvec.schema import Schema
@@ -144,10 +145,11 @@ class Index:
 
         Raises:
             ConfigError: If `count` is below 1.
-            DataError: If the queries have another number of dimensions.
+            DataError: If the queries have another number of dimensions, or a number is masked.
         """
         if count < 1:
             raise ConfigError(f"count must be at least 1, got {count}")
+        refuse_masked(queries, "queries")
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if queries.shape[1] != self.z.shape[1]:
             raise DataError(f"the query has {queries.shape[1]} numbers and the vectors of the index {self.z.shape[1]}")
@@ -223,7 +225,7 @@ class Index:
         Raises:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
-        check_output(path, overwrite=overwrite)
+        check_output(path_only(path), overwrite=overwrite)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, pa.schema([("key", self.keys.type)])) as file:
             file.write_table(pa.table({"key": self.keys}))
@@ -251,7 +253,7 @@ def read_index(path: Path | str) -> Index:
         Traceback (most recent call last):
         eventvec.errors.CheckpointError: absent.index does not exist; give an index that `eventvec search --save` wrote
     """
-    file = Path(path)
+    file = path_only(path)
     if not file.is_file():
         raise CheckpointError(f"{file} does not exist; give an index that `eventvec search --save` wrote")
     tensors, texts = read_tensors(file)

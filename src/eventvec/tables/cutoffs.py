@@ -17,7 +17,6 @@ from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.fields import BLOCK, Array, count_and_first
 from eventvec.tables.keys import align, key_series
-from eventvec.tables.layouts import polars_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
 
@@ -73,11 +72,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     """
     loaded = cutoff_table(table, schema, column)
     key = loaded.column_names[0]
-    parsed = times.same_kind(column, times.parse_times(column, loaded.column(column)), schema)
-    if parsed.missing.any():
-        raise DataError(
-            f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
-        )
+    parsed = times.same_kind(column, _parsed(loaded, column), schema)
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
     order = np.lexsort([parsed.values, positions])
     entities, values = positions[order], parsed.values[order]
@@ -99,8 +94,21 @@ def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
     return opened.load([key, column])
 
 
+def _parsed(table: pa.Table, column: str) -> times.Times:
+    """Return a column of times, and refuse missing ones."""
+    parsed = times.parse_times(column, table.column(column))
+    if parsed.missing.any():
+        raise DataError(
+            f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
+        )
+    return parsed
+
+
 def digest_of(table: pa.Table) -> str:
     """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it.
+
+    Raises:
+        DataError: If a time is missing or cannot be read.
 
     Example:
         >>> first, second = pa.table({"card": [1, 2], "at": [5, 6]}), pa.table({"card": [2, 1], "at": [6, 5]})
@@ -108,12 +116,13 @@ def digest_of(table: pa.Table) -> str:
         True
     """
     key, time = table.column_names
-    keys, moments = key_series(table.column(key), key), polars_series(time, table.column(time))
+    keys, parsed = key_series(table.column(key), key), _parsed(table, time)
+    moments = pl.Series(parsed.values).cast(pl.String)
     named = keys.bin.encode("hex") if keys.dtype == pl.Binary else keys.cast(pl.String)
-    rows = pl.select(pl.concat_str(named, pl.lit(" "), moments.cast(pl.String), ignore_nulls=True)).to_series().sort()
-    digest = hashlib.sha256()
+    rows = pl.select(pl.concat_str(named, pl.lit(" "), moments, ignore_nulls=True)).to_series().sort()
+    digest = hashlib.sha256(f"{parsed.kind} {parsed.zone}".encode())
     for start in range(0, len(rows), BLOCK):  # so that few rows at once are Python's texts
-        digest.update(b"\n" if start else b"")
+        digest.update(b"\n")
         digest.update("\n".join(rows[start : start + BLOCK]).encode())
     return digest.hexdigest()
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
+from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, refuse_masked
 from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.tables import times
@@ -79,8 +79,9 @@ class Embeddings:
                 metadata about it.
 
         Raises:
-            DataError: If there is not one vector for each entity.
+            DataError: If there is not one vector for each entity, or a number is masked.
         """
+        refuse_masked(vectors, "embeddings")
         values = vectors.detach().cpu().numpy() if isinstance(vectors, Tensor) else np.asarray(vectors)
         if values.ndim != 2 or len(values) != len(data):
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from eventvec.tables import fields, keys
 from eventvec.tables.arrangement import Table
 from eventvec.tables.fields import Array
 from eventvec.tables.lists import list_lengths
-from eventvec.tables.sources import Source
+from eventvec.tables.sources import Source, open_source
 
 EVENTS = 1 << 22
 """The number of events of a part, of which a single entity may have more."""
@@ -39,6 +39,7 @@ class Parts:
         events: The number of events, of which a row has several where lists are exploded.
         size: The number of rows of a part, of which a single entity may have more.
         files: The files with the rows of each part; empty if the table is in order of keys.
+        folder: The folder for files.
     """
 
     source: Source
@@ -46,6 +47,7 @@ class Parts:
     events: int
     size: int
     files: tuple[Path, ...]
+    folder: Path
 
     @staticmethod
     def of(table: Table, folder: Path) -> Parts:
@@ -58,30 +60,69 @@ class Parts:
         exploding = table.events.exploding
         columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names), *exploding]))
         rows, events, bounds = _survey(source, key, exploding[:1])
+        folder.mkdir(mode=0o700)
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(source, columns, events, max(1, EVENTS * rows // events), files)
+        return Parts(source, columns, events, max(1, EVENTS * rows // events), files, folder)
 
-    def __iter__(self) -> Iterator[pa.Table]:
-        for path in self.files:
-            with pa.memory_map(str(path)) as file:
-                yield pa.ipc.open_stream(file).read_all().combine_chunks()  # each chunk would have its own dictionary
-        if not self.files:
-            yield from self._runs()
+    def __iter__(self) -> Iterator[Source]:
+        return map(_stored, self.files) if self.files else self._runs()
 
-    def _runs(self) -> Iterator[pa.Table]:
-        """Yield parts of a table that is in order of keys."""
-        waiting: list[pa.Table] = []
-        for batch in self.source.parts(self.columns, min(ROWS, self.size)):
-            waiting.append(batch)
-            if sum(map(len, waiting)) < self.size:
-                continue
-            table = pa.concat_tables(waiting)
-            ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
-            complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
-            if complete:
-                yield table.slice(0, complete)
-            waiting = [table.slice(complete)]
-        yield pa.concat_tables(waiting)
+    def _runs(self) -> Iterator[Source]:
+        """Yield parts of a table that is in order of keys; a part with an entity of more rows is written to a file."""
+        waiting, path = list[pa.Table](), self.folder / "longer.arrow"
+        longer: pa.ipc.RecordBatchFileWriter | None = None
+        with ExitStack() as stack:
+            for batch in self.source.parts(self.columns, min(ROWS, self.size)):
+                waiting.append(batch)
+                if longer is None and sum(map(len, waiting)) < self.size:
+                    continue
+                table = pa.concat_tables(waiting)
+                ranks, _ = keys.rank_keys(self.columns[0], table.column(0))
+                complete = int((ranks == ranks[-1]).argmax())  # the next batch may have more events of the last entity
+                end = complete or len(table) - 1  # one row tells the next batch which entity it goes on with
+                part, waiting = table.slice(0, end), [table.slice(end)]
+                del batch, table, ranks
+                if complete and longer is None:
+                    yield open_source(part)
+                    continue
+                part = without_dictionaries(part)
+                longer = longer or stack.enter_context(_written(path, part.schema))
+                longer.write_table(part)
+                del part
+                pa.default_memory_pool().release_unused()
+                if complete:
+                    stack.close()
+                    longer = None
+                    yield _stored(path)
+            rest, waiting = pa.concat_tables(waiting), []
+            if longer is None:
+                yield open_source(rest)
+                return
+            longer.write_table(without_dictionaries(rest))
+        del rest
+        pa.default_memory_pool().release_unused()
+        yield _stored(path)
+
+
+@contextmanager
+def _written(path: Path, schema: pa.Schema) -> Iterator[pa.ipc.RecordBatchFileWriter]:
+    """Yield a writer of rows to a file, which is complete afterwards."""
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+        yield writer
+
+
+def _stored(path: Path) -> Source:
+    """Return the rows of such a file as a table whose columns are copied to memory when they are needed."""
+
+    def load(names: Sequence[str]) -> pa.Table:
+        with pa.memory_map(str(path)) as file:
+            columns = pa.ipc.open_file(file).read_all().select(list(names))
+            return columns.combine_chunks()  # each chunk would have its own dictionary
+
+    with pa.memory_map(str(path)) as file:
+        mapped = pa.ipc.open_file(file).read_all()
+        types = {field.name: field.type for field in mapped.schema}
+        return Source(types, load, {name: mapped.column(name).nbytes for name in types})
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
@@ -162,9 +203,8 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
         source: The table.
         columns: The columns, first the key.
         bounds: The smallest key of each part but the first, ascending.
-        folder: A new folder for the files.
+        folder: The folder for the files.
     """
-    folder.mkdir(mode=0o700)
     paths = tuple(folder / f"{part}.arrow" for part in range(len(bounds) + 1))
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
@@ -175,8 +215,7 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
             ends = np.bincount(part, minlength=len(paths)).cumsum()
             for place in np.flatnonzero(np.diff(ends, prepend=0)).tolist():
                 if place not in writers:
-                    file = stack.enter_context(pa.OSFile(str(paths[place]), "wb"))
-                    writers[place] = stack.enter_context(pa.ipc.new_stream(file, batch.schema))
+                    writers[place] = stack.enter_context(_written(paths[place], batch.schema))
                 start = int(ends[place - 1]) if place else 0
                 writers[place].write_table(batch.slice(start, int(ends[place]) - start))
     return tuple(path for place, path in enumerate(paths) if place in writers)

@@ -66,7 +66,7 @@ def plain(table: pa.Table, where: str) -> pa.Table:
             raise DataError(
                 f"column {shown(field.name)} of {where} holds {field.type}, which cannot be read; cast it to {kind}"
             ) from error
-    return table
+    return table.replace_schema_metadata()  # by which a part of a file would lose the index of pandas
 
 
 def _as_plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

@@ -35,7 +35,7 @@ from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.scales import scaled
 from eventvec.tables.sorting import order_ties
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Source, Tabular
 
 SEED = 20_260_711
 """The seed of the sample of entities from which kinds are inferred; no user's hold-out set has it by chance."""
@@ -138,20 +138,24 @@ def _with_kinds(
     share, sampled, key = key_parts.EVENTS / parts.events, list[pa.Table](), table.requested.key
     for part in parts:
         if share < 1:
-            ranks, distinct = keys.rank_keys(key, part.column(0))
+            ranks, distinct = keys.rank_keys(key, part.load([key]).column(0))
             present, row_of = np.unique(ranks, return_inverse=True)
             entities = keys.keys_of(present, distinct, keys.key_type(key, parts.source.types[key]))
-            part = part.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
-        sampled.append(key_parts.without_dictionaries(part))
-    if not any(map(len, sampled)):
-        sampled = [key_parts.without_dictionaries(next(iter(parts)))]
+            chosen = keys.holdout_mask(entities, share, SEED)[row_of]
+            if chosen.any():
+                sampled.append(key_parts.without_dictionaries(part.load(parts.columns).filter(pa.array(chosen))))
+        else:
+            sampled.append(key_parts.without_dictionaries(part.load(parts.columns)))
+    if not sampled:
+        sampled = [key_parts.without_dictionaries(next(iter(parts)).load(parts.columns))]
     whole = pa.concat_tables(sampled).combine_chunks()
+    sampled.clear()
     for place, name in enumerate(parts.columns):
         if name not in table.events.exploding and pa.types.is_dictionary(parts.source.types[name]):
             whole = whole.set_column(place, name, whole.column(place).dictionary_encode())  # whose kind is that of text
-    chosen = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
-    sample = open_table(whole, None, chosen)
-    arranged = arrange(sample, None, chosen)
+    every = replace(options, columns=replace(options.columns, fitting=Fitting(min_count=1)))
+    sample = open_table(whole, None, every)
+    arranged = arrange(sample, None, every)
     try:
         arranged.counts.notes(table, options.cuts)
     except DataError as error:
@@ -163,9 +167,9 @@ def _with_kinds(
         ) from error
     reader = _reader(sample, arranged)
     with key_parts.counted_within_parts():
-        schema = reader.fit(arranged.frame, sample.requested, chosen.columns.fitting)
+        schema = reader.fit(arranged.frame, sample.requested, every.columns.fitting)
     coded = (*schema.categorical, *schema.bags)
-    later = {note for field in coded for note in fields.rare_note(field, chosen.columns.fitting)}
+    later = {note for field in coded for note in fields.rare_note(field, every.columns.fitting)}
     later |= {fields.hashed_note(field) for field in coded}  # which are told of all events
     notes = [note for note in reader.notes if note not in later]
     if share < 1:
@@ -174,11 +178,11 @@ def _with_kinds(
     guessed = [field.name for field in schema.categorical if field.name not in table.requested.kinds]
     numeric = [field.name for field in schema.numeric]
     used = {field.name for field in (*schema.fields, *schema.nested)}
-    chosen = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
-    return chosen, [name for name in sample.names if name in used], frozenset(guessed), notes
+    options = replace(options, columns=replace(options.columns, categorical=guessed, numeric=numeric))
+    return options, [name for name in sample.names if name in used], frozenset(guessed), notes
 
 
-def _refuse_infinite(part: pa.Table, names: list[str], options: ReadOptions) -> None:
+def _refuse_infinite(part: Source, names: list[str], options: ReadOptions) -> None:
     """Refuse a part in which one of the named columns, whose kind is inferred, has an infinite number."""
     events = open_table(part, None, options).events
     with key_parts.counted_within_parts():
@@ -304,12 +308,12 @@ class _Writer:
         for column in self._arrays.values():
             column.path.unlink()
 
-    def add(self, part: pa.Table, schema: Schema | None) -> None:
+    def add(self, part: Source, schema: Schema | None) -> None:
         """Write the events of a part: with codes by a schema, or places among the values seen so far."""
         with key_parts.counted_within_parts():
             self._add(part, schema)
 
-    def _add(self, part: pa.Table, schema: Schema | None) -> None:
+    def _add(self, part: Source, schema: Schema | None) -> None:
         table = replace(open_table(part, schema, self.options), names=self.names, ordered=self.source.ordered)
         arranged = arrange(table, schema, self.options)
         if arranged.counts.without_time < arranged.counts.rows:

@@ -38,7 +38,7 @@ def read_series(
     Relations: `read` takes a table with one row per event; `series_features` computes features of the result.
 
     Args:
-        values: `(n, channels, length)` numbers, NaN where missing; `(n, length)` for a single channel.
+        values: `(n, channels, length)` numbers, NaN or masked where missing; `(n, length)` for a single channel.
         channels: The names of the channels; `channel_0` and so on by default.
         schema: The schema of the training data, whose scales and names of channels apply.
         static: A table with one row per series, such as expert features, whose column `series` has the numbers from 0.
@@ -59,6 +59,8 @@ def read_series(
             "a schema has the channels, the static columns and the scales; leave out the others, or the schema"
         )
     array = np.asarray(values)
+    if np.ma.is_masked(values):
+        array = np.where(np.ma.getmaskarray(np.ma.asarray(values)), np.float32(np.nan), array)
     if array.ndim == 2:
         array = array[:, None]
     if array.ndim != 3 or not array.size or array.dtype.kind not in "fiub":

@@ -142,7 +142,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
     Args:
         source: A Parquet or CSV file (.csv, .csv.gz), a folder, a glob, the address of a table in a database (see
             `addresses`), a polars LazyFrame, or any object with `__arrow_c_stream__`. A folder is searched recursively
-            for Parquet files, or for CSV files if it has none.
+            for Parquet files, or for CSV files if it has none. A source is returned as it is.
         text: Columns of a CSV file to read as text, whatever they hold.
         key: The column of a CSV file or of numeric values in Postgres that is read as whole numbers or as text, and as
             nothing else.
@@ -159,6 +159,8 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         >>> source.load(["amount"]).num_columns
         1
     """
+    if isinstance(source, Source):
+        return source
     if address := address_of(source):
         return _database(address, key)
     if isinstance(source, str | os.PathLike):
@@ -203,8 +205,9 @@ def name_of(source: Tabular) -> str:
 
 
 def _memory(table: pa.Table) -> Source:
-    """Return a table in memory as a source."""
-    names = [name for name in table.column_names if not name.startswith("__index_level_")]  # an unnamed pandas index
+    """Return a table in memory as a source, without an unnamed index of pandas."""
+    indexes = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    names = [name for name in table.column_names if name not in indexes or not name.startswith("__index_level_")]
     _refuse_repeated(names)
     types = {name: plain_type(table.schema.field(name).type) for name in names}
     return Source(types, lambda columns: plain(table.select(list(columns)), "the table"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventvec.errors import CheckpointError, DataError
-from eventvec.files import run_above, whole
+from eventvec.files import path_only, run_above, whole
 from eventvec.updating.store import RESTORE, Store
 
 FORMAT = 1
@@ -99,7 +99,7 @@ def opened(
         ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
         array([ 0, 99])
     """
-    path = Path(path)
+    path = path_only(path)
     try:
         if kind is not None and shard is None and not path.exists():
             create_store(path, {"run": run, "kind": kind, "vocabulary": vocabulary})
