@@ -15,6 +15,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
+    ("credentials",),
     ("errors",),
     ("files", "interrupts", "options", "progress_bars", "sequences", "toml"),
     ("training_records",),

@@ -28,6 +28,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Compressed, Encoder, Joined
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
+from eventvec.files import path_only
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, static_columns, static_inputs
 from eventvec.model_card import render_card
@@ -288,7 +289,7 @@ class Run:
             ConfigError: If the method has no name in configurations, so that the folder could not be loaded.
             CheckpointError: If the folder holds files already, or another process writes it.
         """
-        folder = Path(path)
+        folder = path_only(path)
         if not self.config:
             raise ConfigError(
                 f"the method {type(self.method).__name__} of run {self.id} has no name in configurations, so its "
@@ -404,7 +405,7 @@ def load(path: Path | str) -> Run:
     """
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(f"load takes the path of a run folder, got {type(path).__name__}")
-    path = Path(path)
+    path = path_only(path)
     info = read_info(path)
     if not info["finished"]:
         raise CheckpointError(f"{path} holds a run that has not finished; resume it: eventvec fit … --resume")

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec import toml
+from eventvec.credentials import has_login
 from eventvec.encoders import ENCODERS, EventEncoder, Recurrent
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder
@@ -27,6 +28,7 @@ from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, nearest
+from eventvec.files import path_only
 from eventvec.losses import LOSSES, Gaussian
 from eventvec.losses.negatives import NEGATIVES
 from eventvec.methods import CNP, METHODS, Order, SlicePairs
@@ -36,6 +38,8 @@ from eventvec.views import PAIRS, PROCESSES, VIEWS
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
+ADDRESSES = ("data.path", "data.cutoffs", "data.static", "data.labels")
+"""The options that may be the address of a table; `labels` is an earlier name of `cutoffs`."""
 PARTS: Mapping[str, Callable[..., Any]] = {
     **VIEWS,
     **PAIRS,
@@ -79,6 +83,7 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
         ...     read_config(file.name, ["method.margin=0.3"])
         {'method': {'name': 'coles', 'margin': 0.3}}
     """
+    path_only(path)
     try:
         if not S_ISREG(Path(path).stat().st_mode):
             raise ConfigError(f"{path} is a folder, a pipe or a device; name a TOML file")
@@ -106,6 +111,7 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
     """
     try:
         toml.check_values(config)
+        toml.check_texts(config, ADDRESSES)
     except ValueError as error:
         raise ConfigError(f"{prefix}{error}") from error
     for name, table in config.items():
@@ -130,6 +136,11 @@ def change(config: Table, changes: Iterable[str]) -> Table:
     for text in changes:
         place, equals, value = text.partition("=")
         *tables, option = place.strip().split(".")
+        if has_login(text) and not place.strip().startswith(ADDRESSES):
+            raise ConfigError(
+                f"a --set looks like an address with a password, which only {', '.join(ADDRESSES)} may have; it is not "
+                "shown"
+            )
         if not equals or not tables or not option or tables[0] not in TABLES:
             raise ConfigError(f"--set {text!r} must be table.option=value, where table is one of {', '.join(TABLES)}")
         target = config

@@ -7,8 +7,8 @@
     ├── ConfigError       an option, a name or a combination of them is not accepted
     └── CheckpointError   a run folder or an embeddings file cannot be used
 
-Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, or
-a character that a terminal would obey.
+Every message says what is wrong, what was found and what is accepted. No message contains a value of the key column, a
+password in an address, or a character that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import re
 from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from eventvec.credentials import without_secrets
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -35,7 +37,10 @@ DATA = re.compile(r"\s*[-+]?\.?\d|[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$", re
 
 
 class EventvecError(Exception):
-    """Base class of the errors that eventvec raises; its text is one line, without control characters."""
+    """Base class of the errors that eventvec raises; its text is one line, without control characters or passwords."""
+
+    def __init__(self, *texts: object) -> None:
+        super().__init__(*(without_secrets(text) if isinstance(text, str) else text for text in texts))
 
     def __str__(self) -> str:
         return printable(super().__str__())

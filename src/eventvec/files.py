@@ -15,6 +15,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from eventvec.credentials import is_address
+from eventvec.errors import ConfigError
+
+
+def path_only(path: Path | str | os.PathLike[str]) -> Path:
+    """Return the path of a file or folder; refuse what looks like an address, without showing it.
+
+    Raises:
+        ConfigError: If it looks like an address, which may have a password.
+
+    Example:
+        >>> path_only("a/run").name
+        'run'
+        >>> path_only("postgresql://ann:secret@db/shop#run")
+        Traceback (most recent call last):
+        eventvec.errors.ConfigError: it looks like an address, which is not shown, and only a path is accepted here; ...
+    """
+    if is_address(os.fsdecode(path)):
+        raise ConfigError(
+            "it looks like an address, which is not shown, and only a path is accepted here; give a file or a folder, "
+            "with ./ before it if its name has a colon"
+        )
+    return Path(path)
+
 
 @contextmanager
 def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
@@ -28,6 +52,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
         replace: Whether a file that exists at the end is replaced; otherwise it stays, and the written one is deleted.
 
     Raises:
+        ConfigError: If the path looks like an address.
         OSError: If the file cannot be written. The message names `path`, which is as it was before.
 
     Example:
@@ -37,7 +62,7 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
         ...     (Path(folder) / "a.txt").read_text(), len(os.listdir(folder))
         ('done', 1)
     """
-    path = draft = Path(path)
+    path = draft = path_only(path)
     try:
         with draft_of(path.parent, path.name) as draft:
             yield draft
@@ -128,7 +153,7 @@ def locked(folder: Path) -> Iterator[bool]:
         ...         first, second
         (True, False)
     """
-    is_new = not folder.exists()
+    is_new = not path_only(folder).exists()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = folder / ".lock"
     handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
@@ -12,6 +11,7 @@ from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 from eventvec.checkpoint import Run, check_run
 from eventvec.errors import CheckpointError, ConfigError, DataError, misfit, shown
 from eventvec.evaluation import Evaluation
+from eventvec.files import path_only
 from eventvec.model_card import render_card
 from eventvec.run_files import read_info
 from eventvec.run_writing import write_text, writer
@@ -86,7 +86,7 @@ def _plain(run: Run, source: Source) -> dict[str, Any]:
     try:
         if isinstance(source, str | os.PathLike):
             name = os.fspath(source)
-            evaluation = _Scores.model_validate_json(Path(source).read_bytes())
+            evaluation = _Scores.model_validate_json(path_only(source).read_bytes())
         else:
             name = "the evaluation"
             evaluation = _Scores.model_validate(source.to_dict() if isinstance(source, Evaluation) else source)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from eventvec.credentials import has_login
 
 DEEPEST = 32
 """The number of tables and lists that may lie in one another; a configuration has about five."""
@@ -50,6 +52,36 @@ def check_values(tables: Mapping[str, Any]) -> None:
         if isinstance(value, int) and value.bit_length() > 63:
             raise ValueError(f"{place} is a whole number of more than 64 bits")
         values += [(part, child, depth + 1) for part, child in _children(place, value)]
+
+
+def check_texts(tables: Mapping[str, Any], addresses: Sequence[str]) -> None:
+    """Refuse a text or a name that may have a password, without showing it.
+
+    Args:
+        tables: The tables.
+        addresses: The options that may be addresses of tables, with a password; the first may be a table of such.
+
+    Raises:
+        ValueError: If there is such a text elsewhere.
+
+    Example:
+        >>> check_texts({"encoder": {"from": "postgresql:ann:secret@db"}}, ["data.path"])
+        Traceback (most recent call last):
+        ValueError: a text of [encoder] looks like an address with a password, which only data.path may have; ...
+    """
+    values: list[tuple[str, Any]] = [("", tables)]
+    while values:
+        place, value = values.pop()
+        texts = list(map(str, value)) if isinstance(value, Mapping) else []
+        if isinstance(value, str) and place not in addresses and place.rpartition(".")[0] != addresses[0]:
+            texts = [value]
+        if any(map(has_login, texts)):
+            table = f"[{place.split('.')[0]}]" if place else "the configuration"
+            raise ValueError(
+                f"a text of {table} looks like an address with a password, which only {', '.join(addresses)} may have; "
+                "it is not shown"
+            )
+        values += _children(f"{place}[]" if isinstance(value, list | tuple) else place, value)
 
 
 def _children(place: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from eventvec.errors import ConfigError, need
-from eventvec.files import run_above
+from eventvec.files import path_only, run_above
 
 SCALES = ("epoch", "step", "share")
 """The entries of a record that say where the training is, and are no curves."""
@@ -198,7 +198,7 @@ def _place(folder: Path | str) -> Path:
     Raises:
         ConfigError: If it is a file or lies in a run folder.
     """
-    path = Path(folder)
+    path = path_only(folder)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file; name a folder for the records of the training")
     if run := run_above(path / "records"):

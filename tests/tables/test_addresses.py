@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eventvec.errors import ConfigError
-from eventvec.tables.addresses import address_of, as_output, public_name, quoted
+from eventvec.tables.addresses import address_of, as_output, public_name, quoted, without_secrets_of
 
 
 @pytest.mark.parametrize(
@@ -70,6 +72,7 @@ def test_what_is_no_address_is_refused_in_a_sentence(text: str | Path, sentence:
         "ann:hunter2@db:5432/shop?sslmode=require",
         "ann:hun%40ter2@db/shop?password=hunter2&connect_timeout=3",
         "ann@db/shop?sslpassword=hunter2",
+        "ann@db/shop?scram_client_key=hunter2&oauth_client_secret=hunter2",
         "ann:hunter2@h1:1,h2:2/shop",
     ],
 )
@@ -90,6 +93,46 @@ def test_an_address_with_a_password_in_a_wrong_place_is_refused_without_it(passw
         address_of(f"postgresql://ann:{password}@db/shop#t")
     assert "ter2" not in str(refusal.value)
     assert "hun" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    ["pasword=hunter2", "Password=hunter2", "hunter2=x", "host=ann:hunter2@db", "options=-c app.password=hunter2"],
+)
+def test_an_option_that_libpq_does_not_have_is_refused_without_its_name_and_value(parameters: str) -> None:
+    with pytest.raises(ConfigError, match=r"libpq does not have|not of the form") as refusal:
+        address_of(f"postgresql://ann@db/shop?{parameters}#t")
+    assert "ter2" not in str(refusal.value)
+
+
+def test_known_options_of_libpq_are_recorded() -> None:
+    text = "postgresql://ann@db/shop?sslmode=require&options=-csearch_path%3Dsales&connect_timeout=3#t"
+    address = address_of(text)
+    assert address is not None
+    assert address.name == text
+
+
+@pytest.mark.parametrize("text", ["duckdb://ann:hunter2@db/a.db#t", "duckdb:///a.db?motherduck_password=hunter2#t",
+                                  "delta://ann:hunter2@db/a", "postgresql://db/shop%20password=hunter2#t"])  # fmt: skip
+def test_a_password_in_a_path_or_the_name_of_a_database_is_refused_without_it(text: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        address_of(text)
+    assert "ter2" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("start", ["duckdb://a.db", "postgresql://ann:hunter2@db/shop"])
+def test_a_query_with_a_secret_has_its_digest_in_its_name(start: str) -> None:
+    secret, plain = "select * from t where token = 'hunter2'", "select * from t where shop = 'tea'"
+    address, other = address_of(f"{start}#{secret}"), address_of(f"{start}#{plain}")
+    assert address is not None
+    assert other is not None
+    assert address.query == secret
+    assert "ter2" not in repr(replace(address, query=None)) + str(address.identity)
+    assert address.name.endswith(f"#sha256:{hashlib.sha256(secret.encode()).hexdigest()[:16]}")
+    assert other.name.endswith(f"#{plain}")
+    with pytest.raises(ConfigError, match=r"recorded by its digest alone, .*; give the address again, .*--events"):
+        address_of(address.name)
+    assert without_secrets_of(address, "no column hunter2") == "no column …"
 
 
 def test_one_table_has_one_identity() -> None:

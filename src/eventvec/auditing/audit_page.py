@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.auditing.findings import HEAD, MARKS, QUESTIONS, Audit, Finding
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.document import filled_template
@@ -106,9 +107,10 @@ def write_page(audit: Audit, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['audit.html']
     """
+    path = path_only(path)
     text = page(audit)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def leaks_figure(findings: list[Finding]) -> dict[str, Any]:

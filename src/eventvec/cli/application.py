@@ -13,6 +13,7 @@ import typer
 
 from eventvec import distributed, interrupts
 from eventvec.cli import terminal
+from eventvec.cli.arguments import Command, Commands
 from eventvec.cli.parameters import WRITTEN, not_empty
 from eventvec.errors import ConfigError, EventvecError
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     help="Turns event histories into vectors, and measures what the vectors are worth.",
     no_args_is_help=True,
     add_completion=False,
+    cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
@@ -56,7 +58,7 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise typer.Exit(1) from error
 
-    return app.command()(terminal.report_errors(run))
+    return app.command(cls=Command)(terminal.report_errors(run))
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.part_sets import PART
 from eventvec.features import with_moment
+from eventvec.files import path_only
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 
@@ -106,7 +107,7 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
         >>> round(result.evaluations[0].get("embedding", "lightgbm").main.mean, 1)  # doctest: +SKIP
         0.9
     """
-    return _run(Path(out), None, None, epochs, seed, console or Console(quiet=True))
+    return _run(path_only(out), None, None, epochs, seed, console or Console(quiet=True))
 
 
 def _run(

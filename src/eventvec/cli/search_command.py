@@ -21,7 +21,9 @@ from eventvec.progress_bars import bar
 @command
 def search(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index.")],
-    key: Annotated[str | None, typer.Option(callback=not_empty, help="Key of an entity, whose like are found.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", callback=not_empty, help="Key of an entity, whose like are found.")
+    ] = None,
     history: Annotated[
         str | None, typer.Option(callback=event_tables, help="Events of one entity, whose like are found; needs --run.")
     ] = None,

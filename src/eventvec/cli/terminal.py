@@ -18,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from eventvec import tables
+from eventvec.credentials import without_secrets
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, EventvecError
 
@@ -51,8 +52,8 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def say_wrong(sentence: str) -> None:
-    """Print a sentence about what is wrong."""
-    err.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
+    """Print a sentence about what is wrong, without passwords in addresses."""
+    err.print(without_secrets(sentence), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.comparing.compared import HEAD, Comparison
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, METRIC_NAMES, PALETTE
 from eventvec.reporting.document import filled_template
@@ -58,9 +59,10 @@ def write_page(comparison: Comparison, path: Path | str) -> None:
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """
+    path = path_only(path)
     text = page(comparison)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def costs_figure(comparison: Comparison) -> dict[str, Any]:

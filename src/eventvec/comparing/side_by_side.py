@@ -20,6 +20,7 @@ from eventvec.evaluation import Evaluation, evaluate
 from eventvec.evaluation.conclusion import MODELS
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import TOGETHER
+from eventvec.files import path_only
 from eventvec.options import check_seed
 from eventvec.run_files import read_info
 from eventvec.run_writing import write_text
@@ -102,7 +103,7 @@ def compare(
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms, notes = plan(data, methods, encoders, seed)
-    folder = Path(out)
+    folder = path_only(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
     vectors, costs = dict[str, tables.Embeddings](), dict[str, Cost]()

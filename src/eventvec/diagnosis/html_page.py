@@ -14,6 +14,7 @@ from eventvec.diagnosis.lengths import PowerLaw
 from eventvec.diagnosis.repetition import Repeatability
 from eventvec.diagnosis.verdicts import Diagnosis
 from eventvec.diagnosis.window_order import Irreversibility
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
@@ -79,9 +80,10 @@ def write_page(diagnosis: Diagnosis, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['diagnose.html']
     """
+    path = path_only(path)
     text = page(diagnosis)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def lengths_figure(law: PowerLaw) -> dict[str, Any]:

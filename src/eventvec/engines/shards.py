@@ -20,7 +20,7 @@ from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, list_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError
-from eventvec.files import locked, run_above
+from eventvec.files import locked, path_only, run_above
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
 from eventvec.run_files import read_info
@@ -238,11 +238,13 @@ def _job(
     if isinstance(run, Run):
         raise ConfigError("an engine needs the folder of a run, which each of its workers loads; give its path")
     choose_device(device)
+    if not _is_path(reading.get("cutoffs") or ""):
+        raise ConfigError("cutoffs must be the path of a table, which workers read")
     if not _is_path(events):
         raise ConfigError(
             "an engine reads Parquet files: give a file, a folder or a glob; write other tables to Parquet first"
         )
-    folder = Path(output)
+    folder = path_only(output)
     _check_output(folder, [Path(run), *([] if state is None else [Path(state)])])
     trained = checkpoint.load(run)
     options = ReadOptions.of(dict(reading))
@@ -285,7 +287,7 @@ def _job(
 
 def _check_output(folder: Path, inputs: list[Path]) -> None:
     """Refuse a folder that cannot be written, in which an input lies, or that lies in one."""
-    if address_of(str(folder)) is not None or "://" in str(folder):
+    if address_of(str(folder)) is not None:
         raise ConfigError("an engine writes a folder of Parquet files; name a folder")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is a file; an engine writes a folder: name a new one")

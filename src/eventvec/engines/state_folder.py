@@ -10,7 +10,7 @@ import pyarrow as pa
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.files import run_above, whole
+from eventvec.files import path_only, run_above, whole
 from eventvec.run_writing import write_text
 from eventvec.updating import forget
 
@@ -30,7 +30,7 @@ def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | Non
         ConfigError: If the folder holds states of another run, or another number of stores, or lies in a run folder.
         CheckpointError: If the folder holds something else, or a store is missing that was there.
     """
-    file = folder / STORES
+    file = path_only(folder) / STORES
     if above := run_above(file):
         raise ConfigError(f"{folder} lies in the run folder {above}; give --state a name elsewhere")
     if not file.is_file():

@@ -25,7 +25,7 @@ from eventvec.exporting.flat_rows import Rows
 from eventvec.exporting.graph import Graph, Value, concat
 from eventvec.exporting.recurrent_graph import check_recurrent, embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
-from eventvec.files import whole
+from eventvec.files import path_only, whole
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import check_output
@@ -84,7 +84,7 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
     check_run(run)
     encoder, schema = run.encoder, run.schema
     check_exported(encoder)
-    check_output(path, [run.path], overwrite=overwrite)
+    check_output(path_only(path), [run.path], overwrite=overwrite)
     graph = Graph()
     rows = _inputs(graph, schema)
     start = _start(encoder, schema)

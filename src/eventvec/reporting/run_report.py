@@ -13,6 +13,7 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
+from eventvec.files import path_only
 from eventvec.options import accepts, check_seed, gather
 from eventvec.reporting.document import Nearby, Table, page
 from eventvec.reporting.entity_columns import entity_columns
@@ -64,7 +65,7 @@ class Report:
         Raises:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
-        check_output(path, overwrite=overwrite)
+        check_output(path_only(path), overwrite=overwrite)
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_text(Path(path), self.html)
         return Path(path)

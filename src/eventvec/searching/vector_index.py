@@ -14,6 +14,7 @@ import pyarrow as pa
 import torch
 
 from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.files import path_only
 from eventvec.run_files import read_tensors
 from eventvec.run_writing import write_tensors
 from eventvec.schema import Schema
@@ -222,7 +223,7 @@ class Index:
         Raises:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
-        check_output(path, overwrite=overwrite)
+        check_output(path_only(path), overwrite=overwrite)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_file(sink, pa.schema([("key", self.keys.type)])) as file:
             file.write_table(pa.table({"key": self.keys}))
@@ -249,7 +250,7 @@ def read_index(path: Path | str) -> Index:
         Traceback (most recent call last):
         eventvec.errors.CheckpointError: absent.index does not exist; give an index that `eventvec search --save` wrote
     """
-    file = Path(path)
+    file = path_only(path)
     if not file.is_file():
         raise CheckpointError(f"{file} does not exist; give an index that `eventvec search --save` wrote")
     tensors, texts = read_tensors(file)

@@ -6,6 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+from eventvec.files import path_only
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
@@ -86,9 +87,10 @@ def write_page(drift: Drift, path: Path | str) -> None:
         ...     [path.name for path in Path(folder).iterdir()]
         ['drift.html']
     """
+    path = path_only(path)
     text = page(drift)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_text(Path(path), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
 
 
 def distances_figure(drift: Drift) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +13,8 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 import pyarrow as pa
 
-from eventvec.errors import ConfigError, shown
+from eventvec.credentials import has_login, is_address, secret_literals
+from eventvec.errors import ConfigError, listed, shown
 
 Kind = Literal["duckdb", "postgres", "delta"]
 SCHEMES: dict[str, Kind] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
@@ -21,8 +23,24 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
 PART = re.compile(r'"((?:[^"]|"")+)"|([^"@#/:\s.]+)')
 HOST = re.compile(r"(\[[^\]]*\]|[^:@\[\]]*)(:\d*)?(,(\[[^\]]*\]|[^:@\[\],]*)(:\d*)?)*")
-SECRETS = ("password", "sslpassword")
+MALFORMED = (
+    f"it looks like an address and has not the form of one, so it is not shown; accepted: {FORMS}, or a path, with ./ "
+    "before it if it has a colon"
+)
+SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
 """The parameters of a Postgres URL that are never shown or recorded."""
+PARAMETERS = (
+    "application_name", "channel_binding", "client_encoding", "connect_timeout", "dbname", "fallback_application_name",
+    "gssdelegation", "gssencmode", "gsslib", "host", "hostaddr", "keepalives", "keepalives_count", "keepalives_idle",
+    "keepalives_interval", "krbsrvname", "load_balance_hosts", "max_protocol_version", "min_protocol_version",
+    "oauth_client_id", "oauth_issuer", "oauth_scope", "options", "passfile", "port", "replication", "require_auth",
+    "requirepeer", "service", "servicefile", "ssl_max_protocol_version", "ssl_min_protocol_version", "sslcert",
+    "sslcertmode", "sslcompression", "sslcrl", "sslcrldir", "sslkey", "sslmode", "sslnegotiation", "sslrootcert",
+    "sslsni", "target_session_attrs", "tcp_user_timeout", "user",
+)  # fmt: skip
+"""Those that libpq knows besides, and that have no secret."""
+DIGEST = "sha256:"
+"""What stands after # in the name of an address whose query has literals that look like secrets."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +50,8 @@ class Address:
     Args:
         kind: The software that reads it.
         place: The file of DuckDB, the folder of Delta Lake, or the URL of Postgres, which may have a password.
-        name: The address for messages and records, without a password.
+        name: The address for messages and records: without a password, and with the digest of a query in place of one
+            that has literals that look like secrets.
         table: The name of the table, after that of its schema if there is one; empty for a query and for Delta Lake.
         query: The query whose result is the table, or None.
         version: The version of a Delta Lake table; None for the latest.
@@ -113,6 +132,8 @@ def address_of(source: Any) -> Address | None:
     text = os.fsdecode(source)
     match = SCHEME.match(text)
     if match is None or (match[1].lower() not in SCHEMES and match[2] == "/"):
+        if is_address(text):
+            raise ConfigError(MALFORMED)
         return _lake(text)
     scheme = match[1].lower()
     if match[2] == "/":
@@ -126,11 +147,13 @@ def address_of(source: Any) -> Address | None:
     kind = SCHEMES[scheme]
     if kind == "postgres":
         connection, public = _connection(place)
-        return Address(kind, connection, f"{public}#{target}", *_target(target))
+        table, query = _target(target)
+        return Address(kind, connection, f"{public}#{_public_target(target)}", table, query)
     path = _path(scheme, place)
     if kind == "delta":
         return Address(kind, path, text, version=_version(target))
-    return Address(kind, path, text, *_target(target))
+    table, query = _target(target)
+    return Address(kind, path, f"{text[: match.end()]}{place}#{_public_target(target)}", table, query)
 
 
 def public_name(source: str | os.PathLike[str]) -> str:
@@ -231,6 +254,10 @@ def _lake(text: str) -> Address | None:
 def _path(scheme: str, place: str) -> str:
     if not place.strip("/"):
         raise ConfigError(f"{scheme}:// lacks a path; accepted: {FORMS}")
+    if is_address(place):
+        raise ConfigError(
+            f"what stands after {scheme}:// is no path, and may have a password, so it is not shown; accepted: {FORMS}"
+        )
     windows = re.match(r"/[A-Za-z]:[/\\]", place)
     return str(Path(place[1:] if windows else place).expanduser())
 
@@ -250,6 +277,11 @@ def _target(text: str) -> tuple[tuple[str, ...], str | None]:
     """Return the table and the query that stand after `#`, one of which is empty."""
     if QUERY.match(text):
         return (), text.strip().rstrip(";")
+    if text.startswith(DIGEST):
+        raise ConfigError(
+            "the query was recorded by its digest alone, because it has literals that look like secrets; give the "
+            "address again, with the query, such as --events ADDRESS"
+        )
     names, place = [], 0
     while (part := PART.match(text, place)) is not None:
         names.append(part[1].replace('""', '"') if part[1] else part[2])
@@ -265,6 +297,12 @@ def _target(text: str) -> tuple[tuple[str, ...], str | None]:
     return tuple(names), None
 
 
+def _public_target(target: str) -> str:
+    """Return what stands after #, or the digest of a query that has literals that look like secrets."""
+    secret = QUERY.match(target) and secret_literals(target)
+    return f"{DIGEST}{hashlib.sha256(target.encode()).hexdigest()[:16]}" if secret else target
+
+
 def _connection(place: str) -> tuple[str, str]:
     """Return the URL of a Postgres server and database, and the URL without passwords."""
     authority, slash, rest = re.match(r"([^/?]*)(/?)(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -274,27 +312,43 @@ def _connection(place: str) -> tuple[str, str]:
         pairs = parse_qsl(parameters, keep_blank_values=True, strict_parsing=bool(parameters))
     except ValueError:
         pairs = [("", "")]
-    if not HOST.fullmatch(host) or "@" in database or "/" in database or ("", "") in pairs:
+    shown_parts = [unquote(database), *(value for name, value in pairs if name.lower() not in SECRETS)]
+    if (
+        not HOST.fullmatch(host)
+        or "@" in database
+        or "/" in database
+        or ("", "") in pairs
+        or any(map(has_login, shown_parts))
+    ):
         raise ConfigError(  # the address is not shown, because a part of a password may stand anywhere in it
             "the address of the Postgres table is not of the form postgresql://user@host:port/database?option=value"
             "#table; in a password, the characters %, /, ?, # and @ are written as %25, %2F, %3F, %23 and %40"
         )
+    if any(name not in PARAMETERS + SECRETS for name, _ in pairs):  # a wrong name may be a part of a password
+        raise ConfigError(
+            "the address of the Postgres table has an option after ? that libpq does not have; accepted: "
+            f"{listed(PARAMETERS)}; give a password in PGPASSWORD or ~/.pgpass"
+        )
     user = login.partition(":")[0]
-    public_pairs = [(name, value) for name, value in pairs if name.lower() not in SECRETS]
+    public_pairs = [(name, value) for name, value in pairs if name not in SECRETS]
     options = f"?{urlencode(public_pairs, safe='/')}" if public_pairs else ""
     public = f"postgresql://{user}{at}{host}{slash}{database}{options}"
     return f"postgresql://{place}", public
 
 
-def secrets_of(connection: str) -> list[str]:
-    """Return the passwords in the URL of a Postgres server.
+def without_secrets_of(address: Address, text: str) -> str:
+    """Return a text of a server or library without the passwords and secret literals of an address.
 
     Example:
-        >>> secrets_of("postgresql://ann:s%40cret@db/shop")
-        ['s%40cret', 's@cret']
+        >>> address = address_of("postgresql://ann:s%40cret@db/shop#select * from events where token = 'abcd'")
+        >>> without_secrets_of(address, "no s@cret, no abcd")
+        'no …, no …'
     """
-    place = connection.partition("://")[2]
+    _, _, place = address.place.partition("://")
     login = re.match(r"[^/?]*", place)[0].rpartition("@")[0]  # type: ignore[index]
     password = login.partition(":")[2]
-    given = [value for name, value in parse_qsl(place.partition("?")[2]) if name.lower() in SECRETS]
-    return [text for text in dict.fromkeys([password, unquote(password), *given]) if text]
+    given = [value for name, value in parse_qsl(place.partition("?")[2]) if name in SECRETS]
+    secrets = [password, unquote(password), *given] if address.kind == "postgres" else []
+    for secret in sorted([*secrets, *secret_literals(address.query or "")], key=len, reverse=True):
+        text = text.replace(secret, "…") if secret else text
+    return text

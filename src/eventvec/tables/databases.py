@@ -38,12 +38,14 @@ def open_database(address: Address, key: str | None = None) -> Opened:
 
 
 def metadata_of(address: Address) -> tuple[bool, dict[str, Any] | None]:
-    """Return whether a table exists, and the metadata that eventvec wrote with it; None if others wrote it.
+    """Return whether a table exists, and the metadata that eventvec wrote with it; None if others wrote it, or a query.
 
     Raises:
         ConfigError: If the package that reads it is not installed.
         DataError: If the database cannot be read.
     """
+    if address.query is not None:
+        return True, None
     exists, comment = NOTES[address.kind](address)
     return exists, _metadata(comment)
 

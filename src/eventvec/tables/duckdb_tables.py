@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted
+from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
 from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
@@ -178,7 +178,8 @@ def _sentence(address: Address, error: Exception) -> str:
     """Return what is wrong with a statement; errors about values are named by their class, for they show values."""
     kind = type(error).__name__
     if kind in ("CatalogException", "BinderException", "ParserException"):
-        return f"{address.name} cannot be used: {str(error).strip().partition(chr(10))[0]}"
+        first = str(error).strip().partition("\n")[0]
+        return f"{address.name} cannot be used: {without_secrets_of(address, first)}"
     return f"{address.name} cannot be used: DuckDB raises {kind}"
 
 

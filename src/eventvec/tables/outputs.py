@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.files import draft_of, run_above
+from eventvec.files import draft_of, path_only, run_above
 from eventvec.tables.addresses import Address, address_of, as_output
 from eventvec.tables.databases import metadata_of, refuse_foreign
 from eventvec.tables.sources import parquet_schema
@@ -120,7 +120,7 @@ def check_place(path: Path | str) -> None:
         Traceback (most recent call last):
         eventvec.errors.ConfigError: ...: File name too long; name another place to write
     """
-    place = Path(os.path.abspath(path))
+    place = Path(os.path.abspath(path_only(path)))
     folder = next((each for each in (place, *place.parents) if os.path.exists(each)), place)
     if folder == place and not os.path.isdir(place):
         folder = place.parent

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, secrets_of
+from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
 from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
@@ -190,8 +190,7 @@ def _refusals(address: Address) -> Iterator[None]:
 
 def _sentence(address: Address, text: str, state: str | None) -> str:
     """Return what is wrong, from the text of the driver's error and the code of the server's."""
-    for secret in secrets_of(address.place):
-        text = text.replace(secret, "…")
+    text = without_secrets_of(address, text)
     if not state:
         reason = re.sub(r"^.*?Failed to connect: ", "", text, flags=re.DOTALL).strip().partition("\n")[0]
         return (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from eventvec.errors import ConfigError, nearest
+from eventvec.files import path_only
 from eventvec.options import as_table, check_seed, gather
 from eventvec.schema import Ties
 from eventvec.tables.fields import Fitting
@@ -191,6 +192,10 @@ class Storage:
     """
 
     store: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.store is not None:
+            path_only(self.store)
 
 
 GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns, Storage)

@@ -21,6 +21,7 @@ from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.files import path_only
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.options import accepts, as_table, gather
@@ -134,7 +135,7 @@ def _fit(
     progress: Progress | None,
 ) -> Run:
     """Train a method that has been built, as `fit` describes, and return the run."""
-    path = None if out is None else Path(out)
+    path = None if out is None else path_only(out)
     _check_freeze(method, options)
     if device is not None:
         method.to(choose_device(device))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from eventvec.errors import CheckpointError, DataError
-from eventvec.files import run_above, whole
+from eventvec.files import path_only, run_above, whole
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -301,7 +301,7 @@ def opened(path: Path | str, run: str, kind: str | None) -> Iterator[Store]:
         ...         store.facts(["card 8", "card 7"], np.dtype(np.int64)).last_time
         array([ 0, 99])
     """
-    path = Path(path)
+    path = path_only(path)
     try:
         if kind is not None and not path.exists():
             _create(path, run, kind)
