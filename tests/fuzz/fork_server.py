@@ -102,7 +102,7 @@ def start(arguments: list[str], folder: Path, outputs: tuple[Path, Path], fresh:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
 
 
 @cache

@@ -130,15 +130,19 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
         _check_ended(call, ended, folder, before)
         _check_begun(call)
     with way("interrupted" if ended.code == CODES[number] else "ended before the signal"):
-        again = Call(call.command, _resumed(call.arguments), call.valid, call.secret)
-        return _once(again, folder, before) if call.command != "demo" else ACCEPTED
+        can_repeat = call.valid and "--forget" not in call.arguments  # there may be no such entity any more
+        again = Call(call.command, _resumed(call.arguments), can_repeat, call.secret)
+        return _once(again, folder, snapshot(folder)) if call.command != "demo" else ACCEPTED
 
 
 def _before_the_package(ended: Ended, number: int) -> bool:
-    """Return whether a signal ended Python itself, before the package could handle it."""
-    package = str(Path(ev.__file__).parent)
+    """Return whether a signal ended Python itself, before the package had imported what handles it."""
+    frames = re.findall(r'File "([^"]*)", line (\d+)', ended.stderr)
+    package = Path(ev.__file__).parent
+    modules = {Path(name).relative_to(package).as_posix() for name, _ in frames if Path(name).is_relative_to(package)}
     silent = ended.code == -number and not ended.stderr
-    return silent or (number == signal.SIGINT and "KeyboardInterrupt" in ended.stderr and package not in ended.stderr)
+    is_pythons = number == signal.SIGINT and "KeyboardInterrupt" in ended.stderr
+    return silent or (is_pythons and modules <= {"__init__.py", "interrupts.py"})
 
 
 def _resumed(arguments: list[str]) -> list[str]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
 import numpy as np
+import openTSNE
 import polars as pl
 import pytest
 
+import processes
 from eventvec.errors import DataError
 from eventvec.reporting.maps import Map, _between, column_data, map2d, map_data
 from pages import points
@@ -54,6 +61,41 @@ def test_times_are_milliseconds_since_1970() -> None:
 def test_a_column_without_any_value_is_all_missing() -> None:
     assert column_data(pl.Series("c", [None, None], pl.Float64))["ends"] == [0.0, 0.0]
     assert shown(column_data(pl.Series("c", [None, None], pl.String))) == [None, None]
+
+
+def interrupted_maps() -> None:
+    """Draw maps in this process, each of which Ctrl-C ends or not."""
+    z, rng = np.random.default_rng(0).normal(size=(24, 4)), np.random.default_rng(1)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    for delay in rng.uniform(0.005, 0.2, 40):
+        with suppress(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, delay)
+            map2d(z)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="Windows has no timers that send signals")
+def test_ctrl_c_while_the_map_is_drawn_does_not_crash_the_process() -> None:
+    assert processes.exit_code(interrupted_maps) == 0
+
+
+def test_ctrl_c_ends_the_drawing_of_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        """A t-SNE that is interrupted at its start and would never end by itself."""
+
+        def __init__(self, callbacks: Callable[..., bool], **_: Any) -> None:
+            self.is_interrupted = callbacks
+
+        def fit(self, z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+            os.kill(os.getpid(), signal.SIGINT)
+            while not self.is_interrupted(10, 0.5, z):
+                time.sleep(0.001)
+            return z
+
+    monkeypatch.setattr(openTSNE, "TSNE", Slow)
+    with pytest.raises(KeyboardInterrupt):
+        map2d(np.random.default_rng(0).normal(size=(24, 4)))
 
 
 def test_a_map_with_different_numbers_of_points_and_keys_is_refused() -> None:

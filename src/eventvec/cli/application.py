@@ -13,7 +13,7 @@ import typer
 
 from eventvec import distributed, interrupts
 from eventvec.cli import terminal
-from eventvec.cli.addresses import Command, Commands
+from eventvec.cli.arguments import Command, Commands
 from eventvec.cli.parameters import WRITTEN, not_empty
 from eventvec.errors import ConfigError, EventvecError
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -80,19 +82,35 @@ def map2d(z: Array, seed: int = 0, *, fitted: int = FITTED) -> Array:
     if z.shape[1] == 1:
         z = np.pad(z, ((0, 0), (0, 1)))  # the first two principal components need two columns
     sample = np.sort(np.random.default_rng(seed).permutation(len(z))[:fitted])
-    tsne = need("openTSNE", "viz").TSNE(
-        perplexity=min(30, (len(sample) - 1) / 3),
-        initialization="pca",
-        neighbors="exact",
-        negative_gradient_method="bh",
-        random_state=seed,
-    )
-    placed = np.asarray(tsne.fit(np.asarray(z[sample], np.float64)))
+    placed = _tsne(np.asarray(z[sample], np.float64), seed)
     if len(sample) == len(z):
         return placed
     xy = _between(np.asarray(z, np.float32), np.asarray(z[sample], np.float32), placed)
     xy[sample] = placed
     return xy
+
+
+def _tsne(z: Array, seed: int) -> Array:
+    """Return coordinates by t-SNE.
+
+    It runs in a thread of its own, which no signal interrupts: its compiled code crashes if Ctrl-C raises an exception
+    inside. The thread ends within some iterations after that.
+    """
+    is_interrupted = threading.Event()
+    tsne = need("openTSNE", "viz").TSNE(
+        perplexity=min(30, (len(z) - 1) / 3),
+        initialization="pca",
+        neighbors="exact",
+        negative_gradient_method="bh",
+        random_state=seed,
+        callbacks=lambda *_: is_interrupted.is_set(),
+        callbacks_every_iters=10,
+    )
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            return np.asarray(thread.submit(tsne.fit, z).result())
+        finally:
+            is_interrupted.set()
 
 
 def _between(z: Array, sample: Array, placed: Array, chunk: int = 4096) -> Array:

@@ -42,10 +42,12 @@ class Command(TyperCommand):
     def _refuse_addresses(self, ctx: Any, args: list[str]) -> None:
         if any(is_address(text.lstrip("-").partition("=")[0]) for text in args if text.startswith("-")):
             raise typer.BadParameter(NAME, ctx=ctx)
-        signature = inspect.signature(self.callback, eval_str=True)
+        callback: Any = self.callback
+        signature = inspect.signature(callback, eval_str=True)
         hints = {name: each.annotation for name, each in signature.parameters.items()}
         values, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in self.get_params(ctx):
+        parameters: list[Any] = self.get_params(ctx)  # typer's own classes or those of click
+        for parameter in parameters:
             is_path = _has_path(hints.get(parameter.name))
             if (parameter.name in TABLES and not is_path) or parameter.metavar == KEY:
                 continue

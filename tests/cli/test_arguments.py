@@ -90,7 +90,7 @@ def arguments(command: str, planted: Any, value: str) -> list[str]:
             texts["positions"].append(given)
         else:
             texts["options"] += [parameter.opts[0], given]
-    further = FURTHER.get(command, []) if planted.name not in ("events", "output", "key", "out_") else []
+    further = [] if (command, planted.name) == ("update", "events") else FURTHER.get(command, [])
     return [command, *texts["positions"], *further, *texts["options"]]
 
 
