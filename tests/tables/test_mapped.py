@@ -41,6 +41,19 @@ def test_damaged_keys_are_one_sentence(damage: str, path: Path, tmp_path: Path) 
         ev.read(path, store=folder, **OPTIONS)
 
 
+@pytest.mark.parametrize("damage", ["link", "folder"])
+def test_an_index_that_is_no_file_is_one_sentence(damage: str, path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    ev.read(path, store=folder, **OPTIONS)
+    (folder / "store.json").unlink()
+    if damage == "link":
+        (folder / "store.json").symlink_to("nowhere")
+    else:
+        (folder / "store.json").mkdir()
+    with pytest.raises(ev.CheckpointError, match=r"damaged: store.json is no file; delete the folder"):
+        ev.read(path, store=folder, **OPTIONS)
+
+
 EVERY: dict[str, Any] = {
     "key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"], "summed": ["items"], "texts": ["text"],
 }  # fmt: skip

@@ -260,8 +260,10 @@ def verify(folder: Path) -> dict[str, int]:
 def _index(folder: Path) -> dict[str, Any] | None:
     """Return the content of `store.json`, which is what the build wrote; None if there is no such file."""
     path = folder / INDEX
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
+    if not path.is_file():
+        raise _damaged(folder, f"{INDEX} is no file")
     try:
         index: dict[str, Any] = json.loads(path.read_bytes())
         if index["format"] != FORMAT:
