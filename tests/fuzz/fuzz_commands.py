@@ -233,10 +233,12 @@ def _value(arguments: list[str], *names: str) -> str | None:
 def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
     """Return regular expressions of the files that a command may write: those that its options name.
 
-    A refused command may leave the store that it has read the events into.
+    A refused command may leave the store that it has read the events into, and records of a training that never began.
     """
     store = _value(arguments, "--store")
     allowed = [] if store is None else [_pattern(store) + FOLDERS]
+    for records in (_value(arguments, "--mlflow"), _value(arguments, "--tensorboard")):
+        allowed += [] if records is None else [_pattern(records) + "(/.*)?"]
     if not done:
         return allowed
     state, out = _value(arguments, "--state"), _value(arguments, "--out")
@@ -248,12 +250,10 @@ def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
         allowed += [] if index is None else [_pattern(index)]
     if command == "card" and "--save" in arguments:
         allowed.append(_pattern(os.path.join(arguments[1], "README.md")))
-    for records in (_value(arguments, "--mlflow"), _value(arguments, "--tensorboard")):
-        allowed += [] if records is None else [_pattern(records) + "(/.*)?"]
     if command == "fit" and out is not None:
         resumed = out in ("run", "runlink", "coles")  # a finished run is only loaded
         allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else FOLDERS))
-    if command == "compare" and out is not None:
+    if command in ("compare", "demo") and out is not None:
         allowed.append(_pattern(out) + FOLDERS + FOLDERS)
     return allowed
 
