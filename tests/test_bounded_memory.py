@@ -19,6 +19,7 @@ import make
 from eventvec import sequences
 from eventvec.encoders import Aggregates
 from eventvec.features import handcrafted_features
+from eventvec.methods import revealed_order
 from eventvec.methods.declarations import usable_rows
 from eventvec.tables import describe, facts
 from eventvec.training.validation import all_equal
@@ -69,6 +70,7 @@ USES = {
 def test_nothing_as_large_as_the_data_is_computed(monkeypatch: pytest.MonkeyPatch, use: str) -> None:
     data = make.dataset(LENGTHS)
     monkeypatch.setattr(sequences, "BLOCK", ALL // 50)
+    monkeypatch.setattr(revealed_order, "EVENTS", ALL // 50)
     USES[use](data[:20])  # what is measured once of a machine, such as its speed, has a size of its own
     with Largest() as largest:
         USES[use](data)

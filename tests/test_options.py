@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cases
 import eventvec as ev
 from eventvec.errors import ConfigError
 from eventvec.options import accepts, as_table, descriptions, fields, gather
@@ -140,7 +141,7 @@ def test_a_field_of_two_dataclasses_is_listed_once() -> None:
     "call",
     [
         lambda: ev.read("absent.parquet", kee="id"),
-        lambda: ev.fit("ocp", None, epoch=1),
+        lambda: ev.fit(cases.CASES["ocp"]()[0], None, epoch=1),
         lambda: ev.update(None, None, "state", recents=1),
     ],
 )

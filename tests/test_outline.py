@@ -16,7 +16,7 @@ from eventvec import outline as module
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError
 from eventvec.outline import memory, outline
-from eventvec.training.setup import build
+from eventvec.training.setup import set_up
 
 
 def tables(encoder: str = "gru", method: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_a_method_on_a_pre_trained_model_has_no_outline() -> None:
 def test_a_method_that_does_not_fit_in_memory_is_refused_before_it_is_built(encoder: str, dim: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ConfigError, match=r"of memory, but this machine has|is too large.* 2\^63|a size is too large"):
-        build(tables(encoder, dim=dim), make.schema(), seed=0)
+        set_up(make.dataset([5, 7]), tables(encoder, dim=dim))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # in kilobytes, so a gigabyte
 
 
@@ -63,7 +63,7 @@ def test_the_weights_of_the_method_are_counted(name: str, options: dict[str, Any
     with pytest.raises(
         ConfigError, match=r"of memory, but this machine has .* choose smaller sizes, such as encoder.dim"
     ):
-        build(tables(method={"name": name, **options}, dim=dim), make.schema(), seed=0)
+        set_up(make.dataset([5, 7]), tables(method={"name": name, **options}, dim=dim))
 
 
 def test_training_needs_the_memory_of_four_copies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,13 +88,13 @@ def test_a_container_may_have_less_memory_than_its_machine(tmp_path: Path, monke
 @pytest.mark.parametrize("encoder", [name for name in make.ENCODERS if name != "resnet"])  # it has eight blocks
 def test_an_encoder_of_a_million_layers_is_refused_before_the_first_is_built(encoder: str) -> None:
     with pytest.raises(ConfigError, match=r"layers must be at most 1000, got 1000000|receptive field must be below"):
-        build(tables(encoder, layers=10**6), make.schema(), seed=0)
+        set_up(make.dataset([5, 7]), tables(encoder, layers=10**6))
 
 
 @pytest.mark.parametrize(("layers", "kernel"), [(61, 1), (60, 5), (5, 2**61 + 1)])
 def test_a_convolution_over_more_events_than_64_bits_count_is_refused(layers: int, kernel: int) -> None:
     with pytest.raises(ConfigError, match=rf"below 2\^62 events, got layers {layers}, kernel {kernel}"):
-        build(tables("tcn", layers=layers, kernel=kernel), make.schema(), seed=0)
+        set_up(make.dataset([5, 7]), tables("tcn", layers=layers, kernel=kernel))
 
 
 def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

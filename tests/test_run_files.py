@@ -122,7 +122,7 @@ def test_schemas_that_no_data_have_are_refused(run: Path, place: str, value: Any
     [
         ("encoder.dim", 10**9, r"as float32 of shape .* ask for|is too large"),
         ("encoder.dim", 2**63 - 1, "is too large"),
-        ("encoder.dim", "8", "encoder.dim is '8'"),
+        ("encoder.dim", "8", "encoder.dim must be a whole number, got '8'"),
         ("encoder.layers", 10**6, "layers must be at most 1000"),
         ("encoder.layers", 2, "lacks tensor 'encoder.cells.1"),
         ("encoder.events", 3, "encoder.events is 3"),

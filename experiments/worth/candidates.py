@@ -13,7 +13,7 @@ from eventvec.encoders import Recurrent
 from eventvec.methods import CoLES, NextEvent
 from eventvec.methods.coles import MANY_EVENTS
 from eventvec.sequences import Sequences
-from eventvec.training.setup import build
+from eventvec.training.setup import set_up
 from eventvec.views import RandomSlices
 from eventvec.views.sizes import batch_size, embedding_size, slice_bounds
 
@@ -70,7 +70,7 @@ def method(name: str, config: Table, data: Dataset, seed: int) -> Any:
     """Return what `fit` trains: the tables, or for `together` a method."""
     if "together" not in name:
         return config
-    coles = build(config, data.schema, seed)
+    coles, _ = set_up(data, {**config, "fit": {**config.get("fit", {}), "seed": seed}})
     assert isinstance(coles, CoLES)
     assert isinstance(coles.encoder, Recurrent)
     _, longest = slice_bounds(data.sequences)

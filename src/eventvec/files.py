@@ -143,11 +143,13 @@ def locked(folder: Path) -> Iterator[bool]:
         free = _lock(handle) is not False and _is(handle, file)  # the lock of a deleted file excludes no one
         yield free
     finally:
-        if free:
-            with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
-                file.unlink(missing_ok=True)
-        if handle is not None:
-            os.close(handle)
+        try:
+            if free:
+                with suppress(OSError):  # Windows keeps files that are open; the next process can lock it
+                    file.unlink(missing_ok=True)
+        finally:
+            if handle is not None:
+                os.close(handle)
         if is_new:
             with suppress(OSError):  # it is not empty, as a rule
                 folder.rmdir()

@@ -21,7 +21,7 @@ from eventvec import toml
 from eventvec.config import Table, build_method, check_tables
 from eventvec.encoders.beside import BESIDE
 from eventvec.encoders.compressed import Compressed
-from eventvec.errors import CheckpointError, ConfigError, misfit, shown
+from eventvec.errors import CheckpointError, ConfigError, misfit, nearest, shown
 from eventvec.methods.declarations import Method
 from eventvec.outline import outline
 from eventvec.parts import REGISTERED, load_installed
@@ -255,6 +255,9 @@ def build_beside(
     Raises:
         CheckpointError: If a part takes other arguments, or does not fit its tensors.
     """
+    for name in sizes:
+        if name not in BESIDE:
+            raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
     try:
         with refusing_damage(path):
             with torch.device("meta"):  # sizes are claims until the tensors are compared with them

@@ -25,7 +25,7 @@ from eventvec.files import path_only
 from eventvec.lineage import attach_lineage, lineage_of
 from eventvec.methods.declarations import Method, fit_defaults
 from eventvec.methods.revealed_order import order_notes
-from eventvec.options import accepts, as_table, gather
+from eventvec.options import accepts, as_table, fields, gather
 from eventvec.precision import check_precision
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
@@ -109,6 +109,7 @@ def fit(
         >>> run.steps, run.stopped
         (3, 'epochs')
     """
+    gather({name: value for name, value in options.items() if name in fields(FitOptions)}, FitOptions)
     tables: Table | None = None
     if isinstance(method, str | Mapping):
         check_entities(data)
