@@ -30,7 +30,7 @@ from eventvec.encoders import Compressed, Encoder, Joined
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.files import path_only
 from eventvec.lineage import Lineage, attach_lineage, lineage_of
-from eventvec.methods.declarations import Method, static_columns, static_inputs
+from eventvec.methods.declarations import Method, declared
 from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.parts import registered_in
@@ -193,7 +193,7 @@ class Run:
 
     def _with_inputs(self, data: Dataset, static: Tabular) -> Dataset:
         """Return the data with the static columns from which the run predicts."""
-        names = static_inputs(self.method)
+        names = declared(self.method).static_inputs
         if not names:
             raise ConfigError(
                 f"run {self.id} was not trained with static_inputs, so that it reads no static columns; leave out "
@@ -210,7 +210,7 @@ class Run:
         Raises:
             DataError: If a column is absent or was coded by another schema.
         """
-        names = static_inputs(self.method)
+        names = declared(self.method).static_inputs
         if absent := [name for name in names if name not in data.sequences.static]:
             raise DataError(
                 f"the run predicts from the events and the static columns {', '.join(map(shown, names))}, and the data "
@@ -261,7 +261,7 @@ class Run:
                 are not a list of texts.
             DataError: If a text has no words.
         """
-        tower = getattr(self.method, "text", None)
+        tower = declared(self.method).text
         if tower is None:
             raise ConfigError(
                 f"run {self.id} was trained by {type(self.method).__name__}, which embeds no texts; a run of "
@@ -358,8 +358,8 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
     if parent:
         info["from"] = parent.run
     holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
-    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *static_columns(method)]))
-    if inputs := static_inputs(method):
+    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
+    if inputs := declared(method).static_inputs:
         info["inputs"] = list(inputs)
     info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
     if path is not None:
@@ -369,7 +369,7 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
 
 def schema_of(method: Method, data: Dataset) -> Schema:
     """Return the schema of the data, with those of its static columns that the method learns from."""
-    needed = static_columns(method)
+    needed = declared(method).static_columns
     return replace(data.schema, static=tuple(field for field in data.schema.static if field.name in needed))
 
 
@@ -380,8 +380,8 @@ def finish(run: Run) -> Run:
     if (path := done.path) is not None:
         tensors = {**done.method.state_dict(), **tensors_beside(done.beside)}
         write_tensors(path / "model.safetensors", tensors, {})
-        remark = str(getattr(done.method, "card", ""))
-        write_text(path / "README.md", render_card(done.config, done.schema, done.info, remark))
+        card = render_card(done.config, done.schema, done.info, declared(done.method).card)
+        write_text(path / "README.md", card)
         write_text(path / "run.json", json.dumps(done.info, indent=1))
         (path / "checkpoint.safetensors").unlink(missing_ok=True)
     return done

@@ -12,6 +12,7 @@ from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
 from eventvec.frames import frame_of, library_of, with_key
+from eventvec.methods.declarations import declared
 from eventvec.prediction import predict
 from eventvec.schema import Categorical
 from eventvec.tables.sources import Tabular
@@ -32,10 +33,11 @@ class FineTuned:
     """
 
     def __init__(self, run: Run, reading: Mapping[str, Any] | None = None) -> None:
-        target = getattr(run.method, "target", None)
-        if target is None:
+        targets = declared(run.method).label_fields
+        if not targets:
             raise ConfigError(f"the method {type(run.method).__name__} predicts no label; fine-tune a vectorizer")
         self.run_, self.reading = run, dict(reading or {})
+        target = targets[0]
         self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
 
     def predict(self, events: Events, static: Tabular | None = None) -> Any:

@@ -12,11 +12,11 @@ from torch import Tensor
 from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
-from eventvec.encoders.interface import Encoder
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, shown
 from eventvec.grids import predictions
-from eventvec.methods.label_losses import Label, outputs_of
+from eventvec.methods.declarations import declared
+from eventvec.methods.label_losses import outputs_of
 from eventvec.options import accepts
 from eventvec.schema import Categorical, Numeric
 from eventvec.tables.embeddings import row_columns
@@ -96,14 +96,14 @@ def predict(
         return _predict_at(run, events, at, progress, {**options, "static": static})
     if at is not None:
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")
-    targets: tuple[Label, ...] | None = getattr(run.method, "label_fields", None)
-    if targets is None:
+    told = declared(run.method)
+    targets, predictor = told.label_fields, told.predictor
+    if not targets or predictor is None:
         raise ConfigError(
             f"the method {type(run.method).__name__} predicts no label; fit a run with the method supervised"
         )
     data = run.read(events, static=static, **options)
     run.check_inputs(data)
-    predictor: Encoder = getattr(run.method, "predictor")  # noqa: B009 (methods without a target have none)
     outputs = encode(predictor, data.sequences, progress=progress).split([outputs_of(each) for each in targets], 1)
     columns: dict[str, pa.Array] = {}
     for target, output in zip(targets, outputs, strict=True):

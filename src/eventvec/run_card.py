@@ -12,6 +12,7 @@ from eventvec.checkpoint import Run, check_run
 from eventvec.errors import CheckpointError, ConfigError, DataError, misfit, shown
 from eventvec.evaluation import Evaluation
 from eventvec.files import path_only
+from eventvec.methods.declarations import declared
 from eventvec.model_card import render_card
 from eventvec.run_files import read_info
 from eventvec.run_writing import write_text, writer
@@ -70,7 +71,7 @@ def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) ->
     if not run.config:
         raise ConfigError(f"run {run.id} has no configuration, because its method has no name, and so it has no card")
     scores = [_plain(run, each) for each in evaluations]
-    text = render_card(run.config, run.schema, run.info, str(getattr(run.method, "card", "")), scores)
+    text = render_card(run.config, run.schema, run.info, declared(run.method).card, scores)
     if save:
         if run.path is None:
             raise ConfigError(f"run {run.id} has no folder; save it first: run = run.save(path)")

@@ -17,7 +17,7 @@ from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, DataError
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import METHODS, CoLES, Order
-from eventvec.methods.declarations import static_columns, suggested, usable_rows
+from eventvec.methods.declarations import declared, suggested, usable_rows
 from eventvec.options import fields
 from eventvec.sequences import Sequences
 from eventvec.training import FitOptions
@@ -101,7 +101,7 @@ def test_usable_marks_the_rows_that_the_loss_can_take(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_static_columns_are_the_only_ones_that_the_method_reads(name):
     method, batch = case(name)
-    needed = static_columns(method)
+    needed = declared(method).static_columns
     assert set(needed) <= set(batch.static)
     without = Sequences(batch.columns, batch.starts, batch.lengths, {key: batch.static[key] for key in needed})
     assert torch.equal(method.eval().loss(without, rng()), method.loss(batch, rng()))

@@ -13,7 +13,7 @@ from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CPC, METHODS, CReSP, Order, Supervised, TargetedCReSP
 from eventvec.methods.cresp_targeted import POINTS
-from eventvec.methods.declarations import fit_defaults, static_columns, static_inputs, suggested, usable_rows
+from eventvec.methods.declarations import Declared, declared, suggested, usable_rows
 from eventvec.sequences import Sequences
 from eventvec.views import OrderPairs, Sinusoids, sinusoids
 
@@ -66,7 +66,7 @@ def test_rows_of_a_process_are_usable_without_events(method):
 def test_defaults_of_a_method_that_declares_nothing():
     x = make.sequences([3, 4])
     assert suggested(None, x) == suggested(nn.Identity, x) == {"method": {}, "encoder": {"name": "gru"}, "fit": {}}
-    assert static_columns(CPC(make.encoder("gru"))) == ()
+    assert declared(CPC(make.encoder("gru"))).static_columns == ()
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,7 @@ def test_only_methods_that_declare_it_have_defaults_of_training_and_inputs() -> 
     schema, x = make.schema(), make.sequences([3] * 400)
     method = Supervised(make.encoder("gru"), schema, "kind", static_inputs=["level"])
     labelled = int((x.static["kind"] >= 2).sum())
-    assert fit_defaults(method, x) == {"validation": round(max(0.15, 50 / labelled), 6), "keep": "best"}
-    assert fit_defaults(method, x[:20]) == {"validation": 0.0, "keep": "best"}
-    assert static_inputs(method) == ("level",)
-    assert static_columns(method) == ("kind", "level")
-    assert (fit_defaults(nn.Identity(), x), static_inputs(nn.Identity())) == ({}, ())
+    assert method.fit_defaults(x) == {"validation": round(max(0.15, 50 / labelled), 6), "keep": "best"}
+    assert method.fit_defaults(x[:20]) == {"validation": 0.0, "keep": "best"}
+    assert (declared(method).static_inputs, declared(method).static_columns) == (("level",), ("kind", "level"))
+    assert declared(nn.Identity()) == Declared()

@@ -182,9 +182,7 @@ def test_rows_of_no_weight_are_refused(wrong: float) -> None:
 def test_a_label_without_any_value_is_refused_among_several() -> None:
     with pytest.raises(DataError, match="static column 'level' has no value in any row; leave it out of label"):
         method(["kind", "level"]).usable(rows([2, 3], [NAN, NAN], [1.0, 1.0]))
-    with pytest.raises(
-        DataError, match="column 'level' has no value in any row; at least two rows need a label"
-    ):
+    with pytest.raises(DataError, match="column 'level' has no value in any row; at least two rows need a label"):
         method("level").usable(rows([2, 3], [NAN, NAN], [1.0, 1.0]))
 
 

@@ -27,6 +27,7 @@ class Recording(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.batches: list[list[int]] = []
+        self.encoder = nn.Identity()
 
     def forward(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         self.batches.append(batch.static["row"].tolist())

@@ -38,7 +38,7 @@ from eventvec.engines import EngineOptions, forget_in_shards
 from eventvec.errors import ConfigError, printable
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
-from eventvec.methods.declarations import score_entry
+from eventvec.methods.declarations import declared
 from eventvec.options import fields, gather
 from eventvec.progress_bars import bar
 from eventvec.searching import read_index
@@ -150,7 +150,7 @@ def fit(
         "run": str(out_), "entities": len(data), "usable": run.usable, "steps": run.steps, "seconds": run.seconds,
         "stopped": run.stopped, "epoch": epoch["epoch"], "loss": epoch["loss"], "validation": epoch["validation"],
     }  # fmt: skip
-    if score := score_entry(run.method):
+    if score := declared(run.method).score_entry:
         summary[score] = epoch.get(score)
     terminal.show(summary, json_)
 

@@ -1,18 +1,16 @@
-"""The protocol of a method, and the functions that read what a method declares about itself.
-
-A method declares the rows that it can use, the static columns that it learns from, the encoder and sizes that suit
-data, and how it is validated. A declaration that is missing has a default, which stands here.
-"""
+"""The protocol of a method, and what a method may declare about itself, with the default of each declaration."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder, EventEncoding, readable_rows
+from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
 
@@ -26,24 +24,8 @@ class Method(Protocol):
     """A `torch.nn.Module` that trains its encoder with a loss on batches of rows.
 
     `forward` is the loss too, so that wrappers for data-parallel training see it. A method keeps the arguments of its
-    constructor as attributes of the same names. It may also have:
-
-    - `usable(x) -> (n,) bool`: the rows that the method can use. Without it, the method can use all rows.
-    - `static_columns`: the names of the static columns that it learns from.
-    - `static_inputs`: the names of those among them that its `predictor` reads too.
-    - `prepare(x)`: a function that `fit` calls with the rows to train on, before the first step.
-    - `suggested(x) -> Suggestion`: a static method that returns the options and the encoder that suit data x.
-    - `fit_defaults(x)`: a mapping of options of `fit` that suit the method and data x, where the user gives none.
-    - `strata(x) -> (n,)`: the stratum of each row, a whole number; each stratum has its share in the validation.
-    - `scored_by` and `validation_score(batches) -> float`: the name of a score and the score, the higher the better, of
-      the rows of all batches together. The best epoch is then chosen by the score on held-out rows, and not by the
-      loss. It is called in evaluation mode, without gradients, and takes every batch once.
-    - `predictor`: an encoder that returns predictions, such as logits; `label_fields`: the fields of the labels that it
-      predicts, side by side.
-    - `text`: an encoder of descriptions.
-    - `learns_order`: whether it learns in which order events are; `fit` then notes the columns that reveal it.
-    - `card`: a paragraph for the model card of its runs.
-    - `remark(x, rng) -> str`: a sentence on what the trained method does on rows x, for the notes of its runs.
+    constructor as attributes of the same names. What else it may have is listed in `Declared`. Its constructor may have
+    an attribute `suggested`, see the function of that name.
 
     Example:
         >>> import eventvec as ev
@@ -95,6 +77,68 @@ class StateEncoder(Encoder, Protocol):
         """Return `(total, state_dim)` states, in row order, from encoded events if they are given."""
 
 
+class TextTower(Encoder, Protocol):
+    """An encoder of the texts in a static column."""
+
+    column: str
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a method may declare about itself, beside its encoder and its loss: attributes of the same names.
+
+    Args:
+        usable: Returns `(n,)` bool, the rows that the method can use; all if it declares nothing.
+        static_columns: The names of the static columns that it learns from.
+        static_inputs: The names of those among them that its `predictor` reads too.
+        prepare: Is called by `fit` with the rows to train on, before the first step.
+        fit_defaults: Returns options of `fit` that suit the method and the data, where the user gives none.
+        strata: Returns `(n,)` the stratum of each row, a whole number; each stratum has its share in the validation.
+        scored_by: The name of a score. The best epoch is then chosen by the score on held-out rows, not by the loss.
+        validation_score: Returns this score, the higher the better, of the rows of all batches together. It is called
+            in evaluation mode, without gradients, and takes every batch once.
+        predictor: An encoder that returns predictions, such as logits.
+        label_fields: The fields of the labels that the predictor predicts, side by side.
+        text: An encoder of descriptions.
+        learns_order: Whether it learns in which order events are; `fit` then notes the columns that reveal it.
+        card: A paragraph for the model card of its runs.
+        remark: Returns a sentence on what the trained method does on rows, for the notes of its runs.
+    """
+
+    usable: Callable[[Sequences], Tensor] | None = None
+    static_columns: tuple[str, ...] = ()
+    static_inputs: tuple[str, ...] = ()
+    prepare: Callable[[Sequences], None] | None = None
+    fit_defaults: Callable[[Sequences], Mapping[str, Any]] | None = None
+    strata: Callable[[Sequences], Tensor] | None = None
+    scored_by: str | None = None
+    validation_score: Callable[[Iterator[Sequences]], float] | None = None
+    predictor: Encoder | None = None
+    label_fields: tuple[Categorical | Numeric, ...] = ()
+    text: TextTower | None = None
+    learns_order: bool = False
+    card: str = ""
+    remark: Callable[[Sequences, torch.Generator], str] | None = None
+
+    @property
+    def score_entry(self) -> str | None:
+        """The entry of the score in the records of a training; None without a score."""
+        return None if self.scored_by is None else f"validation_{self.scored_by}"
+
+
+def declared(method: Method | nn.Module) -> Declared:
+    """Return what a method declares about itself, with the defaults of what it does not.
+
+    Example:
+        >>> class Scored(torch.nn.Module):
+        ...     scored_by = "accuracy"
+        >>> declared(Scored()).score_entry, declared(torch.nn.Identity()).static_columns
+        ('validation_accuracy', ())
+    """
+    values = {field.name: getattr(method, field.name, None) for field in fields(Declared)}
+    return Declared(**{name: value for name, value in values.items() if value is not None})
+
+
 def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
     """Return `(n,)` bool: the rows that a method can use and that its encoder can read.
 
@@ -105,19 +149,8 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
     """
     usable = readable_rows(method, x).clone()
     for block in x.blocks():  # an encoder looks at the values of all events
-        usable[block] &= readable_rows(getattr(method, "encoder", None), x[block])
+        usable[block] &= readable_rows(method.encoder, x[block])
     return usable
-
-
-def static_columns(method: Method | nn.Module) -> tuple[str, ...]:
-    """Return the names of the static columns that a method learns from; `()` if it declares none."""
-    columns: tuple[str, ...] = getattr(method, "static_columns", ())
-    return columns
-
-
-def static_inputs(method: Method | nn.Module) -> tuple[str, ...]:
-    """Return the names of the static columns that a method reads in prediction; `()` if it declares none."""
-    return getattr(method, "static_inputs", None) or ()
 
 
 def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestion:
@@ -130,25 +163,6 @@ def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestio
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
     return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
-
-
-def fit_defaults(method: Method | nn.Module, x: Sequences) -> dict[str, Any]:
-    """Return the options of `fit` that a method declares for data x; empty if it declares none."""
-    rule: Callable[[Sequences], Mapping[str, Any]] | None = getattr(method, "fit_defaults", None)
-    return dict(rule(x)) if rule else {}
-
-
-def score_entry(method: Method | nn.Module) -> str | None:
-    """Return the entry of a method's score in the records of its training; None if it declares no score.
-
-    Example:
-        >>> class Scored(torch.nn.Module):
-        ...     scored_by = "accuracy"
-        >>> score_entry(Scored()), score_entry(torch.nn.Identity())
-        ('validation_accuracy', None)
-    """
-    name: str | None = getattr(method, "scored_by", None)
-    return None if name is None else f"validation_{name}"
 
 
 def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.event_encoder import EventEncoder
 from eventvec.errors import shown
-from eventvec.methods.declarations import Method
+from eventvec.methods.declarations import Method, declared
 from eventvec.schema import FIRST, Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
 
@@ -33,7 +33,7 @@ def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tup
         schema: What the columns mean.
         x: Rows in random order, of which at most `ENTITIES` are read.
     """
-    if not getattr(method, "learns_order", False) or "time" not in x.columns:
+    if not declared(method).learns_order or "time" not in x.columns:
         return ()
     lengths = x.lengths[:ENTITIES]
     sample = x[: int((lengths.cumsum(0) - lengths < EVENTS).sum())]

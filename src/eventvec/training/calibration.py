@@ -10,6 +10,7 @@ from torch import Tensor
 
 from eventvec.dataset import static_values
 from eventvec.embedding import encode
+from eventvec.methods.declarations import declared
 from eventvec.methods.label_losses import has_label, outputs_of
 from eventvec.schema import FIRST, Categorical
 from eventvec.sequences import Sequences
@@ -31,11 +32,12 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
         x: The rows.
         held_out: The positions of the rows that were held out of the training.
     """
-    targets, by_label, notes = getattr(method, "label_fields", ()), dict[str, float](), list[str]()
-    if not len(held_out) or not any(isinstance(target, Categorical) for target in targets):
+    told, by_label, notes = declared(method), dict[str, float](), list[str]()
+    targets = told.label_fields
+    if told.predictor is None or not len(held_out) or not any(isinstance(target, Categorical) for target in targets):
         return {}, ()
     rows = x[held_out]
-    outputs = encode(method.predictor, rows).to(x.device).split([outputs_of(target) for target in targets], 1)
+    outputs = encode(told.predictor, rows).to(x.device).split([outputs_of(target) for target in targets], 1)
     for target, output in zip(targets, outputs, strict=True):
         if not isinstance(target, Categorical):
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventvec.checkpoint import Record, Run
-from eventvec.methods.declarations import score_entry
+from eventvec.methods.declarations import declared
 
 LOSS = "validation"
 """The entry of a record with the validation loss."""
@@ -54,7 +54,7 @@ def far_from_best(run: Run) -> str | None:
 
     Runs of earlier versions kept the last weights unless they had `patience`.
     """
-    score = score_entry(run.method)
+    score = declared(run.method).score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
     fit = run.config.get("fit", {})
     if best is None or "kept_epoch" in run.info or fit.get("keep", "best" if "patience" in fit else "last") == "best":

@@ -23,7 +23,7 @@ from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import path_only
 from eventvec.lineage import attach_lineage, lineage_of
-from eventvec.methods.declarations import Method, fit_defaults
+from eventvec.methods.declarations import Method, declared
 from eventvec.methods.revealed_order import order_notes
 from eventvec.options import accepts, as_table, fields, gather
 from eventvec.precision import check_precision
@@ -145,14 +145,15 @@ def train(
     Args:
         method: The method.
         data: The entities.
-        given: Options of training; those of the method's `fit_defaults` hold where one is not given.
+        given: Options of training; those that the method declares hold where one is not given.
         tables: The tables from which the method was built; without them, they are read from its parts.
         out: As for `fit`.
         resume: As for `fit`.
         device: As for `fit`.
         progress: As for `fit`.
     """
-    options = gather({**fit_defaults(method, data.sequences), **given}, FitOptions).bounded
+    defaults = declared(method).fit_defaults
+    options = gather({**(defaults(data.sequences) if defaults else {}), **given}, FitOptions).bounded
     path = None if out is None else path_only(out)
     _check_freeze(method, options)
     if device is not None:
@@ -183,7 +184,7 @@ def train(
 
 def _with_remark(run: Run, x: Sequences, rng: torch.Generator) -> Run:
     """Return a run that is saved already, with what its method has to say about rows in the notes."""
-    remark = getattr(run.method, "remark", None)
+    remark = declared(run.method).remark
     if remark is None:
         return run
     try:
@@ -213,7 +214,7 @@ def _train(
         attach_lineage(method.encoder, finished.lineage)
         notes = (*run.notes, "the run had finished; nothing was trained")
         return replace(run, info=finished.info, notes=notes, beside=finished.beside)
-    if (prepare := getattr(method, "prepare", None)) is not None:
+    if prepare := declared(method).prepare:
         prepare(x[training])
     weights = optimizer(method, options.lr, options.encoder_lr, options.optimizer, options.weight_decay)
     state = Training(method, weights, generator(place, options.seed), options)

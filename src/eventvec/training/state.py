@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from eventvec import distributed, run_files
 from eventvec.checkpoint import Record
 from eventvec.errors import DataError
-from eventvec.methods.declarations import Method, score_entry
+from eventvec.methods.declarations import Method, declared
 from eventvec.precision import matmul_precision
 from eventvec.run_writing import write_tensors
 from eventvec.sequences import Sequences
@@ -61,7 +61,7 @@ class Training:
         self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
     ) -> None:
         self.method, self.optimizer, self.rng, self.options = method, optimizer, rng, options
-        self.score = score_entry(method)  # the entry of the records, if the method declares a score
+        self.score = declared(method).score_entry  # the entry of the records, if the method declares a score
         self.steps, self.epoch, self.within, self.events, self.waited = 0, 0, 0, 0, 0
         self.seconds, self.total = 0.0, 0.0  # the seconds of all sessions, the sum of the losses of this epoch
         self.validated: int | None = None  # the batches of each validation, once the first one has shown their cost

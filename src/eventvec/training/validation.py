@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from eventvec import distributed
 from eventvec.errors import DataError
-from eventvec.methods.declarations import Method, usable_rows
+from eventvec.methods.declarations import Method, declared, usable_rows
 from eventvec.precision import matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
@@ -64,7 +64,7 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
                 f"the {len(rows):,} usable entities are {few}, so training cannot stop early, and the weights are "
                 "those of the last epoch"
             )
-    strata: Callable[[Sequences], Tensor] | None = getattr(method, "strata", None)
+    strata = declared(method).strata
     if strata is not None and count:
         rows = rows[_spread(strata(x)[rows])]
     return rows[count:], rows[:count], tuple(notes)
@@ -126,7 +126,7 @@ def validate(
             if distributed.of_first(time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more
                 break
 
-    score: Callable[[Iterator[Sequences]], float] | None = getattr(method, "validation_score", None)
+    score = declared(method).validation_score
     method.eval()
     with matmul_precision(options.precision, x.device):
         if score is not None and batches:
