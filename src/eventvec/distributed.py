@@ -37,6 +37,8 @@ LOST = ("/gloo/", "ncclRemoteError")
 """What the error of a process names whose connection to another one has closed."""
 
 _in_share: ContextVar[bool] = ContextVar("in_share", default=False)
+_alone: Exception | None = None
+"""The error that stopped this process and not the first one."""
 
 
 def launched() -> bool:
@@ -111,7 +113,8 @@ def joined(device: torch.device) -> Iterator[None]:
                 "another process of this training has ended, so this one cannot go on; its own message or that of "
                 "torchrun says why"
             ) from error
-        error.__dict__["only_here"] = not _first_failed_too(store)
+        global _alone
+        _alone = None if _first_failed_too(store) else error
         raise
     finally:
         dist.destroy_process_group()
@@ -138,14 +141,14 @@ def only_here(error: BaseException) -> bool:
         >>> only_here(ValueError())
         False
     """
-    return bool(getattr(error, "only_here", False))
+    return error is _alone
 
 
-def first_does(function: Callable[[], T]) -> T:
+def broadcast_result(function: Callable[[], T]) -> T:
     """Return the result of a function that the first process alone calls; an error of it is raised in all processes.
 
     Example:
-        >>> first_does(lambda: 1 + 1)
+        >>> broadcast_result(lambda: 1 + 1)
         2
     """
     if process_count() == 1:
@@ -163,7 +166,7 @@ def first_does(function: Callable[[], T]) -> T:
     return result
 
 
-def of_first(number: float) -> float:
+def broadcast_number(number: float) -> float:
     """Return the number that the first process gave, such as its time, so that all decide alike."""
     if process_count() == 1:
         return number
@@ -215,7 +218,7 @@ def wait_for_all() -> None:
 
 
 @torch.no_grad()
-def same_weights(module: Any) -> None:
+def broadcast_weights(module: Any) -> None:
     """Give the weights and buffers of a module the values of the first process."""
     if process_count() > 1:
         for tensor in (*module.parameters(), *module.buffers()):
@@ -278,7 +281,7 @@ def in_share() -> bool:
     return _in_share.get()
 
 
-def summed(values: Tensor) -> Tensor:
+def all_reduce(values: Tensor) -> Tensor:
     """Return the sum of a tensor over all processes, with a gradient."""
     if process_count() == 1:
         return values

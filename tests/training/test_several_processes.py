@@ -200,7 +200,7 @@ def alone_in_one(rank: int, folder: Path) -> None:
     with distributed.spread(method), torch.no_grad():  # as a teacher is read
         method.encoder(make.sequences([9, 1, 1, 2]))
     draw = float(torch.rand(()))
-    assert distributed.of_first(draw) == draw
+    assert distributed.broadcast_number(draw) == draw
     # Rounding may differ between machines, but both end with the same epoch.
     losses = iter([3.0, 2.0 + rank, 1.0 + 3 * rank])
     state.validate = lambda *arguments: ([next(losses)], None)

@@ -31,13 +31,13 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
         shape = [-1, *[1] * (values.dim() - 2)]
         numbers = values.to(self.weight.dtype)
         own_count = numbers.new_full((1,), values.numel() // values.shape[1])
-        count, sums = distributed.summed(torch.cat([own_count, numbers.sum(others)])).split([1, values.shape[1]])
+        count, sums = distributed.all_reduce(torch.cat([own_count, numbers.sum(others)])).split([1, values.shape[1]])
         count = count.detach()
         if float(count) < 2:
             return self._alone(values, False)
         mean = sums / count
         centred = numbers - mean.view(shape)
-        variance = distributed.summed(centred.square().sum(others)) / count
+        variance = distributed.all_reduce(centred.square().sum(others)) / count
         with torch.no_grad():
             step = self.momentum or 0.1
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), step)

@@ -169,7 +169,7 @@ def train(
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
         distributed.check_alike(versions=checkpoint.versions(), device=kind, data=data.fingerprint, options=str(config))
-        distributed.first_does(lambda: stack.enter_context(run_writing.writer(path)))
+        distributed.broadcast_result(lambda: stack.enter_context(run_writing.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
             trained = _train(run, x, training, held_out, options, progress)
@@ -221,10 +221,10 @@ def _train(
     forked = torch.random.fork_rng(device_type=place.type, devices=[place] if place.type != "cpu" else [])
     with forked, buffer_pool(), distributed.spread(method):
         torch.manual_seed(int(torch.randint(2**62, (), generator=state.rng, device=place)))  # dropout reads only this
-        has_checkpoint = distributed.first_does(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
+        has_checkpoint = distributed.broadcast_result(lambda: run.path is not None and (run.path / CHECKPOINT).exists())
         if has_checkpoint and run.path is not None:
             state.restore(run.path / CHECKPOINT)
-        distributed.same_weights(method)
+        distributed.broadcast_weights(method)
         path = run.path if first else None
         if path is not None:
             run_writing.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
@@ -281,7 +281,7 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
     Raises:
         CheckpointError: If the folder holds a run already, that of another training, or is not there for this process.
     """
-    info, config = distributed.first_does(lambda: _begin(method, data, config, options, path, resume))
+    info, config = distributed.broadcast_result(lambda: _begin(method, data, config, options, path, resume))
     if path is not None and not (path / "run.json").exists():
         raise CheckpointError(
             f"{path} is not there for process {os.environ.get('RANK')} on {platform.node()}; all need the run "

@@ -134,8 +134,8 @@ class Training:
         self.validated, self.reserve = len(losses), self._agreed(time.perf_counter() - begun)
         if not losses:
             return None, score
-        loss = distributed.of_first(sum(losses) / len(losses))  # elsewhere it may be rounded otherwise
-        return loss, None if score is None else distributed.of_first(score)
+        loss = distributed.broadcast_number(sum(losses) / len(losses))  # elsewhere it may be rounded otherwise
+        return loss, None if score is None else distributed.broadcast_number(score)
 
     def learning_rate(self, top: float) -> float:
         """Return the learning rate of the next step for weights with a highest one of `top`."""
@@ -225,7 +225,7 @@ class Training:
 
     def _agreed(self, seconds: float) -> float:
         """Return the seconds that this process measured; where they decide when training ends, those of the first."""
-        return seconds if self.options.time_budget is None else distributed.of_first(seconds)
+        return seconds if self.options.time_budget is None else distributed.broadcast_number(seconds)
 
     def _share(self) -> float:
         """Return the share of the bound that is used up."""

@@ -123,7 +123,8 @@ def validate(
             yield batch
             if seconds == math.inf:
                 continue
-            if distributed.of_first(time.perf_counter() - begun) * (1 + 1 / len(losses)) > seconds:  # with one more
+            elapsed = distributed.broadcast_number(time.perf_counter() - begun)
+            if elapsed * (1 + 1 / len(losses)) > seconds:  # with one more
                 break
 
     score = declared(method).validation_score
