@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from eventvec import errors
+from eventvec import errors, files, interrupts
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, nearest, need
 from eventvec.files import locked, sweep, whole
 
@@ -245,3 +245,20 @@ def test_need_returns_a_module_or_names_the_extra_that_installs_it():
     assert need("json.decoder", "eval") is sys.modules["json.decoder"]
     with pytest.raises(ConfigError, match=r"needs nowhere_at_all: pip install 'eventvec\[viz\]'"):
         need("nowhere_at_all.inside", "viz")
+
+
+def test_a_signal_can_delete_drafts_from_before_they_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[tuple[str, bool]] = []
+    really_open = os.open
+
+    def watched(path: str | Path, *arguments: int) -> int:
+        known.append((str(path), str(path) in interrupts.temporary))
+        return really_open(path, *arguments)
+
+    monkeypatch.setattr(os, "open", watched)
+    with files.draft_of(tmp_path, "a.txt") as draft:
+        assert known == [(str(draft), True)]
+    assert str(draft) not in interrupts.temporary
+    with pytest.raises(FileNotFoundError), files.draft_of(tmp_path / "absent", "a.txt"):
+        pass
+    assert not [path for path in interrupts.temporary if path.startswith(str(tmp_path))]

@@ -142,3 +142,16 @@ def test_the_verdicts_are_told_before_the_tables(small: Small, monkeypatch: pyte
     places = [printed.index(f"{each.label}: {each.verdict}"[:60]) for each in small.result.evaluations]
     assert places == sorted(places)
     assert places[-1] < printed.index("paired differences")
+
+
+def test_an_interrupted_demonstration_leaves_its_folder_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(out: Path, *arguments: object) -> None:
+        (out / "run").mkdir()
+        (out / "run" / "run.json").touch()
+        (out / "embeddings.parquet").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "_demonstrate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -48,6 +48,19 @@ def test_other_errors_of_torch_are_not_hidden() -> None:
         command()
 
 
+def test_an_error_after_a_signal_is_taken_for_its_consequence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @terminal.report_errors
+    def command() -> None:
+        raise OSError("the query was interrupted")
+
+    monkeypatch.setattr(interrupts, "received", lambda: True)
+    with pytest.raises(KeyboardInterrupt):
+        command()
+    assert capsys.readouterr().err == ""
+
+
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     @terminal.report_errors
     def command() -> None:
