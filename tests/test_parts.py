@@ -285,5 +285,10 @@ def test_the_command_line_knows_the_parts_of_installed_packages(tmp_path: Path) 
         )
         assert done.returncode == 0, done.stderr
     assert len(ev.read_embeddings(tmp_path / "z.parquet")) == 20
+    arms = "from eventvec.comparing.arms import plan; print(*plan(['spread', 'cpc'], ['gru']))"
+    assert subprocess.check_output([sys.executable, "-c", arms], env=environment, text=True).split() == [
+        "spread",
+        "cpc",
+    ]
     with pytest.raises(CheckpointError, match="the module 'spread_parts' registered it"):
         ev.load(tmp_path / "run")

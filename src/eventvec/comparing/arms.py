@@ -10,6 +10,7 @@ from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.result import TOGETHER
 from eventvec.methods import METHODS
+from eventvec.parts import load_installed
 
 TRIED = ("coles", "cpc", "next_event", "ocp", "rtd")
 """The methods that are compared if none is named: those that learn from events alone, one for each idea."""
@@ -30,6 +31,7 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
     Raises:
         ConfigError: If a method or an encoder is not known, is named twice, or there are fewer than two arms.
     """
+    load_installed()
     methods = TRIED if methods is None else methods
     for what, names, known in (("methods", methods, METHODS), ("encoders", encoders, ENCODERS)):
         if isinstance(names, str):
