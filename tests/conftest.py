@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from eventvec import parts, precision
+from eventvec import precision
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,16 +34,6 @@ def the_number_of_threads_is_restored() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True)
-def registered_parts_are_taken_back() -> Iterator[None]:
-    """Take back the parts that a test, or a document, registers."""
-    before = set(parts.REGISTERED)
-    yield
-    for name in set(parts.REGISTERED) - before:
-        kind, _ = parts.REGISTERED.pop(name)
-        del parts.KINDS[kind][name]
 
 
 @pytest.fixture

@@ -101,6 +101,9 @@ def test_folders_that_cannot_be_written_to_are_refused(events: pl.DataFrame, tmp
         ev.to_tensorboard(tmp_path / "file")
     with pytest.raises(ev.ConfigError, match=r"lies in the run folder .*; name a folder elsewhere"):
         ev.to_mlflow(tmp_path / "run" / "mlruns")
+    (tmp_path / "mine" / "diary").mkdir(parents=True)
+    with pytest.raises(ev.ConfigError, match=r"mine holds 'diary', which is not MLflow's; name a new folder"):
+        ev.to_mlflow(tmp_path / "mine")
     events.write_parquet(tmp_path / "events.parquet")
     options = ("--events", tmp_path / "events.parquet", "--key", "customer", "--time", "when", "--epochs", 1)
     result = invoke("fit", *options, "--out", tmp_path / "new", "--tensorboard", tmp_path / "new" / "logs")

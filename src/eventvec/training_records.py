@@ -14,13 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from eventvec.errors import ConfigError, need
+from eventvec.errors import ConfigError, need, shown
 from eventvec.files import path_only, run_above
 
 SCALES = ("epoch", "step", "share")
 """The entries of a record that say where the training is, and are no curves."""
 
 
+OF_MLFLOW = (".trash", "models")
+"""The folders of a file store of MLflow that are no experiments."""
 AT_ONCE, LONGEST = 100, 6000
 """The number of parameters that MLflow takes at once, and the number of characters that it takes of each."""
 
@@ -148,7 +150,7 @@ def to_mlflow(
         settings: The tables of a configuration, which become the run's parameters, such as `method.margin`.
 
     Raises:
-        ConfigError: If mlflow is not installed, or the folder is a file or lies in a run folder.
+        ConfigError: If mlflow is not installed, or the folder is a file, holds other files or lies in a run folder.
 
     Example:
         >>> import polars as pl
@@ -157,7 +159,13 @@ def to_mlflow(
         >>> with ev.to_mlflow("mlruns", settings={"method": {"name": "ocp"}}) as records:  # doctest: +SKIP
         ...     run = ev.fit("ocp", data, epochs=2, progress=records)
     """
-    return MlflowRecords(_place(folder), experiment, name, settings or {})
+    path = _place(folder)
+    for other in path.iterdir():
+        if other.is_dir() and other.name not in OF_MLFLOW and not (other / "meta.yaml").exists():
+            raise ConfigError(
+                f"{path} holds {shown(other.name)}, which is not MLflow's; name a new folder for its store"
+            )
+    return MlflowRecords(path, experiment, name, settings or {})
 
 
 def curves(record: Mapping[str, Any], last_step: int) -> dict[str, float]:

@@ -27,7 +27,7 @@ ENTITIES, EVENTS = 30, 5
 def play(rng: Random, folder: Path) -> str:
     """Play one case and return its outcome."""
     events, labels, roles = _tables(rng)
-    name = rng.choices(list(PAGES), [4, 4, 3, 2, 1])[0]
+    name = rng.choices(list(PAGES), [4, 4, 2, 1])[0]
     keys = events[roles["key"]].unique().to_list()
     with way(name), mock.patch.object(plotly.offline, "get_plotlyjs", return_value="plotly"):
         check_page(attempt(keys, PAGES[name], rng, events, labels, roles, folder))

@@ -51,6 +51,8 @@ def stored(rng: Random, table: pa.Table, folder: Path, form: str) -> str:
             deltalake.write_deltalake(str(plain), table)
         except Exception as error:  # of Rust, without a class of its own
             raise ValueError("Delta Lake cannot hold the table") from error
+        if "timestampNanos" in (deltalake.DeltaTable(plain).protocol().reader_features or ()):
+            raise ValueError("deltalake cannot read what it wrote as the types of Arrow")
         plain.rename(place)
         return f"{address}#version=0" if rng.random() < 0.2 else address
     with duckdb.connect(place) as connection:
@@ -66,9 +68,10 @@ def fetched(address: str) -> pa.Table:
     if scheme == "delta":
         plain = Path(place).with_name("plain")
         Path(place).rename(plain)  # deltalake takes no hostile names
-        table = deltalake.DeltaTable(plain).to_pyarrow_table()
-        plain.rename(place)
-        return table
+        try:
+            return deltalake.DeltaTable(plain).to_pyarrow_table()
+        finally:
+            plain.rename(place)
     with duckdb.connect(place, read_only=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         query = target if target.startswith("select") else f"SELECT * FROM {target}"

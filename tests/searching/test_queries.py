@@ -86,6 +86,8 @@ def test_the_command_finds_what_python_does_and_its_index_follows_updates(folder
         )
 
     assert update("first").exit_code == 0
+    refused = invoke("search", tmp_path / "first.z", "--save", index, "--key", "absent")
+    assert (refused.exit_code, index.exists()) == (1, False)
     made = answer("search", tmp_path / "first.z", "--save", index)
     assert made == {"index": str(index), "entities": 40, "dim": ev.load(run).encoder.dim, "recall": 1.0}
     assert update("second", "--index", index).exit_code == 0

@@ -166,3 +166,10 @@ def test_a_quoted_name_ends_where_it_should() -> None:
     connection.execute(f"create table {quoted('main', name)} as select 2 as v")
     assert connection.execute(f"select v from {quoted(name)}").fetchall() == [(2,)]
     assert connection.execute("select v from y").fetchall() == [(1,)]
+
+
+def test_no_message_shows_the_values_that_a_query_holds() -> None:
+    address = address_of("duckdb://shop.db#select * from events where shop = 'tea' and n > 5")
+    assert address is not None
+    assert address.label == "duckdb://shop.db#select * from events where shop = '…' and n > 5"
+    assert "'tea'" in address.name

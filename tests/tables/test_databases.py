@@ -239,6 +239,15 @@ def test_a_batch_that_is_given_again_replaces_no_later_vectors(tmp_path: Path, k
     assert sorted(merged.events.tolist()) == [1, 1, 2, 2]
 
 
+def test_a_key_of_any_name_is_merged_into_a_lake(tmp_path: Path) -> None:
+    events = pl.DataFrame({"row": [1, 2], "day": [1, 1]})
+    data = ev.read(events, key="row", time="day", numeric=[])
+    for value in (0.5, 1.5):
+        z = Embeddings.of(data, np.full((2, 2), value), {"run": "run1"})
+        ev.write(f"delta://{tmp_path}/lake", z, merge=True)
+    assert read_embeddings(f"delta://{tmp_path}/lake").values.tolist() == [[1.5, 1.5]] * 2
+
+
 def at_several_times(name: str) -> Embeddings:
     """Return vectors of two cards at two times each, with a key of this name."""
     events = pl.DataFrame({name: [1, 1, 2], "day": [1, 3, 2]})

@@ -191,6 +191,10 @@ def test_what_a_store_cannot_be_is_refused(tmp_path: Path) -> None:
     table().write_parquet(path)
     options: dict[str, Any] = {"key": "card", "time": "day", "numeric": ["paid"], "store": folder}
     folder.mkdir()
+    (folder / "2.bin").mkdir()
+    with pytest.raises(ev.ConfigError, match=r"store '.*' holds other files, such as 2.bin; name a new folder"):
+        ev.read(path, **options)
+    (folder / "2.bin").rmdir()
     (folder / "diary.txt").write_text("mine")
     with pytest.raises(ev.ConfigError, match=r"store '.*' holds other files, such as diary.txt; name a new folder"):
         ev.read(path, **options)

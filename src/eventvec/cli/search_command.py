@@ -58,9 +58,9 @@ def search(
         if place is not None:
             tables.check_output(place, [index, run, history, events, among], overwrite=overwrite)
     searched = _index(index, approximate)
-    if save is not None:
-        searched.save(save, overwrite=overwrite)
     if not queries:
+        assert save is not None
+        searched.save(save, overwrite=overwrite)
         terminal.show(
             {"index": str(save), "entities": len(searched), "dim": searched.z.shape[1], "recall": searched.recall},
             json_,
@@ -71,6 +71,8 @@ def search(
         hits = searching.search(
             searched, key=key, history=history, text=text, run=trained, count=count, among=among, events=events
         )
+    if save is not None:  # last, so that a search that fails leaves nothing
+        searched.save(save, overwrite=overwrite)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         with whole(output) as draft:

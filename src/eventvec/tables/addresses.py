@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 import pyarrow as pa
 
-from eventvec.credentials import has_login, is_address, secret_literals
+from eventvec.credentials import LITERAL, has_login, is_address, secret_literals
 from eventvec.errors import ConfigError, listed, shown
 
 Kind = Literal["duckdb", "postgres", "delta"]
@@ -50,8 +50,7 @@ class Address:
     Args:
         kind: The software that reads it.
         place: The file of DuckDB, the folder of Delta Lake, or the URL of Postgres, which may have a password.
-        name: The address for messages and records: without a password, and with the digest of a query in place of one
-            that has literals that look like secrets.
+        name: The address for records, without a password; a query with literals that look like secrets is a digest.
         table: The name of the table, after that of its schema if there is one; empty for a query and for Delta Lake.
         query: The query whose result is the table, or None.
         version: The version of a Delta Lake table; None for the latest.
@@ -70,6 +69,11 @@ class Address:
     table: tuple[str, ...] = ()
     query: str | None = None
     version: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The address for messages: its name, without the values that a query holds."""
+        return self.name if self.query is None else LITERAL.sub("'…'", self.name)
 
     @property
     def path(self) -> Path | None:
@@ -208,7 +212,9 @@ def as_output(address: Address) -> Address:
     if address.query is not None:
         raise ConfigError(f"a query cannot be written to; name a table: {FORMS}")
     if address.version is not None:
-        raise ConfigError(f"{address.name} is an earlier version of a table; name the table to write without #version=")
+        raise ConfigError(
+            f"{address.label} is an earlier version of a table; name the table to write without #version="
+        )
     return address
 
 

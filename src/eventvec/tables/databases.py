@@ -79,7 +79,7 @@ def write_database(
             refuse_foreign(address, earlier)
         if merge and not _same_run(earlier, described):
             raise ConfigError(
-                f"{address.name} holds rows of the run {(earlier or {}).get('run')}, and these are of the run "
+                f"{address.label} holds rows of the run {(earlier or {}).get('run')}, and these are of the run "
                 f"{described.get('run')}, whose vectors cannot be compared with them; name another table, or replace "
                 "it: overwrite=True (--overwrite)"
             )
@@ -123,8 +123,8 @@ def refuse_foreign(address: Address, metadata: Mapping[str, Any] | None) -> None
     """
     if metadata is None:
         raise ConfigError(
-            f"{address.name} exists and was not written by eventvec; name another table, or replace it: overwrite=True "
-            "(--overwrite)"
+            f"{address.label} exists and was not written by eventvec; name another table, or replace it: "
+            "overwrite=True (--overwrite)"
         )
 
 

@@ -158,12 +158,14 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
     """Return the earlier rows with other keys or with later events, and the other rows."""
     if before.column_names != rows.column_names:
         raise ConfigError(
-            f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
+            f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
         )
-    seen = before.select([*keys, "last_time", "events"])
-    fresh = rows.select(seen.column_names).cast(seen.schema)  # Delta Lake keeps times of all zones in UTC
+    identity = [f"key {place}" for place in range(len(keys))]  # a key may be called like the columns added here
+    seen = before.select([*keys, "last_time", "events"]).rename_columns([*identity, "last_time", "events"])
+    fresh = rows.select([*keys, "last_time", "events"]).rename_columns(seen.column_names)
+    fresh = fresh.cast(seen.schema)  # Delta Lake keeps times of all zones in UTC
     old, new = (pl.DataFrame(each).with_row_index("row") for each in (seen, fresh))
-    pairs = old.join(new, on=list(keys), suffix="_new")
+    pairs = old.join(new, on=identity, suffix="_new")
     same_time = pl.col("last_time") == pl.col("last_time_new")
     later = (pl.col("last_time") > pl.col("last_time_new")) | (same_time & (pl.col("events") > pl.col("events_new")))
     stale = pairs.filter(later.fill_null(False))["row_new"]
@@ -174,7 +176,7 @@ def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[s
         earlier = before.take(remaining.to_arrow()).cast(pa.schema([f.remove_metadata() for f in rows.schema]))
     except pa.ArrowInvalid as error:
         raise ConfigError(
-            f"{address.name} has vectors of another length; replace it: overwrite=True (--overwrite)"
+            f"{address.label} has vectors of another length; replace it: overwrite=True (--overwrite)"
         ) from error
     return pa.concat_tables([earlier, rows])
 
@@ -208,7 +210,7 @@ def _refusals(address: Address) -> Iterator[None]:
 
     if UNUSABLE.search(Path(address.place).absolute().as_posix()):
         raise ConfigError(
-            f"{address.name} cannot be used: Delta Lake does not find folders whose names begin with [ or have %20 or "
+            f"{address.label} cannot be used: Delta Lake does not find folders whose names begin with [ or have %20 or "
             "other digits after a percent sign, backslashes or control characters; name another folder"
         )
     try:
@@ -216,6 +218,6 @@ def _refusals(address: Address) -> Iterator[None]:
     except (DeltaError, pa.ArrowException, OSError) as error:
         version = "" if address.version is None else f" at version {address.version}"
         raise DataError(
-            f"{address.name} cannot be used{version}: {type(error).__name__}: "
+            f"{address.label} cannot be used{version}: {type(error).__name__}: "
             f"{str(error).strip().partition(chr(10))[0]}"
         ) from error

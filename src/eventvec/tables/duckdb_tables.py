@@ -103,7 +103,7 @@ def write_duckdb(
             if merge and exists:
                 if _described(connection, name) != _described(connection, ROWS):
                     raise ConfigError(
-                        f"{address.name} has other columns than the rows to write; replace it: overwrite=True "
+                        f"{address.label} has other columns than the rows to write; replace it: overwrite=True "
                         "(--overwrite)"
                     )
                 replaced, absent = merging(name, ROWS, keys)
@@ -148,9 +148,9 @@ def _reading(address: Address) -> Iterator[Any]:
     """Yield a connection that reads a table, or one SELECT, and changes nothing."""
     with _opened(address, read_only=True) as connection:
         if address.query:
-            check_query(connection, address.query, address.name)
+            check_query(connection, address.query, address.label)
         else:
-            check_table(connection, address.table, address.name)
+            check_table(connection, address.table, address.label)
         yield connection
 
 
@@ -180,8 +180,8 @@ def _sentence(address: Address, error: Exception) -> str:
     kind = type(error).__name__
     if kind in ("CatalogException", "BinderException", "ParserException"):
         first = str(error).strip().partition("\n")[0]
-        return f"{address.name} cannot be used: {without_secrets_of(address, first)}"
-    return f"{address.name} cannot be used: DuckDB raises {kind}"
+        return f"{address.label} cannot be used: {without_secrets_of(address, first)}"
+    return f"{address.label} cannot be used: DuckDB raises {kind}"
 
 
 def _note(connection: Any, address: Address) -> tuple[bool, str | None]:

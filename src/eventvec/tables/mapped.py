@@ -146,7 +146,7 @@ def building(folder: Path) -> Iterator[Path | None]:
         if INDEX in names:  # another process has built it meanwhile
             yield None
             return
-        if others := [name for name in names if not PARTS.fullmatch(name)]:
+        if others := [name for name in names if not PARTS.fullmatch(name) or (folder / name).is_dir() > (name == WORK)]:
             raise ConfigError(f"store {str(folder)!r} holds other files, such as {others[0]}; name a new folder")
         with locked(folder) as free:
             if free and not (folder / INDEX).exists():

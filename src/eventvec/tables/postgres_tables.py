@@ -45,7 +45,7 @@ def open_postgres(address: Address, key: str | None) -> Opened:
     rows = f"({address.query}\n) AS rows" if address.query else quoted(*address.table)
     with _reading(address) as cursor:
         if address.query:
-            check_query(cursor, address.query, address.name)
+            check_query(cursor, address.query, address.label)
         cursor.execute(f"SELECT * FROM {rows} LIMIT 0")
         columns = {field.name: _expression(field, key) for field in cursor.fetch_arrow_table().schema}
         cursor.execute(_select(columns, list(columns), rows) + " LIMIT 0")
@@ -133,7 +133,7 @@ def write_postgres(
         equal = exists and _columns(cursor, f"SELECT * FROM {name}") == _columns(cursor, f"{selected}")
         if merge and exists and not equal:
             raise ConfigError(
-                f"{address.name} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
+                f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
             )
         if equal:
             replaced, absent = merging(name, ROWS, keys) if merge else ("true", "true")
@@ -185,7 +185,9 @@ def _refusals(address: Address) -> Iterator[None]:
     except error_type as error:
         raise DataError(_sentence(address, str(error), getattr(error, "sqlstate", None))) from None
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{address.name} cannot be read: the connection broke, or a value has no Arrow type") from error
+        raise DataError(
+            f"{address.label} cannot be read: the connection broke, or a value has no Arrow type"
+        ) from error
 
 
 def _sentence(address: Address, text: str, state: str | None) -> str:
@@ -194,7 +196,7 @@ def _sentence(address: Address, text: str, state: str | None) -> str:
     if not state:
         reason = re.sub(r"^.*?Failed to connect: ", "", text, flags=re.DOTALL).strip().partition("\n")[0]
         return (
-            f"{address.name} cannot be reached: {reason}; the address has the form "
+            f"{address.label} cannot be reached: {reason}; the address has the form "
             "postgresql://user@host:port/database#table, and the password can be in the variable PGPASSWORD or in "
             "the file ~/.pgpass"
         )
@@ -208,8 +210,8 @@ def _sentence(address: Address, text: str, state: str | None) -> str:
         "25006": "the query would change the database; give one that only reads",
     }
     if state not in reasons and state[:2] != "42":  # the server's text may have values of rows
-        return f"{address.name} failed with the server's error {state}; see the appendix on error codes of PostgreSQL"
-    return f"{address.name} cannot be used: {reasons.get(state, reason)}"
+        return f"{address.label} failed with the server's error {state}; see the appendix on error codes of PostgreSQL"
+    return f"{address.label} cannot be used: {reasons.get(state, reason)}"
 
 
 def _select(columns: Mapping[str, str], names: Sequence[str], rows: str) -> str:

@@ -175,7 +175,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
 
 def _database(address: Address, key: str | None) -> Source:
     """Return a table in a database as a source."""
-    opened, name = open_database(address, key), address.name
+    opened, name = open_database(address, key), address.label
     _refuse_repeated(list(opened.types))
     return Source(
         types={column: plain_type(kind) for column, kind in opened.types.items()},

@@ -1,0 +1,19 @@
+"""What tests, documents and examples in docstrings share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from eventvec import parts
+
+
+@pytest.fixture(autouse=True)
+def registered_parts_are_taken_back() -> Iterator[None]:
+    """Take back the parts that a test, a document or an example in a docstring registers."""
+    before = set(parts.REGISTERED)
+    yield
+    for name in set(parts.REGISTERED) - before:
+        kind, _ = parts.REGISTERED.pop(name)
+        del parts.KINDS[kind][name]
