@@ -329,6 +329,20 @@ def test_a_state_of_float32_numbers_has_the_precision_of_float64():
     assert z["n: std"] == pytest.approx(0.5**0.5, rel=1e-6)
 
 
+def test_gaps_of_whole_times_beyond_2_to_53_are_exact_after_a_state():
+    schema, row, one = Schema("key", "time", "integer"), torch.tensor([0]), torch.tensor([1])
+    encoder, times = RunningHandcrafted(schema), [2**53 + 1, 2**53 + 37, 2**61 + 3, 2**61 + 8, 2**61 + 8]
+    x = Sequences({"time": torch.tensor(times)}, row, torch.tensor([len(times)]))
+    state = None
+    for event in range(len(times)):
+        state = encoder.state(x.slice(row, torch.tensor([event]), one), state)
+        continued, whole = encoder.read(state), encoder(x.slice(row, row, torch.tensor([event + 1])))
+        torch.testing.assert_close(continued, whole, rtol=1e-6, atol=1e-6)
+        assert named(encoder, continued[0])["gap: last"] == pytest.approx(
+            np.log1p(times[event] - times[event - 1]) if event else 0, rel=1e-6
+        )
+
+
 def test_a_state_holds_numbers_beyond_the_range_of_float32():
     largest = float(np.finfo(np.float32).max)
     sizes = [0.0, 1e-46, 1e-40, 1 / 3, 1e30, largest, np.nextafter(largest, np.inf), 6e38, 1e39 / 3, 1e60, 3e76]

@@ -156,6 +156,26 @@ def test_a_state_holds_sums_beyond_the_range_of_float32(tmp_path: Path) -> None:
     assert np.allclose(embedding, encoder(data.sequences).numpy(), rtol=1e-6)
 
 
+def test_numbers_near_0_have_exact_logarithms(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    events = pl.DataFrame({"id": [1, 2] * 20, "at": range(40), "amount": rng.uniform(1e-17, 8e-17, 40)})
+    data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=True))
+    check(ev.fit("ocp", data, epochs=1), data.sequences, tmp_path)
+
+
+def test_gaps_beyond_2_to_53_are_exact(tmp_path: Path) -> None:
+    data = ev.read(pl.DataFrame({"id": [1] * 4, "at": [2**53 + each for each in (1, 36, 37, 98)]}), key="id", time="at")
+    encoder, row = RunningHandcrafted(data.schema), torch.tensor([0])
+    session, outputs = (
+        loaded(replace(updates.untrained(), method=updates.Method(encoder), schema=data.schema), tmp_path),
+        None,
+    )
+    for first in range(4):
+        part = data.sequences.slice(row, torch.tensor([first]), torch.tensor([1]))
+        embedding, *outputs = session.run(None, inputs(session, part, outputs))
+    np.testing.assert_allclose(embedding, encoder(data.sequences).numpy(), rtol=1e-6)
+
+
 def test_features_of_events_far_in_time_are_as_exact_as_float64(tmp_path: Path) -> None:
     events = pl.DataFrame({"id": [1, 1, 1], "at": [2**50, 2**50 + 3, 2**50 + 4], "amount": [1e7, 1e7 + 1, 1e7 + 2]})
     data = ev.read(events, key="id", time="at", numeric=["amount"], fitting=ev.Fitting(log=False))

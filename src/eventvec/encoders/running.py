@@ -39,7 +39,7 @@ class RunningHandcrafted(nn.Module):
 
     A state holds float64 numbers as three float32 numbers each, because stores keep float32. Numbers beyond float32's
     range are scaled first. So a continued state differs from that of the whole history by rounding of float64 sums
-    only. Integer times beyond 2^53 are rounded.
+    only. The span of integer times beyond 2^53 is rounded.
 
     Relations: `Handcrafted` has these features and those that need all events.
 
@@ -78,7 +78,7 @@ class RunningHandcrafted(nn.Module):
         n_added = 2 + sum(
             2 + self.n_slots(column) + 2 * len(self.numeric) * self.n_values(column) for column in self.categorical
         )
-        self.sizes = (2 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
+        self.sizes = (3 + len(self.categorical), n_added, 6 * (1 + len(self.numeric)))
         self.width = 3 * sum(self.sizes) + self.dim
 
     def forward(self, x: Sequences) -> Tensor:
@@ -125,17 +125,19 @@ class RunningHandcrafted(nn.Module):
         head = x.steps() == 0
         time = x.values("time")
         ends = x.lengths.cumsum(0) - 1
-        first, last = at(time, ends + 1 - x.lengths).double(), at(time, ends).double()
-        since_before = (first - old_latest[:, 1]).where(known, torch.nan)
+        first, last = at(time, ends + 1 - x.lengths), at(time, ends)
+        rest = (last - last.double().to(time.dtype)).double()  # of whole numbers beyond 2^53
+        since_before = first - (old_latest[:, 1].to(time.dtype) + old_latest[:, 2].to(time.dtype))
+        since_before = since_before.double().where(known, torch.nan)
         gap = torch.where(head, since_before[rows], time.diff(prepend=time[:1]).double())
         numbers = [x.values(column.name).double() for column in self.numeric]
-        latest = [torch.where(known, old_latest[:, 0], first), last]
+        latest = [torch.where(known, old_latest[:, 0], first.double()), last.double(), rest]
         moved = tally(gap != 0, rows, n)  # the first event ever, whose gap is NaN, is counted too
         added = [torch.stack([x.lengths, moved], 1)]
         for i, column in enumerate(self.categorical):
             code, slots = x.values(column.name).long(), self.n_slots(column)
             latest.append(at(code, ends).double())
-            previous = torch.where(head, old_latest[:, 2 + i].long()[rows], code.roll(1))
+            previous = torch.where(head, old_latest[:, 3 + i].long()[rows], code.roll(1))
             pair = (code != MISSING) & (previous != MISSING)
             added += [torch.stack([tally(pair, rows, n), tally(pair & (code == previous), rows, n)], 1)]
             group = rows * slots + code.clamp(max=slots - 1)
@@ -182,7 +184,7 @@ class RunningHandcrafted(nn.Module):
                 sums, present = both.unbind(1)
                 means = sums / present.clamp(min=1)
                 parts.append(signed_log(means) if field.log else means)
-            parts.append(latest[:, 2 + i, None] == codes)
+            parts.append(latest[:, 3 + i, None] == codes)
         return finite(torch.cat([part.double() for part in parts], 1))
 
     def n_values(self, column: Categorical) -> int:

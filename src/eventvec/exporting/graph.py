@@ -104,8 +104,10 @@ class Value:
         return self.op("IsNaN", dtype=bool)
 
     def log1p(self) -> Value:
-        """Return `log(1 + v)` by way of float64, in the tensor's type."""
-        return (self.cast(np.float64) + 1.0).op("Log").cast(self.dtype)
+        """Return `log(1 + v)` by way of float64, in the tensor's type, exact for small numbers too (Kahan)."""
+        value = self.cast(np.float64)
+        more = value + 1.0
+        return more.equals(1.0).where(value, more.op("Log") * (value / (more - 1.0))).cast(self.dtype)
 
     def signed_log(self) -> Value:
         """Return `sign(v)·log(1 + |v|)` in the tensor's type."""

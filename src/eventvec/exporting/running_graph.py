@@ -59,17 +59,19 @@ def _continued(encoder: RunningHandcrafted, rows: Rows, before: Value) -> Value:
     old_moments = before.columns(n_latest + n_added, n_latest + n_added + n_moments)
     graph, filled = rows.graph, rows.filled
     known = _column(old_added, 0) > 0.0
-    first, last = rows.first(rows.time).cast(np.float64), rows.last(rows.time).cast(np.float64)
-    since_state = known.where(first - _column(old_latest, 1), np.nan)
+    first, last, kind = rows.first(rows.time), rows.last(rows.time), rows.time.dtype
+    rest = (last - last.cast(np.float64).cast(kind)).cast(np.float64)  # of whole numbers beyond 2^53
+    before_events = _column(old_latest, 1).cast(kind) + _column(old_latest, 2).cast(kind)
+    since_state = known.where((first - before_events).cast(np.float64), np.nan)
     gap = rows.head.where(since_state.take(rows.row), (rows.time - rows.before(rows.time)).cast(np.float64))
     numbers = [rows.columns[column.name].cast(np.float64) for column in encoder.numeric]
-    latest = [known.where(_column(old_latest, 0), first), last]
+    latest = [known.where(_column(old_latest, 0), first.cast(np.float64)), last.cast(np.float64), rest]
     moved = ~gap.equals(0.0)  # the first event ever, whose gap is missing, is counted too
     added = [stack([rows.lengths.cast(np.float64), _tally(rows, moved)], 1)]
     for i, column in enumerate(encoder.categorical):
         code, slots = rows.columns[column.name], encoder.n_slots(column)
         latest.append(rows.last(code).cast(np.float64))
-        old = _column(old_latest, 2 + i).cast(np.int64)
+        old = _column(old_latest, 3 + i).cast(np.int64)
         previous = rows.head.where(old.take(rows.row), rows.before(code))
         pair = ~code.equals(MISSING) & ~previous.equals(MISSING)
         added.append(stack([_tally(rows, pair), _tally(rows, pair & code.equals(previous))], 1))
@@ -166,7 +168,7 @@ def _read(encoder: RunningHandcrafted, state: Value) -> Value:
             means = sums / present.at_least(1.0)
             parts.append(means.signed_log() if field.log else means)
         codes = graph.constant(np.arange(FIRST, FIRST + min(values, encoder.frequent), dtype=np.float64))
-        parts.append(state.columns(2 + i, 3 + i).equals(codes).cast(np.float64))
+        parts.append(state.columns(3 + i, 4 + i).equals(codes).cast(np.float64))
     return concat(parts, 1).at_most(LARGEST).at_least(-LARGEST).cast(np.float32)
 
 
