@@ -123,6 +123,7 @@ def test_the_plan_is_one_method_for_each_idea_or_what_is_named() -> None:
         ({"encoders": ["gru", "gru"]}, "encoders must be named once each"),
         ({"methods": "coles"}, "methods must be a list of names, got the text 'coles'"),
         ({"methods": {"aggregates": {"method": {"name": "coles"}}, "b": {}}}, "an arm may not be called 'aggregates'"),
+        ({"models": ["x"]}, "there is no model 'x'; accepted: blend"),
         ({"time_budget": 5.0}, "time_budget and epochs are both given"),
     ],
 )

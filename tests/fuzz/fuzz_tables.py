@@ -37,7 +37,7 @@ CANONICAL_TIES = "ties" in inspect.signature(ev.read).parameters
 
 WRITTEN = (
     "shuffled.*", r"z\.parquet", r"z\.db", r"z(/.*)?", r"run(/(?!\.).*)?", r"store(/[^./][^/]*)?",
-    r"shards(/[^./][^/]*)?", r"encoder\.onnx",
+    r"shards(/[^./][^/]*)*", r"encoder\.onnx",
 )  # fmt: skip
 """What a case writes."""
 

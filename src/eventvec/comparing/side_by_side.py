@@ -15,9 +15,10 @@ from eventvec.comparing.compared import Comparison, Cost
 from eventvec.comparing.winner import choose
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
-from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
 from eventvec.evaluation import Evaluation, evaluate
 from eventvec.evaluation.conclusion import MODELS
+from eventvec.evaluation.models import MODELS as SCORED
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import TOGETHER
 from eventvec.files import path_only, sweep
@@ -103,6 +104,8 @@ def compare(
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms = plan(methods, encoders)
+    if unknown := [name for name in models or () if name not in SCORED]:
+        raise ConfigError(f"there is no model {unknown[0]!r}; {nearest(unknown[0], SCORED)}")
     folder = path_only(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()

@@ -302,7 +302,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
     file, address = Path(path), address_of(path)
     if address is None and file.is_dir():
         return _joined(file)
-    name = str(file) if address is None else address.name
+    name = str(file) if address is None else address.label
     if not file.is_file() if address is None else not metadata_of(address)[0]:
         raise CheckpointError(f"{name} does not exist; give a {_wrote(address)}")
     try:

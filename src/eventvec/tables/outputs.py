@@ -79,7 +79,7 @@ def _places(inputs: Iterable[Any]) -> Iterator[str]:
 
 def _check_table(address: Address, inputs: Iterable[Any], overwrite: bool) -> None:
     """Refuse a table to write that is an input, lies in a run folder, or that eventvec did not write."""
-    name, path = address.name, address.path
+    name, path = address.label, address.path
     for each in inputs:
         source = address_of(each)
         if source is not None and source.identity == address.identity:
