@@ -123,7 +123,7 @@ def test_the_plan_is_one_method_for_each_idea_or_what_is_named() -> None:
         ({"encoders": ["gru", "gru"]}, "encoders must be named once each"),
         ({"methods": "coles"}, "methods must be a list of names, got the text 'coles'"),
         ({"methods": {"aggregates": {"method": {"name": "coles"}}, "b": {}}}, "an arm may not be called 'aggregates'"),
-        ({"models": ["x"]}, "there is no model 'x'; accepted: blend"),
+        ({"models": ["x"]}, "there is no model 'x' for a binary label; accepted: blend"),
         ({"time_budget": 5.0}, "time_budget and epochs are both given"),
     ],
 )
@@ -132,6 +132,23 @@ def test_what_makes_no_sense_is_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(ev.ConfigError, match=sentence):
         ev.compare(fits.dataset(), fits.labels(), "churn", out=tmp_path / "plan", **{**OPTIONS, **options})
+    assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "sentence"),
+    [
+        ("absent", {}, "has no column 'absent'"),
+        ("one", {}, "at least two distinct values"),
+        ("churn", {"folds": 500}, "folds"),
+    ],
+)
+def test_labels_that_cannot_be_scored_are_refused_before_anything_is_trained(
+    label: str, options: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    labels = fits.labels().with_columns(one=pl.lit(True))
+    with pytest.raises(ev.EventvecError, match=sentence):
+        ev.compare(fits.dataset(), labels, label, out=tmp_path / "plan", **{**OPTIONS, **options})
     assert not (tmp_path / "plan").exists()
 
 

@@ -9,23 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from eventvec import checkpoint, tables
 from eventvec.comparing.arms import plan
 from eventvec.comparing.compared import Comparison, Cost
 from eventvec.comparing.winner import choose
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
-from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
-from eventvec.evaluation import Evaluation, evaluate
+from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.evaluation import Evaluation, evaluate, join_labels, target
 from eventvec.evaluation.conclusion import MODELS
-from eventvec.evaluation.models import MODELS as SCORED
+from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
+from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import TOGETHER
 from eventvec.files import path_only, sweep
 from eventvec.options import check_seed
 from eventvec.run_files import read_info
 from eventvec.run_writing import write_text
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, read_table
 from eventvec.training import fit
 
 Progress = Callable[[int, int, str], None]
@@ -104,8 +107,7 @@ def compare(
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms = plan(methods, encoders)
-    if unknown := [name for name in models or () if name not in SCORED]:
-        raise ConfigError(f"there is no model {unknown[0]!r}; {nearest(unknown[0], SCORED)}")
+    labels = _usable(labels, label, data, models, folds, seed)
     folder = path_only(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
@@ -139,6 +141,18 @@ def compare(
     comparison = Comparison(result, model, costs, failed, choice, budget, (*data.notes, *result.notes))
     write_text(folder / "result.json", json.dumps(comparison.to_dict(), indent=1, default=str))
     return comparison
+
+
+def _usable(
+    labels: Tabular, label: str, data: Dataset, models: Sequence[str] | None, folds: int, seed: int
+) -> pl.DataFrame:
+    """Return the table of labels; refuse before the training what `evaluate` would refuse after it."""
+    key = data.schema.key_out
+    table = read_table(labels, [key, label], "the label table")
+    found = target(join_labels(data.keys, key, table, label).labels, name=label)
+    choose_models(found.task, models)
+    choose_protocol(found, None, None, None, both_sides=False, folds=folds, seed=seed, learned_from=())
+    return table
 
 
 def _begin(folder: Path, described: Mapping[str, Any], resume: bool) -> None:
