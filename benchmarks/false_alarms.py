@@ -17,7 +17,7 @@ from scipy import stats
 
 import eventvec as ev
 from benchmarks.measure import Row, options, show
-from eventvec.checkpoint import Run
+from eventvec.runs import Run
 from eventvec.shift.permutations import holm
 
 COLUMNS = {"key": "card", "time": "when", "categorical": ["shop"], "numeric": ["paid"]}

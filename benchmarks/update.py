@@ -18,7 +18,7 @@ import torch
 
 import eventvec as ev
 from benchmarks.measure import Row, options, show, timed
-from eventvec.checkpoint import Run
+from eventvec.runs import Run
 
 DIM, BATCH = 256, 10_000
 

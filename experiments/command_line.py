@@ -17,8 +17,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from eventvec.checkpoint import Record, versions
 from eventvec.errors import EventvecError
+from eventvec.runs import Record, versions
 
 Row = dict[str, Any]
 Experiment = Callable[..., list[Row]]

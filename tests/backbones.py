@@ -12,10 +12,10 @@ import pyarrow as pa
 import torch
 from torch import nn
 
+from eventvec.dataset import text_column
 from eventvec.encoders import LanguageEncoder, TextEncoder
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 
 WIDTH = 16
 

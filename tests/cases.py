@@ -10,6 +10,7 @@ from torch import nn
 
 import backbones
 import make
+from eventvec.dataset import text_column
 from eventvec.encoders import GRU, EventEncoder, TextEncoder
 from eventvec.encoders.at_places import CrossAttention, KernelMean
 from eventvec.encoders.points import Numbers, PointEncoder
@@ -44,7 +45,6 @@ from eventvec.methods import (
     sop,
 )
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 from eventvec.views import Altered, OrderPairs, RandomSlices, ShuffledParts
 
 LENGTHS = [6, 0, 9, 2, 7, 1, 3, 4, 12]

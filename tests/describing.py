@@ -11,12 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import make
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
+from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.retrieval import score_retrieval
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 
 
 def described(lengths: list[int], texts: list[str]) -> Dataset:

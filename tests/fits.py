@@ -10,7 +10,7 @@ import polars as pl
 import torch
 
 import eventvec as ev
-from eventvec.checkpoint import Record
+from eventvec.runs import Record
 
 
 def table(entities: int = 40, events: int = 30, seed: int = 0) -> pl.DataFrame:

@@ -18,7 +18,7 @@ import eventvec as ev
 import make
 from eventvec import sequences
 from eventvec.encoders import Aggregates
-from eventvec.features import handcrafted_features
+from eventvec.evaluation.features import handcrafted_features
 from eventvec.methods import revealed_order
 from eventvec.methods.declarations import usable_rows
 from eventvec.tables import describe, facts

@@ -17,21 +17,20 @@ PACKAGE = Path(__file__).parents[1] / "src" / "eventvec"
 ORDER = (
     ("credentials",),
     ("errors", "interrupts"),
-    ("files", "options", "progress_bars", "sequences", "toml"),
-    ("training_records",),
-    ("schema", "texts"),
+    ("files", "options", "sequences"),
+    ("schema",),
     ("dataset", "distributed", "precision"),
     ("views",),
-    ("losses", "retrieval", "scan"),
+    ("losses", "scan"),
     ("encoders",),
-    ("lineage", "methods"),
+    ("methods",),
     ("config", "parts", "tables"),
-    ("embedding", "features", "model_card", "outline", "series_statistics", "suggestions"),
-    ("checkpoint", "run_files", "run_writing"),
-    ("grids",),
-    ("event_surprise", "prediction", "training"),
-    ("exporting", "searching", "updating", "evaluation"),
-    ("attribution", "engines", "fine_tuned", "frames", "run_card", "vectorizer"),
+    ("embedding", "series_statistics"),
+    ("evaluation",),
+    ("runs",),
+    ("training",),
+    ("exporting", "searching", "updating"),
+    ("attribution", "engines", "predicting"),
     ("reporting",),
     ("auditing", "shift"),
     ("comparing",),
@@ -131,8 +130,7 @@ def test_no_modules_and_no_folders_import_one_another() -> None:
 
 def test_heavy_packages_are_imported_where_they_are_used() -> None:
     eager = {name: LAZY & set(at_import(tree.body)) for name, tree in modules(PACKAGE).items()}
-    assert {name: packages for name, packages in eager.items() if packages} == {"vectorizer": {"sklearn"}}
-    assert "vectorizer" not in at_import(modules(PACKAGE)[""].body)  # `eventvec.__getattr__` imports it
+    assert {name: packages for name, packages in eager.items() if packages} == {"predicting.vectorizer": {"sklearn"}}
 
 
 def test_import_costs_little_more_than_its_dependencies() -> None:

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import eventvec as ev
+from eventvec.dataset import text_column
 from eventvec.methods import METHODS
-from eventvec.texts import text_column
 
 STORED = Path(__file__).parent / "stored"
 RUNS = sorted(path.parent.name for path in STORED.glob("*/run.json") if path.parent.name != "killed")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec import run_files
 from eventvec.errors import ConfigError
+from eventvec.runs import run_files
 from eventvec.views.sizes import slice_bounds
 from experiments.coles import arms, published
 from experiments.coles.assumptions import assumptions_met

@@ -20,15 +20,16 @@ import numpy as np
 import torch
 
 import eventvec as ev
-from eventvec import checkpoint, run_files
+from eventvec import runs
 from eventvec.cli import terminal
 from eventvec.config import Table, build_encoder, build_method
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.features import handcrafted_features
 from eventvec.evaluation.metrics import Array
-from eventvec.features import handcrafted_features
 from eventvec.reporting import map2d
+from eventvec.runs import run_files
 from eventvec.training.fit_options import FitOptions
 from eventvec.views.sizes import validation_share, window_length
 from experiments.coles import arms
@@ -171,7 +172,7 @@ class Study:
         if arm == "untrained":
             encoder = self._new_encoder({}, self.data.schema, seed)
         else:
-            encoder = checkpoint.load(self.run(arm, seed)).encoder
+            encoder = runs.load(self.run(arm, seed)).encoder
         return _save(file, ev.encode(encoder.to(choose_device("auto")), self.data.sequences).numpy())
 
     def peer(self, seed: int, epochs: int) -> Array:
@@ -216,7 +217,7 @@ class Study:
                 encoder = self._new_encoder(settings.get("encoder", {}), labelled.schema, seed)
             else:
                 arm = name.removesuffix(TUNED)
-                encoder = checkpoint.load(self.run(settings["from"].get(arm, arm), seed)).encoder
+                encoder = runs.load(self.run(settings["from"].get(arm, arm), seed)).encoder
             before = (self.events("coles") or 0) if name == SUPERVISED and "epochs" not in settings else 0
             trained_on = round((1 - validation_share(len(rows))) * self._total(rows))
             bounds = budget(settings, trained_on, self._total(self.split.folds[0][0]), before)

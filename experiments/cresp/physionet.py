@@ -19,8 +19,8 @@ from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.points import Numbers, PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.evaluation.resampling import replicates, resample
-from eventvec.grids import encode_targets
 from eventvec.methods import CNP, CReSP, TargetedCReSP, covariate_use
+from eventvec.predicting.grids import encode_targets
 from eventvec.tables.places import read_places
 from eventvec.views import ShuffledParts
 from eventvec.views.draws import integers, shuffled_order

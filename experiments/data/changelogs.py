@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
+from eventvec.dataset import text_column
 from eventvec.datasets.folders import Frames, Labelled
 from eventvec.tables import read
-from eventvec.texts import text_column
 from experiments.data.data_folder import data_file
 
 URGENT = ("high", "emergency", "critical")

@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 import eventvec as ev
-from eventvec.texts import strings
+from eventvec.dataset import strings
 from eventvec.views import restart_gap
 from experiments.command_line import Row
 from experiments.order.sparse_selection import liblinear

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, strings
 from eventvec.errors import DataError
 from eventvec.methods.revealed_order import clock, ranks
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Sequences
-from eventvec.texts import strings
 from eventvec.views import distinct_times, during, restart_gap
 from eventvec.views.draws import at_least
 from eventvec.views.sizes import window_length

@@ -17,8 +17,8 @@ import polars as pl
 from sklearn.model_selection import train_test_split
 
 import eventvec as ev
+from eventvec.dataset import event_lines
 from eventvec.errors import ConfigError
-from eventvec.texts import event_lines
 from experiments.data.data_folder import data_file
 from experiments.tpp.descriptions import describe
 from experiments.tpp.parameter_names import PARAMETER_NAMES

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eventvec.retrieval import TIE
+from eventvec.methods.retrieval import TIE
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 NORMAL = 1.96
@@ -54,7 +54,7 @@ class Scored:
 def found(query: Array, key: Array) -> tuple[Scored, Scored]:
     """Return the mean reciprocal rank and Recall@5, where key i is the answer to query i, by cosine.
 
-    Ties share their ranks as in `eventvec.retrieval.ranks`.
+    Ties share their ranks as in `eventvec.methods.retrieval.ranks`.
 
     Args:
         query: `(n, d)` embeddings of descriptions.

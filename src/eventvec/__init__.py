@@ -16,7 +16,6 @@ import typing
 from eventvec import datasets, encoders, losses, methods, views
 from eventvec.attribution import Influence, influence
 from eventvec.auditing import Audit, audit
-from eventvec.checkpoint import Run, load
 from eventvec.comparing import Comparison, compare
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
@@ -24,12 +23,12 @@ from eventvec.embedding import embed, encode
 from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
-from eventvec.event_surprise import surprise
 from eventvec.exporting import to_onnx
 from eventvec.parts import register
-from eventvec.prediction import predict
+from eventvec.predicting.event_surprise import surprise
+from eventvec.predicting.prediction import predict
 from eventvec.reporting import Report, report
-from eventvec.run_card import card
+from eventvec.runs import Run, card, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
@@ -37,12 +36,12 @@ from eventvec.series_statistics import series_features
 from eventvec.shift import Drift, drift
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.training import FitOptions, fine_tune, fit
-from eventvec.training_records import to_mlflow, to_tensorboard
+from eventvec.training.records import to_mlflow, to_tensorboard
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
 if typing.TYPE_CHECKING:
-    from eventvec.vectorizer import EventVectorizer
+    from eventvec.predicting.vectorizer import EventVectorizer
 
 __all__ = [
     "Audit",
@@ -116,7 +115,7 @@ __all__ = [
 def __getattr__(name: str) -> typing.Any:
     """Return `EventVectorizer`, whose module is imported at its first use because it needs scikit-learn."""
     if name == "EventVectorizer":
-        from eventvec.vectorizer import EventVectorizer
+        from eventvec.predicting.vectorizer import EventVectorizer
 
         return EventVectorizer
     below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if hasattr(module, name)]

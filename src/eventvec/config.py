@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import inspect
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, get_args, get_type_hints
@@ -17,7 +17,6 @@ from typing import Any, get_args, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
-from eventvec import toml
 from eventvec.credentials import has_login
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError, nearest
@@ -43,7 +42,7 @@ def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
     try:
         if not S_ISREG(Path(path).stat().st_mode):
             raise ConfigError(f"{path} is a folder, a pipe or a device; name a TOML file")
-        config = toml.parse(Path(path).read_text("utf-8"))
+        config = parse(Path(path).read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
     except ValueError as error:
@@ -63,8 +62,8 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
     """
     load_installed()
     try:
-        toml.check_values(config)
-        toml.check_texts(config, ADDRESSES)
+        check_values(config)
+        check_texts(config, ADDRESSES)
     except ValueError as error:
         raise ConfigError(f"{prefix}{error}") from error
     for name, table in config.items():
@@ -314,7 +313,7 @@ def completed(table: Table, names: Mapping[str, Callable[..., Any]]) -> Table:
 def _value(place: str, text: str) -> Any:
     """Return the value of TOML text; a word without quotes is a string."""
     try:
-        value, *others = toml.parse(f"v = {text}").values()
+        value, *others = parse(f"v = {text}").values()
     except tomllib.TOMLDecodeError:
         return text
     except ValueError as error:
@@ -353,3 +352,83 @@ def _table(part: Any, without: set[str]) -> Table:
         elif value is not None:
             table[option] = list(value) if isinstance(value, tuple) else value
     return table
+
+
+DEEPEST = 32
+"""The number of tables and lists that may lie in one another; a configuration has about five."""
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return the tables of TOML text, whose values `check_values` refuses if they are too deep or too large.
+
+    Raises:
+        tomllib.TOMLDecodeError: If the text is not TOML.
+        ValueError: If Python cannot read it because it is nested too deeply, or a number has too many digits.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"tables and lists are nested in more than {DEEPEST} levels") from error
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # Python reads at most 4300 digits
+        raise ValueError("a whole number has more than 64 bits") from error
+
+
+def check_values(tables: Mapping[str, Any]) -> None:
+    """Refuse tables that are nested too deeply, or that have a whole number of more than 64 bits.
+
+    Raises:
+        ValueError: If there is such a value.
+
+    Example:
+        >>> check_values({"fit": {"seed": 2**70}})
+        Traceback (most recent call last):
+        ValueError: fit.seed is a whole number of more than 64 bits
+    """
+    values: list[tuple[str, Any, int]] = [("", tables, 0)]
+    while values:
+        place, value, depth = values.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"{place.split('.')[0]} has tables or lists that are nested in more than {DEEPEST} levels")
+        if isinstance(value, int) and value.bit_length() > 63:
+            raise ValueError(f"{place} is a whole number of more than 64 bits")
+        values += [(part, child, depth + 1) for part, child in _children(place, value)]
+
+
+def check_texts(tables: Mapping[str, Any], addresses: Sequence[str]) -> None:
+    """Refuse a text or a name that may have a password, without showing it.
+
+    Args:
+        tables: The tables.
+        addresses: The options that may be addresses of tables, with a password; the first may be a table of such.
+
+    Raises:
+        ValueError: If there is such a text elsewhere.
+
+    Example:
+        >>> check_texts({"encoder": {"from": "postgresql:ann:secret@db"}}, ["data.path"])
+        Traceback (most recent call last):
+        ValueError: a text of [encoder] looks like an address with a password, which only data.path may have; ...
+    """
+    values: list[tuple[str, Any]] = [("", tables)]
+    while values:
+        place, value = values.pop()
+        texts = list(map(str, value)) if isinstance(value, Mapping) else []
+        if isinstance(value, str) and place not in addresses and place.rpartition(".")[0] != addresses[0]:
+            texts = [value]
+        if any(map(has_login, texts)):
+            table = f"[{place.split('.')[0]}]" if place else "the configuration"
+            raise ValueError(
+                f"a text of {table} looks like an address with a password, which only {', '.join(addresses)} may have; "
+                "it is not shown"
+            )
+        values += _children(f"{place}[]" if isinstance(value, list | tuple) else place, value)
+
+
+def _children(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each value in a table or list, after its place."""
+    if isinstance(value, Mapping):
+        yield from ((f"{place}.{name}" if place else str(name), child) for name, child in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((place, child) for child in value)

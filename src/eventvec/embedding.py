@@ -13,8 +13,8 @@ from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.encoders.joined import Joined
+from eventvec.encoders.lineage import lineage_of
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.lineage import lineage_of
 from eventvec.precision import Precision, matmul_precision
 from eventvec.sequences import Sequences
 from eventvec.tables.embeddings import Embeddings

@@ -75,6 +75,12 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
         raise named from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text file."""
+    with whole(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def draft_of(folder: Path, name: str) -> Iterator[Path]:
     """Yield a new file of mode 0600 that is deleted at the end, after those that killed processes left.

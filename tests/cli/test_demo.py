@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from eventvec import checkpoint
+from eventvec import runs
 from eventvec.cli import app, demo
 from eventvec.datasets import flights, flights_frames
 from eventvec.errors import ConfigError
@@ -46,7 +46,7 @@ def test_all_files_are_written_and_only_their_owner_can_read_them(small: Small) 
 
 def test_each_aircraft_has_an_embedding_of_the_saved_run(small: Small) -> None:
     data, _ = flights()
-    z, run = read_embeddings(small.result.embeddings), checkpoint.load(small.result.run)
+    z, run = read_embeddings(small.result.embeddings), runs.load(small.result.run)
     assert z.keys.to_pylist() == data[FIFTH].keys.to_pylist()
     assert {name: end - start for name, (start, end) in z.parts.items()} == {
         "learned": 64,

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 import backbones
 import make
 from eventvec.config import build_encoder, build_method, describe
+from eventvec.dataset import text_column
 from eventvec.embedding import encode
 from eventvec.encoders.language import TIME, LanguageEncoder, pool, sinusoid
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 
 TEXTS = ("a", "bee", "late fee", "cd")
 LENGTHS = [4, 0, 7, 1, 5]

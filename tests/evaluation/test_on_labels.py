@@ -16,7 +16,7 @@ import eventvec as ev
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.baselines import baselines
-from eventvec.features import handcrafted_features
+from eventvec.evaluation.features import handcrafted_features
 from eventvec.tables import holdout_mask
 
 N, DAYS = 90, 12

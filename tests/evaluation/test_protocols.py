@@ -13,9 +13,9 @@ import pytest
 import eventvec as ev
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.features import handcrafted_features
 from eventvec.evaluation.folds import date_splits
 from eventvec.evaluation.task import target
-from eventvec.features import handcrafted_features
 
 N, MODELS = 80, {"models": ["logistic_regression"], "folds": 3}
 FIRST = date(2024, 1, 1)

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from disk import parquet
-from eventvec.texts import strings
+from eventvec.dataset import strings
 from experiments import data as datasets
 
 

@@ -28,7 +28,7 @@ from experiments.order.text_tables import RATES, TRIALS, interval, lead_rows
 
 import backbones
 import eventvec as ev
-from eventvec.texts import text_column
+from eventvec.dataset import text_column
 
 
 def packages(count: int = 60) -> LabelledHistories:

@@ -14,9 +14,9 @@ from experiments.tpp.parameter_names import PARAMETER_NAMES
 
 import backbones
 from disk import parquet
+from eventvec.dataset import strings
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.texts import strings
 
 
 def rows_of(sequences: dict[int, list[tuple[float, str]]]) -> list[tuple[int, float, str]]:

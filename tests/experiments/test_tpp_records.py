@@ -13,8 +13,8 @@ import pytest
 import torch
 from experiments.tpp.records import read_records, read_split
 
+from eventvec.dataset import strings
 from eventvec.errors import DataError
-from eventvec.texts import strings
 
 RECORDS: list[dict[str, Any]] = [
     {

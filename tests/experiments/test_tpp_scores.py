@@ -7,7 +7,7 @@ import pytest
 import torch
 from experiments.tpp.scores import Array, Scored, found, mean_of, perfect_reader, share_told_apart
 
-from eventvec.retrieval import score_retrieval
+from eventvec.methods.retrieval import score_retrieval
 
 RNG = np.random.default_rng(0)
 

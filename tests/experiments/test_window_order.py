@@ -10,12 +10,11 @@ from experiments.bootstrap import estimate
 from experiments.order.window_order import Irreversibility, _adjacent, _auroc, _features, _Model, irreversibility
 from sklearn.metrics import roc_auc_score
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, text_column
 from eventvec.errors import DataError
 from eventvec.methods.revealed_order import clock
 from eventvec.schema import Categorical, Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 from eventvec.views import distinct_times
 from laws import rng
 from make import elsewhere

@@ -9,7 +9,7 @@ from experiments.worth.vectors import BESIDE
 
 from eventvec.config import complete
 from eventvec.sequences import Sequences
-from eventvec.suggestions import suggest
+from eventvec.training.suggestions import suggest
 
 
 @pytest.mark.parametrize("median", [2, 8, 40, 99, 100, 500])

@@ -43,7 +43,7 @@ from pages_law import check_page
 from safetensors.torch import load_file
 
 import eventvec as ev
-from eventvec import run_files
+from eventvec.runs import run_files
 from eventvec.tables.addresses import address_of
 
 OURS = (

@@ -136,7 +136,7 @@ def _trained(folder: Path) -> Any:
     from safetensors.torch import load_file
 
     import eventvec as ev
-    from eventvec import run_files
+    from eventvec.runs import run_files
 
     if not (folder / "run.json").exists():
         return None

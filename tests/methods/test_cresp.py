@@ -17,13 +17,13 @@ from torch import nn
 import cases
 import eventvec as ev
 import make
-from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
 from eventvec.encoders.points import Images, Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP, fclr, ocp
 from eventvec.methods.declarations import usable_rows
+from eventvec.runs import load
 from eventvec.views import ShuffledParts, hold_out
 from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from laws import rng

@@ -19,9 +19,9 @@ from eventvec.config import build_method, describe
 from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
-from eventvec.run_files import with_former_defaults
+from eventvec.runs.run_files import with_former_defaults
 from eventvec.sequences import Sequences
-from eventvec.suggestions import suggest
+from eventvec.training.suggestions import suggest
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
 from laws import rng
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import make
 from eventvec import losses
-from eventvec.checkpoint import load
 from eventvec.config import build_method, describe
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
@@ -20,6 +19,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.methods.expclr import ExpCLR
 from eventvec.methods.expert_triplets import ExpertTriplets
 from eventvec.methods.explained import explained_features
+from eventvec.runs import load
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.sequences import Sequences, stack
 from eventvec.training.loop import fit

@@ -16,9 +16,9 @@ from eventvec.encoders.segments import Segmented
 from eventvec.errors import ConfigError
 from eventvec.methods import CrossOrder, Order, SlicePairs, entity_contrastive, nsp, ocp, ocp_biased, pcl, sop
 from eventvec.sequences import Sequences, join, stack
-from eventvec.suggestions import suggest
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.loop import fit
+from eventvec.training.suggestions import suggest
 from eventvec.training.validation import split
 from eventvec.views import (
     BiasedOrderPairs,

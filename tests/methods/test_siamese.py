@@ -27,7 +27,7 @@ from eventvec.losses.negatives import (
 )
 from eventvec.methods import CoLES, Siamese
 from eventvec.sequences import Sequences
-from eventvec.suggestions import suggest
+from eventvec.training.suggestions import suggest
 from eventvec.views import (
     VIEWS,
     Altered,

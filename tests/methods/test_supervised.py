@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import eventvec as ev
 import make
-from eventvec import checkpoint
+from eventvec import runs
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods import Supervised
 from eventvec.schema import Categorical, Numeric
@@ -315,14 +315,14 @@ def test_a_run_does_not_resume_with_other_labels(data: ev.Dataset, tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> checkpoint.Run:
+def run(data: ev.Dataset, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
     path = tmp_path_factory.mktemp("runs") / "coles"
     method = ev.methods.CoLES(encoder(data), ev.views.RandomSlices(count=3, shortest=3, longest=12))
     ev.fit(method, data, epochs=6, batch_size=32, out=path)
     return ev.load(path)
 
 
-def started_from(run: checkpoint.Run, data: ev.Dataset, **options: object) -> Supervised:
+def started_from(run: runs.Run, data: ev.Dataset, **options: object) -> Supervised:
     """Return a method whose encoder has the weights of a run."""
     config = {"method": {"name": "supervised", "label": "habit", **options}}
     method, _ = set_up(data, config, run)
@@ -330,13 +330,13 @@ def started_from(run: checkpoint.Run, data: ev.Dataset, **options: object) -> Su
     return method
 
 
-def changes(run: checkpoint.Run, method: Supervised) -> dict[str, float]:
+def changes(run: runs.Run, method: Supervised) -> dict[str, float]:
     """Return the largest change of each weight of the encoder, without running statistics."""
     before, after = weights(run.encoder), weights(method.encoder)
     return {name: float((after[name] - before[name]).abs().max()) for name in before if "norm" not in name}
 
 
-def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: checkpoint.Run):
+def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: runs.Run):
     assert not same(weights(encoder(data, seed=5)), weights(run.encoder))
     method = started_from(run, data)
     assert same(weights(method.encoder), weights(run.encoder))
@@ -346,14 +346,14 @@ def test_fine_tuning_starts_from_the_weights_of_the_run(data: ev.Dataset, run: c
 
 
 @pytest.mark.slow
-def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: checkpoint.Run, truth: pl.DataFrame):
+def test_few_labels_are_enough_for_a_trained_encoder(data: ev.Dataset, run: runs.Run, truth: pl.DataFrame):
     few = data[[row for row in range(SIZE) if row % 4][:18]]
     tuned = ev.fit(started_from(run, data), few, epochs=60, batch_size=12, lr=0.01, validation=0)
     predictions = pl.DataFrame(ev.predict(tuned, data))["prediction"].gather_every(4)
     assert (predictions == truth["habit"]).mean() > 0.75
 
 
-def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: checkpoint.Run):
+def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: runs.Run):
     method = started_from(run, data, batch_norm=True)
     head = weights(method.head)
     ev.fit(method, data, epochs=2, batch_size=12, lr=0.01, freeze=2, validation=0)
@@ -363,7 +363,7 @@ def test_freeze_and_encoder_lr_control_the_encoder(data: ev.Dataset, run: checkp
     assert 0 < max(changes(run, method).values()) < 1e-6
 
 
-def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: checkpoint.Run):
+def test_an_encoder_that_does_not_fit_is_refused(data: ev.Dataset, run: runs.Run):
     events, people = frames()
     other = ev.read(events.with_columns(pl.col("code").replace({"rum": "gin"})), key="id", time="t", static=people)
     with pytest.raises(DataError, match="by another schema than the run's; the two differ in categorical"):

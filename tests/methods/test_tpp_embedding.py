@@ -16,16 +16,16 @@ from torch import Tensor
 import backbones
 import make
 from describing import described, problem, score, slow_loss
-from eventvec import checkpoint, run_files
+from eventvec import runs
 from eventvec.config import build_method, describe
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, strings
 from eventvec.embedding import encode
 from eventvec.encoders.language import LanguageEncoder
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.methods.tpp_embedding import TPPEmbedding
+from eventvec.runs import run_files
 from eventvec.schema import Numeric, Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import strings
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
@@ -120,7 +120,7 @@ def test_a_run_with_counterfeits_is_stored_and_loaded(tmp_path: Path):
     negatives = {"name": "counterfeits", "count": 2, "exchanged": "gaps"}
     tables = {"method": {"name": "tpp_embedding", "description": "note", "negatives": negatives}, "encoder": encoder}
     fit(tables, problem(40, 0), epochs=1, batch_size=8, out=tmp_path / "run")
-    assert checkpoint.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
+    assert runs.load(tmp_path / "run").method.negatives == Counterfeits(2, "gaps")
 
 
 @pytest.mark.parametrize("options", [{"negatives": Counterfeits()}, {"domain": "kind"}], ids=str)
@@ -168,7 +168,7 @@ def test_rows_of_a_known_domain_are_usable_and_the_run_stores_its_column(tmp_pat
     method = TPPEmbedding(backbones.encoder(data.schema, lora=2, unit=1e8), "note", domain="kind")
     assert method.usable(x).tolist() == [True, False, False, True] * 6
     fit(method, data, epochs=1, batch_size=4, out=tmp_path / "run", validation=0)
-    run = checkpoint.load(tmp_path / "run")
+    run = runs.load(tmp_path / "run")
     assert run.method.domain == "kind"
     assert [field.name for field in run.schema.static] == ["kind"]
 
@@ -287,7 +287,7 @@ def test_a_run_is_saved_without_the_backbone_and_loads_with_equal_results(tmp_pa
     data = problem(40, 0)
     trained = method(data.schema)
     fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
-    run = checkpoint.load(tmp_path / "run")
+    run = runs.load(tmp_path / "run")
     assert torch.equal(encode(run.encoder, data.sequences), encode(trained.encoder, data.sequences))
     assert torch.equal(encode(run.method.text, data.sequences), encode(trained.text, data.sequences))
     tensors, _ = run_files.read_tensors(tmp_path / "run" / "model.safetensors")
@@ -308,7 +308,7 @@ def test_a_run_embeds_texts_as_its_tower_does(tmp_path: Path):
     run = fit(method(data.schema), data, epochs=1, batch_size=8, out=tmp_path / "run")
     texts = strings(data.sequences.static["note"])
     expected = encode(run.method.text, data.sequences)
-    assert torch.equal(torch.from_numpy(checkpoint.load(tmp_path / "run").embed_texts(texts)), expected)
+    assert torch.equal(torch.from_numpy(runs.load(tmp_path / "run").embed_texts(texts)), expected)
     unit = torch.from_numpy(run.embed_texts(texts[:3], normalize=True))
     torch.testing.assert_close(unit, F.normalize(expected[:3], dim=1))
     assert run.embed_texts([]).shape == (0, backbones.WIDTH)
@@ -345,7 +345,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             with pytest.raises(ConfigError, match=rf"^needs {name}: pip install 'eventvec\[text\]'$"):
                 backbones.encoder(data.schema, "bert")
             with pytest.raises(CheckpointError, match=rf"run needs .*: encoder: needs {name}: pip install 'eventvec\["):
-                checkpoint.load(tmp_path / "run")
+                runs.load(tmp_path / "run")
 
 
 def test_an_unknown_option_of_the_method_is_refused():
@@ -368,7 +368,7 @@ def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path
     trained = TPPEmbedding(LanguageEncoder(folder.name, data.schema, text="code", lora=4, unit=1e12), "note")
     fit(trained, data, epochs=1, batch_size=8, out=tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    assert torch.equal(encode(checkpoint.load("run").encoder, data.sequences), encode(trained.encoder, data.sequences))
+    assert torch.equal(encode(runs.load("run").encoder, data.sequences), encode(trained.encoder, data.sequences))
 
 
 def test_a_run_stores_the_unit_that_followed_from_its_data(tmp_path: Path):
@@ -377,7 +377,7 @@ def test_a_run_stores_the_unit_that_followed_from_its_data(tmp_path: Path):
     encoder = {"name": "language", "backbone": backbones.folder("bert"), "text": "code", "lora": 4}
     tables = {"method": {"name": "tpp_embedding", "description": "note"}, "encoder": encoder}
     run = fit(tables, data, epochs=1, batch_size=8, out=tmp_path / "run")
-    loaded = checkpoint.load(tmp_path / "run")
+    loaded = runs.load(tmp_path / "run")
     assert loaded.config["encoder"]["unit"] == loaded.encoder.unit == run.encoder.unit == 3600.0
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
 
@@ -389,7 +389,7 @@ def test_a_run_does_not_load_with_another_backbone(tmp_path: Path):
     other = backbones.folder("bert", seed=1)
     (tmp_path / "run" / "config.toml").write_text(config.replace(backbones.folder("bert"), other))
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
-        checkpoint.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
 
 
 def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path: Path):

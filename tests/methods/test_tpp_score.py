@@ -17,16 +17,15 @@ import torch
 import backbones
 import make
 from commands import answer
-from eventvec import checkpoint, run_files
-from eventvec.checkpoint import Record
-from eventvec.dataset import Dataset
+from eventvec import runs
+from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
 from eventvec.errors import CheckpointError
+from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.retrieval import score_retrieval
-from eventvec.run_writing import write_tensors
+from eventvec.runs import Record, run_files
+from eventvec.runs.run_files import write_tensors
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 from eventvec.training import FitOptions, fit
 from eventvec.training.validation import split
 
@@ -94,7 +93,7 @@ def test_a_run_resumed_after_its_best_epoch_has_the_weights_of_an_uninterrupted_
     whole = fit(collapsing(data), data, **SETTINGS)
     path = interrupted(data, tmp_path / "run", 3 * whole.kept_epoch + 3)  # in the epoch after the best one
     resumed = fit(collapsing(data), data, **SETTINGS, out=path, resume=True)
-    assert resumed.kept_epoch == checkpoint.load(path).kept_epoch == whole.kept_epoch < 6
+    assert resumed.kept_epoch == runs.load(path).kept_epoch == whole.kept_epoch < 6
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))
     lines = (path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["validation_mrr"] for line in lines] == [r["validation_mrr"] for r in whole.history]
@@ -146,7 +145,7 @@ def test_the_command_prints_the_score_of_the_epoch_whose_weights_are_kept(tmp_pa
     columns = ("--key", "id", "--time", "t", "--categorical", "code", "--static", tmp_path / "notes.parquet")
     fit_ = ("fit", "--events", tmp_path / "events.parquet", *columns, "--method", "tpp_embedding", *settings)
     summary = answer(*fit_, "--epochs", 6, "--device", "cpu", "--out", tmp_path / "run")
-    history = checkpoint.load(tmp_path / "run").history
+    history = runs.load(tmp_path / "run").history
     scores = [record["validation_mrr"] for record in history]
     assert summary["validation_mrr"] == max(scores)
     assert summary["epoch"] == 1 + scores.index(max(scores))

@@ -16,16 +16,15 @@ from torch import Tensor
 import backbones
 import make
 from describing import described, problem, score, slow_loss
-from eventvec import checkpoint
+from eventvec import runs
 from eventvec.config import build_method
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, strings, text_column
 from eventvec.embedding import encode
 from eventvec.encoders import GRU, EventEncoder, SentenceEncoder
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.tpp_embedding import TPPEmbedding
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.texts import strings, text_column
 from eventvec.training.loop import fit
 from eventvec.views import Counterfeits
 
@@ -95,7 +94,7 @@ def test_descriptions_retrieve_histories_that_were_held_out(lora: int | None):
 def test_a_run_loads_with_equal_results_and_without_the_backbone(lora: int | None, tmp_path: Path):
     data = problem(40, 0)
     run = fit(tables() if lora is None else tables(lora=lora), data, epochs=1, batch_size=8, out=tmp_path / "run")
-    loaded = checkpoint.load(tmp_path / "run")
+    loaded = runs.load(tmp_path / "run")
     assert torch.equal(encode(loaded.encoder, data.sequences), encode(run.encoder, data.sequences))
     texts = strings(data.sequences.static["note"])
     expected = encode(run.method.text, data.sequences)
@@ -114,7 +113,7 @@ def test_a_run_does_not_load_with_another_backbone(tmp_path: Path):
     fit(tables(backbone=str(folder)), data, epochs=1, batch_size=8, out=tmp_path / "run")
     shutil.copytree(backbones.folder("bert", seed=1), folder, dirs_exist_ok=True)
     with pytest.raises(CheckpointError, match="is not the one that this run was trained with"):
-        checkpoint.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
 
 
 def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -122,7 +121,7 @@ def test_a_run_with_a_relative_backbone_loads_from_another_folder(tmp_path: Path
     monkeypatch.chdir(folder.parent)
     run = fit(tables(backbone=folder.name), data, epochs=1, batch_size=8, out=tmp_path / "run")
     monkeypatch.chdir(tmp_path)
-    assert torch.equal(encode(checkpoint.load("run").encoder, data.sequences), encode(run.encoder, data.sequences))
+    assert torch.equal(encode(runs.load("run").encoder, data.sequences), encode(run.encoder, data.sequences))
 
 
 @pytest.mark.parametrize("lora", [None, 2])

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import eventvec as ev
-from eventvec.run_files import read_tensors
-from eventvec.run_writing import write_tensors
+from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.searching import inverted, vector_index
 
 

@@ -18,12 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eventvec as ev
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, strings, text_column
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.tables import Fitting, attach, attach_known, describe, read
 from eventvec.tables.read_options import today
-from eventvec.texts import strings, text_column
 
 EVERY = Fitting(min_count=1)
 EMPTY = pl.Series([[], None, []], dtype=pl.List(pl.Float64))

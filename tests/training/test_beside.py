@@ -11,16 +11,16 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from test_run_files import change
 
 import eventvec as ev
 from commands import answer
 from eventvec.encoders import Compressed, RunningHandcrafted
 from eventvec.encoders.beside import WIDEST, sizes_beside
-from eventvec.lineage import lineage_of
+from eventvec.encoders.lineage import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
 from fits import Interrupted, coles, dataset, interrupt_after, labels, same, table, weights
-from test_run_files import change
 from updates import same as same_vectors
 from updates import whole
 

@@ -14,7 +14,7 @@ import torch
 
 import eventvec as ev
 from commands import answer, invoke
-from eventvec.checkpoint import Run
+from eventvec.runs import Run
 from eventvec.training.kept_weights import best_epoch, far_from_best, kept_note
 from fits import Interrupted, coles, dataset, interrupt_after, same, weights
 

@@ -17,12 +17,11 @@ from typer.testing import CliRunner
 
 import eventvec as ev
 import processes
-from eventvec import run_writing
-from eventvec.checkpoint import Record
 from eventvec.cli import app
 from eventvec.errors import CheckpointError
-from eventvec.run_files import read_tensors
-from eventvec.run_writing import write_tensors
+from eventvec.runs import Record
+from eventvec.runs import run_files as run_writing
+from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.training import state
 from fits import Interrupted, coles, dataset, interrupt_after, same, table, weights
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import eventvec as ev
-from eventvec.checkpoint import Record
+from eventvec.runs import Record
 from fits import Interrupted, coles, dataset, interrupt_after, rtd, same, table, weights
 
 

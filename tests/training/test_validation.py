@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 import make
+from eventvec.dataset import text_column
 from eventvec.errors import DataError
 from eventvec.sequences import Sequences
-from eventvec.texts import text_column
 from eventvec.training import FitOptions
 from eventvec.training.validation import BATCHES, all_equal, split, validate, validation_batches
 

@@ -14,7 +14,6 @@ from eventvec.attribution.left_out import Part
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import readable_rows
@@ -26,6 +25,7 @@ from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.task import Target
 from eventvec.options import accepts, check_seed, fields, gather
+from eventvec.runs import Run, check_run
 from eventvec.tables.keys import align
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular

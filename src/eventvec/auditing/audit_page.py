@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.auditing.findings import HEAD, MARKS, QUESTIONS, Audit, Finding
-from eventvec.files import path_only
+from eventvec.files import path_only, write_text
 from eventvec.reporting import Table
 from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.document import filled_template
-from eventvec.run_writing import write_text
 
 MEANINGS = {
     "attribute": "Whoever has the file of vectors can guess such a column of a person, even though it is in no file. "

@@ -8,11 +8,11 @@ import torch
 from eventvec.auditing.areas import largest_leak, of_groups, quantile, share_found
 from eventvec.auditing.findings import Finding
 from eventvec.auditing.linkage import EVENTS, similarities
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
+from eventvec.runs import Run
 from eventvec.tables import Embeddings
 from eventvec.tables.fields import Array
 

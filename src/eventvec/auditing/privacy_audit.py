@@ -8,10 +8,10 @@ from eventvec.auditing.attributes import attribute_findings
 from eventvec.auditing.findings import Audit, Finding
 from eventvec.auditing.linkage import linkage_finding
 from eventvec.auditing.membership import membership_findings
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import ConfigError, no_column, shown
 from eventvec.options import check_seed
+from eventvec.runs import Run, check_run
 from eventvec.tables.sources import Tabular, columns_of
 
 LEVEL = 0.05

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from eventvec import auditing, checkpoint, tables
+from eventvec import auditing, runs, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.parameters import Events, Json, not_empty, split_names
-from eventvec.progress_bars import bar
+from eventvec.training.progress_bars import bar
 
 
 @command
@@ -39,7 +39,7 @@ def audit(
     """
     if output is not None:
         tables.check_output(output, [run, events, protected], overwrite=overwrite)
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     with bar("auditing") as tick:
         result = auditing.audit(
             trained,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from eventvec import checkpoint, run_card, tables
+from eventvec import runs, tables
 from eventvec.cli.application import RunFolder, command
 from eventvec.errors import ConfigError
-from eventvec.run_writing import write_text
+from eventvec.files import write_text
 
 
 @command
@@ -31,7 +31,7 @@ def card(
         raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
     if output is not None:
         tables.check_output(output, [run, *(evaluations or ())], overwrite=overwrite)
-    text = run_card.card(checkpoint.load(run), evaluations or (), save=save)
+    text = runs.card(runs.load(run), evaluations or (), save=save)
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_text(output, text)

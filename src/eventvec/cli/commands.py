@@ -13,14 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from eventvec import (
-    checkpoint,
     config,
     distributed,
     evaluation,
-    event_surprise,
-    prediction,
+    predicting,
     reporting,
-    run_files,
+    runs,
     tables,
     training,
     updating,
@@ -40,13 +38,14 @@ from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import declared
 from eventvec.options import fields, gather
-from eventvec.progress_bars import bar
+from eventvec.runs.run_files import read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
+from eventvec.training.progress_bars import bar
 from eventvec.training.setup import parent_run, settings
 from eventvec.updating import UpdateOptions
 
@@ -215,7 +214,7 @@ def update(
         if followed is not None and index is not None and followed.has(forget):
             followed.forget(forget).save(index)
         delete = forget_in_shards if state.is_dir() else updating.forget
-        delete(state, forget, run_files.read_info(run)["id"])
+        delete(state, forget, read_info(run)["id"])
         terminal.show({"state": str(state), "forgotten": 1}, json_)
         return
     if forget is not None or events is None or output is None:
@@ -229,7 +228,7 @@ def update(
     tables.check_place(state)
     tables.check_output(output, [run, events, state, index, options.get("history")], overwrite=overwrite)
     place = choose_device(device)
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     if followed is not None:
         followed.check_run(trained.id)
     trained.encoder.to(place)
@@ -275,7 +274,7 @@ def predict(
     if warning := far_from_best(trained):
         terminal.notes([warning])
     with bar("predicting") as tick:
-        predictions = prediction.predict(trained, data, at=at, progress=tick)
+        predictions = predicting.predict(trained, data, at=at, progress=tick)
     tables.write(output, predictions, overwrite=overwrite)
     described = {**counts(data), "rows": len(predictions), "columns": predictions.column_names, "run": trained.id}
     terminal.show({"output": public_name(output), **described}, json_)
@@ -298,7 +297,7 @@ def surprise(
     """
     trained, data = to_score(run, events, output, overwrite, device, options)
     with bar("judging") as tick:
-        table = event_surprise.surprise(trained, data, progress=tick)
+        table = predicting.surprise(trained, data, progress=tick)
     tables.write(output, table, overwrite=overwrite)
     described = {**counts(data), "events": len(table), "columns": table.column_names, "run": trained.id}
     terminal.show({"output": public_name(output), **described}, json_)

@@ -11,8 +11,8 @@ from eventvec import comparing, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import Events, Json, not_empty, seconds, split_names, takes
-from eventvec.progress_bars import bar
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
+from eventvec.training.progress_bars import bar
 
 
 @command

@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eventvec import interrupts, reporting
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
 from eventvec.embedding import encode
@@ -31,9 +30,10 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, need
 from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.part_sets import PART
-from eventvec.features import with_moment
 from eventvec.files import path_only
+from eventvec.runs import Run
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 

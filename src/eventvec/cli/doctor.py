@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import torch
 
-from eventvec import checkpoint, tables
+from eventvec import runs, tables
 from eventvec.precision import cpu_has_bfloat16, onednn_agrees
 from eventvec.training import fit
 
@@ -42,7 +42,7 @@ def examine() -> dict[str, Any]:
         for extra, modules in EXTRAS.items()
     }
     return {
-        **{f"version of {name}": number for name, number in checkpoint.versions().items()},
+        **{f"version of {name}": number for name, number in runs.versions().items()},
         **{
             f"extra {name}": "installed" if installed else f"pip install 'eventvec[{name}]'"
             for name, installed in extras.items()

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import checkpoint, shift, tables
+from eventvec import runs, shift, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import Device, Json, event_tables, not_empty, takes
 from eventvec.embedding import choose_device
-from eventvec.progress_bars import bar
 from eventvec.shift import DriftOptions
 from eventvec.tables.read_options import Columns, TableFormat
+from eventvec.training.progress_bars import bar
 
 DIFFERENT = 3
 """The exit code of `--fail` if the periods differ."""
@@ -52,7 +52,7 @@ def drift(
     trained = None
     if run is not None:
         place = choose_device(device)
-        trained = checkpoint.load(run)
+        trained = runs.load(run)
         trained.encoder.to(place)
     with bar("comparing") as tick:
         result = shift.drift(old, new, run=trained, progress=tick, **options)

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eventvec import checkpoint, config, tables
+from eventvec import config, runs, tables
 from eventvec.cli import terminal
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, nearest
 from eventvec.options import fields
-from eventvec.progress_bars import bar
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, StaticColumns, today
+from eventvec.training.progress_bars import bar
 
 
 def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Dataset:
@@ -60,7 +60,7 @@ def to_score(
     device: str,
     options: Mapping[str, Any],
     further: Sequence[str | None] = (),
-) -> tuple[checkpoint.Run, Dataset]:
+) -> tuple[runs.Run, Dataset]:
     """Return a run on a device, and the events to score.
 
     Args:
@@ -74,7 +74,7 @@ def to_score(
     """
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     place = choose_device(device)
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     with bar("reading"):
         data = trained.read(events, **options)
     terminal.notes(data.notes)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eventvec import checkpoint, exporting
+from eventvec import exporting, runs
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.parameters import Json
@@ -24,7 +24,7 @@ def export(
 
     Example: `eventvec export run -o encoder.onnx`
     """
-    about = exporting.to_onnx(checkpoint.load(run), output, overwrite=overwrite)
+    about = exporting.to_onnx(runs.load(run), output, overwrite=overwrite)
     rows = {
         "file": str(output),
         "MB": round(output.stat().st_size / 1e6, 1),

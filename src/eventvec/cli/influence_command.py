@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import attribution, checkpoint
+from eventvec import attribution, runs
 from eventvec.attribution import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import RunFolder, command
 from eventvec.cli.parameters import Device, Events, Json, not_empty, takes
 from eventvec.embedding import choose_device
-from eventvec.progress_bars import bar
 from eventvec.tables.read_options import Cuts, TableFormat
+from eventvec.training.progress_bars import bar
 
 
 @command
@@ -39,7 +39,7 @@ def influence(
     Without labels, it shows how far the vectors move: `eventvec influence run events.parquet`
     """
     place = choose_device(device)
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     trained.encoder.to(place)
     reading = {name: value for name, value in options.items() if name not in vars(InfluenceOptions())}
     with bar("reading"):

@@ -10,7 +10,7 @@ from eventvec.cli import terminal
 from eventvec.engines import EngineOptions, Shards, embed_shards, update_shards
 from eventvec.errors import ConfigError
 from eventvec.options import fields
-from eventvec.progress_bars import bar
+from eventvec.training.progress_bars import bar
 
 NOTES = 5
 """The number of notes that are shown; all are in the manifest."""

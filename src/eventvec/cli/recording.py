@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.errors import ConfigError
-from eventvec.progress_bars import of_training
-from eventvec.training_records import to_mlflow, to_tensorboard
+from eventvec.training.progress_bars import of_training
+from eventvec.training.records import to_mlflow, to_tensorboard
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from eventvec import attribution, checkpoint, reporting, tables
+from eventvec import attribution, reporting, runs, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.parameters import Device, Json, event_tables, not_empty, takes
@@ -16,8 +16,8 @@ from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.options import fields
-from eventvec.progress_bars import bar
 from eventvec.tables.read_options import TableFormat
+from eventvec.training.progress_bars import bar
 
 
 @command
@@ -54,7 +54,7 @@ def report(
     inputs = [run, events, embeddings, labels]
     tables.check_output(output, inputs, overwrite=overwrite)
     place = choose_device(device)
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     trained.encoder.to(place)
     table_format = {name: options.pop(name) for name in list(options) if name in fields(TableFormat)}
     data = None

@@ -9,13 +9,13 @@ from typing import Annotated
 import pyarrow.parquet as pq
 import typer
 
-from eventvec import checkpoint, searching, tables
+from eventvec import runs, searching, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import FILES, Json, event_tables, not_empty
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import whole
-from eventvec.progress_bars import bar
+from eventvec.training.progress_bars import bar
 
 
 @command
@@ -66,7 +66,7 @@ def search(
             json_,
         )
         return
-    trained = None if run is None else checkpoint.load(run)
+    trained = None if run is None else runs.load(run)
     with bar("searching"):
         hits = searching.search(
             searched, key=key, history=history, text=text, run=trained, count=count, among=among, events=events

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.comparing.compared import HEAD, Comparison
-from eventvec.files import path_only
+from eventvec.files import path_only, write_text
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, METRIC_NAMES, PALETTE
 from eventvec.reporting.document import filled_template
-from eventvec.run_writing import write_text
 
 AXES = {"training": "seconds of training", "embedding": "seconds of embedding 1,000 entities"}
 

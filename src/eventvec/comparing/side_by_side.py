@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from eventvec import checkpoint, tables
+from eventvec import runs, tables
 from eventvec.comparing.arms import plan
 from eventvec.comparing.compared import Comparison, Cost
 from eventvec.comparing.winner import choose
@@ -24,10 +24,9 @@ from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import TOGETHER
-from eventvec.files import path_only, sweep
+from eventvec.files import path_only, sweep, write_text
 from eventvec.options import check_seed
-from eventvec.run_files import read_info
-from eventvec.run_writing import write_text
+from eventvec.runs.run_files import read_info
 from eventvec.tables.sources import Tabular, read_table
 from eventvec.training import fit
 
@@ -179,11 +178,11 @@ def _begin(folder: Path, described: Mapping[str, Any], resume: bool) -> None:
 
 def _trained(
     path: Path, arm: Table, data: Dataset, bound: Mapping[str, Any], seed: int, tick: Callable[[float], None]
-) -> checkpoint.Run:
+) -> runs.Run:
     """Return the run of an arm: the finished one in its folder, or one that is trained now or trained further."""
     begun = (path / "run.json").is_file()
     if begun and read_info(path)["finished"]:
-        return checkpoint.load(path)
+        return runs.load(path)
     table = {**arm, "fit": {"beside": [], **arm.get("fit", {}), **bound, "seed": seed}}
     return fit(table, data, out=path, resume=begun, progress=lambda record: tick(float(record["share"] or 0.0)))
 

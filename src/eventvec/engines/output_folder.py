@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from eventvec.engines.job import UNFINISHED, Job
 from eventvec.engines.shard_worker import record_of
 from eventvec.errors import CheckpointError, ConfigError, listed
-from eventvec.run_writing import write_text
+from eventvec.files import write_text
 from eventvec.tables.shard_folder import MANIFEST, ShardRecord, fault, read_manifest
 
 PLAN = "job.json"

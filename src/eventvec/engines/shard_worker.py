@@ -17,14 +17,14 @@ import pyarrow as pa
 import torch
 from pydantic import BaseModel
 
-from eventvec import checkpoint, tables
-from eventvec.checkpoint import Run
+from eventvec import runs, tables
 from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
 from eventvec.errors import CheckpointError, DataError, EventvecError
-from eventvec.run_writing import write_text
+from eventvec.files import write_text
+from eventvec.runs import Run
 from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
@@ -119,14 +119,14 @@ def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tupl
     Raises:
         CheckpointError: If this process does not have the run, or has libraries of other versions.
     """
-    mine = checkpoint.versions()
+    mine = runs.versions()
     for name, wanted in versions:
         if mine[name] != wanted:
             raise CheckpointError(
                 f"the worker on {socket.gethostname()} has {name} {mine[name]}, and the job was begun with {wanted}; "
                 "install the same version on all machines"
             )
-    run = checkpoint.load(path)
+    run = runs.load(path)
     if run.id != run_id:
         raise CheckpointError(
             f"{path} on {socket.gethostname()} must hold run {run_id}, got run {run.id}; give all workers one folder"

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eventvec import checkpoint
-from eventvec.checkpoint import Run
+from eventvec import runs
 from eventvec.embedding import choose_device
 from eventvec.engines.event_parts import event_file, parts_of
 from eventvec.engines.job import EngineOptions, Job, shards_for
@@ -20,11 +19,11 @@ from eventvec.engines.ray_engine import run_ray
 from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.files import locked, path_only, run_above
+from eventvec.files import locked, path_only, run_above, write_text
 from eventvec.options import accepts, gather
 from eventvec.precision import Precision
-from eventvec.run_files import read_info
-from eventvec.run_writing import write_text
+from eventvec.runs import Run
+from eventvec.runs.run_files import read_info
 from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
@@ -246,7 +245,7 @@ def _job(
         )
     folder = path_only(output)
     _check_output(folder, [Path(run), *([] if state is None else [Path(state)])])
-    trained = checkpoint.load(run)
+    trained = runs.load(run)
     options = ReadOptions.of(dict(reading))
     table = open_table(events, trained.schema, options)
     source, lists, key = table.events.table, table.events.lists, table.requested.key
@@ -281,7 +280,7 @@ def _job(
         device=device,
         tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in further},
         origin=options.describe(events),
-        versions=checkpoint.versions(),
+        versions=runs.versions(),
         vocabulary=trained.schema.vocabulary,
     )
 

@@ -15,8 +15,7 @@ from pydantic import BaseModel, Field, PositiveInt, ValidationError
 from eventvec.engines.event_parts import shards_of
 from eventvec.engines.shard_worker import store_of
 from eventvec.errors import CheckpointError, ConfigError, DataError, misfit
-from eventvec.files import path_only, run_above, whole
-from eventvec.run_writing import write_text
+from eventvec.files import path_only, run_above, whole, write_text
 from eventvec.updating.store_file import Shard, create_shard, opened
 
 STORES = "shards.json"

@@ -33,7 +33,7 @@ from eventvec.evaluation.on_labels import LabelOptions, evaluate
 from eventvec.evaluation.result import Evaluation, render
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.evaluation.task import target
-from eventvec.retrieval import Retrieval, score_retrieval
+from eventvec.methods.retrieval import Retrieval, score_retrieval
 
 __all__ = [
     "METRICS",

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec.checkpoint import Run, check_run
 from eventvec.encoders import Compressed, Joined, Recurrent, RunningHandcrafted
 from eventvec.errors import ConfigError
 from eventvec.exporting.flat_rows import Rows
@@ -26,6 +25,7 @@ from eventvec.exporting.graph import Graph, Value, concat
 from eventvec.exporting.recurrent_graph import check_recurrent, embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
 from eventvec.files import path_only, whole
+from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import check_output

@@ -17,7 +17,7 @@ from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label
-from eventvec.retrieval import score_retrieval
+from eventvec.methods.retrieval import score_retrieval
 from eventvec.schema import Categorical, Schema
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits

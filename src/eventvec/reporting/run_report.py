@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.attribution import Influence
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
-from eventvec.files import path_only
+from eventvec.files import path_only, write_text
 from eventvec.options import accepts, check_seed, gather
 from eventvec.reporting.document import Nearby, Table, page
 from eventvec.reporting.entity_columns import entity_columns
@@ -21,7 +20,7 @@ from eventvec.reporting.headline import headline
 from eventvec.reporting.maps import FITTED, Map, map2d
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
 from eventvec.reporting.overview import overview_of
-from eventvec.run_writing import write_text
+from eventvec.runs import Run, check_run
 from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular

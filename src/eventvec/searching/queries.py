@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
+from eventvec.runs import Run
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.tables import Embeddings, read

@@ -16,8 +16,7 @@ import torch
 
 from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
 from eventvec.files import path_only
-from eventvec.run_files import read_tensors
-from eventvec.run_writing import write_tensors
+from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.searching.inverted import Inverted
 from eventvec.tables import Embeddings

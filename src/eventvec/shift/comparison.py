@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import accepts, check_seed, gather
+from eventvec.runs import Run
 from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes

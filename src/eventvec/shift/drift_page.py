@@ -6,11 +6,10 @@ import html
 from pathlib import Path
 from typing import Any
 
-from eventvec.files import path_only
+from eventvec.files import path_only, write_text
 from eventvec.reporting import Table
 from eventvec.reporting.charts import LEGEND, PALETTE
 from eventvec.reporting.document import filled_template
-from eventvec.run_writing import write_text
 from eventvec.shift.differences import Drift, Shift, finite, percent, row_of
 
 SHOWN = 12

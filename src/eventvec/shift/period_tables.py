@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
+from eventvec.runs import Run, check_run
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read, read_embeddings

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from eventvec.dataset import strings, text_column
 from eventvec.sequences import Sequences
 from eventvec.tables import fields
 from eventvec.tables.fields import Array, Coded
 from eventvec.tables.hashing import fnv, mix
 from eventvec.tables.layouts import plain
 from eventvec.tables.lists import list_lengths
-from eventvec.texts import strings, text_column
 
 
 def elements(name: str, column: pa.ChunkedArray, order: Array | None) -> tuple[Coded, Array]:

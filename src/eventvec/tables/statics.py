@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin, check_entities, repeated
+from eventvec.dataset import Dataset, Origin, check_entities, repeated, text_column
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Static, Text, Vector
@@ -23,7 +23,6 @@ from eventvec.tables.keys import align, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, name_of, open_source
-from eventvec.texts import text_column
 
 StaticKind: TypeAlias = Literal["categorical", "numeric", "text", "vector"]
 KINDS = get_args(StaticKind)

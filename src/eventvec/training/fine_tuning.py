@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.label_losses import ClassWeights, column_names, label_names
 from eventvec.options import accepts, gather
+from eventvec.runs import Run, check_run
 from eventvec.tables import attach, holdout_mask
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.training.fit_options import FitOptions

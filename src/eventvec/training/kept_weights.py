@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventvec.checkpoint import Record, Run
 from eventvec.methods.declarations import declared
+from eventvec.runs import Record, Run
 
 LOSS = "validation"
 """The entry of a record with the validation loss."""

@@ -14,19 +14,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eventvec import checkpoint, distributed, run_files, run_writing
-from eventvec.checkpoint import Record, Run
+from eventvec import distributed, runs
 from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
+from eventvec.encoders.lineage import attach_lineage, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.files import path_only
-from eventvec.lineage import attach_lineage, lineage_of
+from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
 from eventvec.methods.revealed_order import order_notes
 from eventvec.options import accepts, as_table, fields, gather
 from eventvec.precision import check_precision
+from eventvec.runs import Record, Run, run_files
 from eventvec.scan.buffers import buffer_pool
 from eventvec.sequences import Sequences
 from eventvec.training.calibration import temperatures
@@ -168,14 +168,14 @@ def train(
     config = _recorded(method, data, options, tables, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
-        distributed.check_alike(versions=checkpoint.versions(), device=kind, data=data.fingerprint, options=str(config))
-        distributed.broadcast_result(lambda: stack.enter_context(run_writing.writer(path)))
+        distributed.check_alike(versions=runs.versions(), device=kind, data=data.fingerprint, options=str(config))
+        distributed.broadcast_result(lambda: stack.enter_context(run_files.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
             trained = _train(run, x, training, held_out, options, progress)
         except DataError:  # the loss is not finite
             if distributed.is_first() and path is not None and not resume and not (path / CHECKPOINT).exists():
-                run_writing.discard(path)
+                run_files.discard(path)
             raise
         distributed.wait_for_all()  # so that the folder is complete for all
     rows = held_out if len(held_out) >= options.batch_size else training
@@ -209,7 +209,7 @@ def _train(
     """
     method, place, first = run.method, x.device, distributed.is_first()
     if run.info["finished"] and run.path is not None:
-        finished = checkpoint.load(run.path)
+        finished = runs.load(run.path)
         method.load_state_dict(finished.method.state_dict())
         attach_lineage(method.encoder, finished.lineage)
         notes = (*run.notes, "the run had finished; nothing was trained")
@@ -227,7 +227,7 @@ def _train(
         distributed.broadcast_weights(method)
         path = run.path if first else None
         if path is not None:
-            run_writing.write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
+            write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
         state.begin(len(training), validation_batches(held_out, options))
         try:
             _train_epochs(state, x, training, path, progress if first else None)
@@ -252,7 +252,7 @@ def _train(
     beside = fitted_beside(run.schema, sizes, x[seen])
     results |= {"beside": sizes} if sizes else {}
     done = replace(run, info={**run.info, **results}, beside=beside)
-    return replace(checkpoint.finish(replace(done, path=path)), path=run.path)
+    return replace(runs.finish(replace(done, path=path)), path=run.path)
 
 
 def _train_epochs(
@@ -287,7 +287,7 @@ def _start(method: Method, data: Dataset, config: Table, options: FitOptions, pa
             f"{path} is not there for process {os.environ.get('RANK')} on {platform.node()}; all need the run "
             "folder on a disk that their machines share"
         )
-    return Run(method, checkpoint.schema_of(method, data), config, info, path)
+    return Run(method, runs.schema_of(method, data), config, info, path)
 
 
 def _begin(
@@ -295,7 +295,7 @@ def _begin(
 ) -> tuple[dict[str, Any], Table]:
     """Return the `run.json` and the configuration of a run, and write its first files, if it is new."""
     if path is None or not (path / "run.json").exists():
-        return checkpoint.start(method, data, config, options.seed, path), config
+        return runs.start(method, data, config, options.seed, path), config
     if not resume:
         raise CheckpointError(f"{path} holds a run already; choose a new folder, or resume it: resume=True (--resume)")
     info = run_files.read_info(path)

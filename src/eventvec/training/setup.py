@@ -8,17 +8,17 @@ from typing import Any
 
 import torch
 
-from eventvec.checkpoint import Run, load
 from eventvec.config import Table, build_method, check, complete, resolved
 from eventvec.dataset import Dataset, check_entities
+from eventvec.encoders.lineage import attach_lineage
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.lineage import attach_lineage
 from eventvec.methods.declarations import Method
 from eventvec.options import gather
-from eventvec.outline import outline
+from eventvec.runs import Run, load
+from eventvec.runs.building import outline
 from eventvec.sequences import Sequences
-from eventvec.suggestions import suggest
 from eventvec.training.fit_options import FitOptions
+from eventvec.training.suggestions import suggest
 
 
 def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None) -> Table:

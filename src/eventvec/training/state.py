@@ -12,12 +12,13 @@ import torch
 from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
-from eventvec import distributed, run_files
-from eventvec.checkpoint import Record
+from eventvec import distributed
 from eventvec.errors import DataError
 from eventvec.methods.declarations import Method, declared
 from eventvec.precision import matmul_precision
-from eventvec.run_writing import write_tensors
+from eventvec.runs import Record, run_files
+from eventvec.runs.building import refusing_damage
+from eventvec.runs.run_files import write_tensors
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch
@@ -185,7 +186,7 @@ class Training:
             CheckpointError: If the file is damaged.
         """
         tensors, texts = run_files.read_tensors(path)
-        with run_files.refusing_damage(path, "; begin the run again in a new folder"):
+        with refusing_damage(path, "; begin the run again in a new folder"):
             for name, value in _Counts.model_validate_json(texts["counts"]).model_dump(exclude_unset=True).items():
                 setattr(self, name, value)
             self.best_weights = _under("best.", tensors)

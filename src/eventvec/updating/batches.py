@@ -20,12 +20,12 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
 from eventvec.options import accepts, gather
+from eventvec.runs import Run
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source

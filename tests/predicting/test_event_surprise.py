@@ -15,7 +15,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 import eventvec as ev
-from eventvec import event_surprise
+from eventvec.predicting import event_surprise
 
 # The table
 

@@ -24,37 +24,34 @@ import torch
 from torch import nn
 
 from eventvec.config import Table
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Compressed, Encoder, Joined
+from eventvec.encoders.lineage import Lineage, attach_lineage, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
-from eventvec.files import path_only
-from eventvec.lineage import Lineage, attach_lineage, lineage_of
+from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
-from eventvec.model_card import render_card
 from eventvec.options import accepts, gather
 from eventvec.parts import registered_in
 from eventvec.precision import Precision
-from eventvec.run_files import (
+from eventvec.runs.building import PREFIX, build, build_beside, refusing_damage, tensors_beside
+from eventvec.runs.model_card import Source, plain_scores, render_card
+from eventvec.runs.run_files import (
     FORMAT,
-    PREFIX,
-    build,
-    build_beside,
     check_parts,
     read_config,
     read_info,
     read_schema,
     read_tensors,
-    refusing_damage,
-    tensors_beside,
+    write_first,
+    write_tensors,
+    writer,
 )
-from eventvec.run_writing import write_first, write_tensors, write_text, writer
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, attach_known, facts, read
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular, events_table
-from eventvec.texts import text_column
 
 LEARNED = "learned"
 """The name of the trained encoder among the parts of a run's vectors."""
@@ -423,6 +420,45 @@ def load(path: Path | str) -> Run:
     run = Run(method.eval(), schema, config, info, path, beside=parts)
     attach_lineage(method.encoder, run.lineage)
     return run
+
+
+def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) -> str:
+    """Return the model card of a run as Markdown: data, settings, scores, limits, and how to use it.
+
+    Training writes the card into the run folder as `README.md`, without scores, because there are none yet.
+
+    Args:
+        run: The run.
+        evaluations: Evaluations of its embeddings: what `evaluate` returned, or files with the JSON that
+            ``eventvec evaluate --json`` printed.
+        save: Whether the card replaces the one in the run folder.
+
+    Raises:
+        ConfigError: If the run has no folder to save to, or no configuration.
+        DataError: If an evaluation cannot be read, or is of the embeddings of another run.
+        CheckpointError: If another process writes the run folder, or it holds another run by now.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
+        >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
+        >>> [line for line in card(run).splitlines() if line.startswith("## ")][:4]
+        ['## Data and training', '## Settings', '## Scores', '## Limits']
+    """
+    check_run(run)
+    if not run.config:
+        raise ConfigError(f"run {run.id} has no configuration, because its method has no name, and so it has no card")
+    scores = [plain_scores(run.id, each) for each in evaluations]
+    text = render_card(run.config, run.schema, run.info, declared(run.method).card, scores)
+    if save:
+        if run.path is None:
+            raise ConfigError(f"run {run.id} has no folder; save it first: run = run.save(path)")
+        with writer(run.path):
+            if read_info(run.path)["id"] != run.id:
+                raise CheckpointError(f"{run.path} holds another run by now than {run.id}; load it again")
+            write_text(run.path / "README.md", text)
+    return text
 
 
 def versions() -> dict[str, str]:

@@ -16,20 +16,20 @@ import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from eventvec.checkpoint import Run, load
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
-from eventvec.fine_tuned import Events, FineTuned
-from eventvec.frames import Library, frame_of, library_of, with_key
 from eventvec.options import accepts, fields
-from eventvec.progress_bars import bar, of_training
+from eventvec.predicting.fine_tuned import Events, FineTuned
+from eventvec.predicting.frames import Library, frame_of, library_of, with_key
+from eventvec.runs import Run, load
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
+from eventvec.training.progress_bars import bar, of_training
 
 OUTPUTS = ("default", "pandas", "polars")
 

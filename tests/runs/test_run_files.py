@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import eventvec as ev
-from eventvec.run_files import read_config, read_info, read_tensors, with_former_defaults
+from eventvec.runs.run_files import read_config, read_info, read_tensors, with_former_defaults
 
-STORED = Path(__file__).parent / "stored"
+STORED = Path(__file__).parents[1] / "stored"
 ABSENT = object()
 READ: dict[str, Callable[[str], Any]] = {
     "run.json": json.loads,

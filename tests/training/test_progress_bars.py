@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventvec.progress_bars import bar, of_training
+from eventvec.training.progress_bars import bar, of_training
 
 RECORD = {"share": 0.5, "epoch": 3, "loss": 0.25, "events_per_second": 9000}
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from eventvec import retrieval as module
 from eventvec.errors import DataError
-from eventvec.retrieval import Retrieval, ranks, score_retrieval
+from eventvec.methods import retrieval as module
+from eventvec.methods.retrieval import Retrieval, ranks, score_retrieval
 
 
 def slow_ranks(query: torch.Tensor, key: torch.Tensor) -> list[float]:

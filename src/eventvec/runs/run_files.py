@@ -1,39 +1,29 @@
-"""The files of a run folder as they are read: each is checked, and what does not fit is refused in one sentence.
-
-Nothing is allocated for sizes that only a configuration claims: they are compared with the weights first.
-"""
+"""The files of a run folder. What is read is checked; what is written appears whole or not at all, with mode 0600."""
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any
 
-import torch
+import tomli_w
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from safetensors.torch import save_file
+from torch import Tensor
 
-from eventvec import toml
-from eventvec.config import Table, build_method, check_tables
-from eventvec.encoders.beside import BESIDE
-from eventvec.encoders.compressed import Compressed
-from eventvec.errors import CheckpointError, ConfigError, misfit, nearest, shown
-from eventvec.methods.declarations import Method
-from eventvec.outline import outline
+from eventvec.config import Table, check_tables, parse
+from eventvec.errors import CheckpointError, ConfigError, misfit, shown
+from eventvec.files import locked, run_above, sweep, whole, write_text
 from eventvec.parts import REGISTERED, load_installed
 from eventvec.schema import Schema
 from eventvec.tables.read_options import today
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
-
-
-PREFIX = "beside."
-"""The beginning of the names of tensors of the parts beside the learned one."""
 
 
 class _Holdout(BaseModel, extra="allow"):
@@ -135,25 +125,10 @@ def read_config(path: Path) -> Table:
     """
     text = _contents(path / "config.toml")
     try:
-        tables = with_former_defaults(check_tables(toml.parse(text.decode())))
+        tables = check_tables(parse(text.decode()))
         return {**tables, "data": today(tables["data"])} if "data" in tables else tables
     except (ValueError, ConfigError) as error:
         raise CheckpointError(f"{path}/config.toml is damaged: {error}") from error
-
-
-def with_former_defaults(tables: Table) -> Table:
-    """Return the tables of a run, with the options that an earlier eventvec did not have at their former values."""
-    tables = copy.deepcopy(tables)
-    method, events = tables.get("method", {}), tables.get("encoder", {}).get("events")
-    if method.get("name") == "cresp":
-        method.setdefault("target_head", {"name": "plain_head"})
-    if method.get("name") in ("supervised", "tpp_embedding") and "fit" in tables:
-        tables["fit"].setdefault("keep", "best" if "patience" in tables["fit"] else "last")
-    while isinstance(events, dict):
-        if events.get("name") == "pairs":
-            events.setdefault("scaled", False)
-        events = events.get("events")
-    return tables
 
 
 def check_parts(path: Path, parts: Mapping[str, str]) -> None:
@@ -200,86 +175,6 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise CheckpointError(f"{path} is damaged or absent: {error}") from error
 
 
-@contextmanager
-def refusing_damage(path: Path, remedy: str = "") -> Iterator[None]:
-    """Refuse a file if the block fails to load what was read from it into a method, an optimizer or a generator.
-
-    Args:
-        path: The file, or the run folder.
-        remedy: The end of the message.
-
-    Raises:
-        CheckpointError: If the block raises an error of torch, a tokenizer or a backbone.
-
-    Example:
-        >>> import torch
-        >>> with refusing_damage(Path("run")):
-        ...     torch.nn.Linear(1, 1).load_state_dict({})
-        Traceback (most recent call last):
-        eventvec.errors.CheckpointError: run is damaged: Error(s) in loading state_dict for Linear: Missing key(s) ...
-    """
-    try:
-        yield
-    except (LookupError, ValueError, TypeError, RuntimeError) as error:
-        raise CheckpointError(f"{path} is damaged: {' '.join(str(error).split())}{remedy}") from error
-
-
-def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tensor]) -> Method:
-    """Return the method of a run, after its shapes were compared with those of the weights.
-
-    Raises:
-        CheckpointError: If its configuration names something that is absent, or does not fit the weights.
-    """
-    try:
-        if (shapes := outline(config, schema, copies=1)) is not None:
-            _check_weights(path, tensors, shapes)
-            return build_method(config, schema)
-        method = build_method(config, schema)
-    except ConfigError as error:
-        raise CheckpointError(f"{path} needs what its config.toml names: {error}") from error
-    _check_weights(path, tensors, method.state_dict())
-    return method
-
-
-def build_beside(
-    path: Path, sizes: Mapping[str, Mapping[str, int | None]], schema: Schema, tensors: Mapping[str, Tensor]
-) -> dict[str, Compressed]:
-    """Return the parts that stand beside the learned one, with their tensors.
-
-    Args:
-        path: The run folder.
-        sizes: The arguments of each part besides the schema, see `encoders.beside.sizes_beside`.
-        schema: The schema of the run.
-        tensors: The tensors whose names begin with `PREFIX`.
-
-    Raises:
-        CheckpointError: If a part takes other arguments, or does not fit its tensors.
-    """
-    for name in sizes:
-        if name not in BESIDE:
-            raise CheckpointError(f"{path}/run.json is damaged: beside: {nearest(name, BESIDE)}")
-    try:
-        with refusing_damage(path):
-            with torch.device("meta"):  # sizes are claims until the tensors are compared with them
-                shapes = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
-            _check_weights(path, tensors, tensors_beside(shapes))
-            parts = {name: BESIDE[name](schema, **arguments) for name, arguments in sizes.items()}
-            nn.ModuleDict(parts).load_state_dict({name.removeprefix(PREFIX): each for name, each in tensors.items()})
-    except ConfigError as error:
-        raise CheckpointError(f"{path}/run.json is damaged: beside: {error}") from error
-    return {name: part.eval() for name, part in parts.items()}
-
-
-def tensors_beside(parts: Mapping[str, Compressed]) -> dict[str, Tensor]:
-    """Return the tensors of the parts beside the learned one, by their names in a run folder.
-
-    Example:
-        >>> sorted(tensors_beside({"timing": BESIDE["timing"](Schema("card", "day", "integer"))}))
-        ['beside.timing.mean', 'beside.timing.scale']
-    """
-    return {f"{PREFIX}{name}": each for name, each in nn.ModuleDict(dict(parts)).state_dict().items()}
-
-
 def _contents(path: Path, absent: str = "") -> bytes:
     """Return the bytes of a file of a run.
 
@@ -300,21 +195,64 @@ def _contents(path: Path, absent: str = "") -> bytes:
     raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
 
 
-def _check_weights(path: Path, tensors: Mapping[str, Tensor], shapes: Mapping[str, Tensor]) -> None:
-    """Raise an error if weights have other names, shapes or types than those of the method, or are not finite."""
-    damaged = f"{path} is damaged: model.safetensors"
-    for name in sorted(shapes.keys() ^ tensors.keys()):
-        raise CheckpointError(f"{damaged} {'lacks' if name in shapes else 'has an unknown'} tensor {name!r}")
-    for name, tensor in tensors.items():
-        expected = shapes[name]
-        varies = name.endswith("_extra_state")  # the text of a tokenizer
-        if tensor.dtype != expected.dtype or (tensor.shape != expected.shape and not varies):
+FIRST_FILES = ("config.toml", "schema.json", ".lock", ".*.draft")
+"""The files of a folder that is not yet a run: a run that was killed at that point may be started again."""
+
+
+def may_begin(path: Path) -> bool:
+    """Return whether a run may begin in a folder: it is absent or empty, or has only the first files of a run.
+
+    Example:
+        >>> may_begin(Path("absent")), may_begin(Path(__file__).parent)
+        (True, False)
+    """
+    return not path.exists() or all(any(file.match(name) for name in FIRST_FILES) for file in path.iterdir())
+
+
+@contextmanager
+def writer(path: Path | None) -> Iterator[None]:
+    """Keep other processes from the run folder while this one writes it.
+
+    Raises:
+        CheckpointError: If the folder has files and is no run, or another process writes it.
+    """
+    if path is None:
+        yield
+        return
+    if path.exists() and not path.is_dir():
+        raise CheckpointError(f"{path} is a file; choose a new folder")
+    if run := run_above(path):
+        raise CheckpointError(f"{path} lies in the run folder {run}; choose a folder elsewhere")
+    if not (path / "run.json").exists() and not may_begin(path):
+        raise CheckpointError(f"{path} is not empty and holds no run; choose a new folder")
+    with locked(path) as free:
+        if not free:
             raise CheckpointError(
-                f"{damaged} has {name!r} as {_kind(tensor)}, but config.toml and schema.json ask for {_kind(expected)}"
+                f"another process writes the run in {path}; wait until it ends, or choose a new folder"
             )
-        if not bool(tensor.isfinite().all()):
-            raise CheckpointError(f"{damaged} holds weights that are not finite, in {name!r}")
+        sweep(path)
+        yield
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+def write_first(path: Path, config: Table, schema: Schema, info: Mapping[str, Any]) -> None:
+    """Write the files of a run folder that are there before training."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_text(path / "config.toml", tomli_w.dumps(config))
+    write_text(path / "schema.json", schema.to_json())
+    write_text(path / "run.json", json.dumps(info, indent=1))  # last, because it makes the folder a run
+
+
+def discard(path: Path) -> None:
+    """Delete the files of a run that failed before its first checkpoint, so that another run can begin there."""
+    for name in ("run.json", "metrics.jsonl", "config.toml", "schema.json"):  # without the first it is no run
+        (path / name).unlink(missing_ok=True)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write named tensors and texts as one safetensors file."""
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with whole(path) as draft:
+        try:
+            save_file(copies, draft, metadata=dict(metadata))
+        except SafetensorError as error:  # a full disk, among others
+            raise OSError(str(error)) from error

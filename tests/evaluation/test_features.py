@@ -16,7 +16,7 @@ import eventvec as ev
 import make
 from eventvec.encoders import Handcrafted
 from eventvec.encoders.handcrafted import MOMENT
-from eventvec.features import handcrafted_features, with_moment
+from eventvec.evaluation.features import handcrafted_features, with_moment
 
 EVENTS = pl.DataFrame({"card": [1, 1, 1, 2, 3, 3], "day": [1, 4, 9, 3, 2, 7]})
 CUTOFFS = pl.DataFrame({"card": [3, 1, 2], "decided": [5, 8, 6]})

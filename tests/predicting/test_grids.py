@@ -12,11 +12,11 @@ import torch
 from scipy import integrate, stats
 
 import eventvec as ev
-from eventvec import grids
 from eventvec.encoders import PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
-from eventvec.grids import predictions, raw_moments
 from eventvec.methods import CNP
+from eventvec.predicting import grids
+from eventvec.predicting.grids import predictions, raw_moments
 from eventvec.schema import Numeric
 from eventvec.tables.places import Places
 from eventvec.views import Sinusoids, draw, hold_out, sinusoids

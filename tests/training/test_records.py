@@ -13,7 +13,7 @@ import pytest
 
 import eventvec as ev
 from commands import invoke, purchases
-from eventvec.training_records import curves
+from eventvec.training.records import curves
 
 BY_COMMAND = """
 import json, socket, sys
@@ -79,7 +79,7 @@ def test_mlflow_reads_what_the_command_wrote_without_a_connection(events: pl.Dat
     events.write_parquet(tmp_path / "events.parquet")
     tests = {name for name in os.environ if name.startswith(("PYTEST", "CI", "GITHUB"))}  # there MLflow sends nothing
     environment = {name: value for name, value in os.environ.items() if name not in tests}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     command = [sys.executable, "-c", BY_COMMAND, str(tmp_path)]
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert printed.returncode == 0, printed.stderr[-2000:]

@@ -14,7 +14,7 @@ import pytest
 
 import eventvec as ev
 from commands import customer_labels, invoke, purchases
-from eventvec.model_card import code, plain, render_card
+from eventvec.runs.model_card import code, plain, render_card
 
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
 
@@ -133,7 +133,7 @@ def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.Da
 
 
 def test_the_card_of_a_run_of_an_earlier_version_leaves_out_what_it_does_not_know() -> None:
-    text = ev.card(ev.load(Path(__file__).parent / "stored" / "coles"))
+    text = ev.card(ev.load(Path(__file__).parents[1] / "stored" / "coles"))
     assert "| entities, events | 20, 259 |" in text
     assert "| period |" not in text
     assert "None" not in text.replace("None are recorded here", "")

@@ -12,10 +12,10 @@ import torch
 
 import cases
 import make
-from eventvec import outline as module
 from eventvec.config import build_method, describe
 from eventvec.errors import ConfigError
-from eventvec.outline import memory, outline
+from eventvec.runs import building as module
+from eventvec.runs.building import memory, outline
 from eventvec.training.setup import set_up
 
 

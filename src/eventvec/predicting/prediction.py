@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 from torch import Tensor
 
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, shown
-from eventvec.grids import predictions
 from eventvec.methods.declarations import declared
 from eventvec.methods.label_losses import outputs_of
 from eventvec.options import accepts
+from eventvec.predicting.grids import predictions
+from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.fields import Array

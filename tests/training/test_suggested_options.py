@@ -12,7 +12,7 @@ from eventvec.config import (
 from eventvec.errors import ConfigError
 from eventvec.methods import CReSP, CrossOrder
 from eventvec.sequences import Sequences
-from eventvec.suggestions import suggest
+from eventvec.training.suggestions import suggest
 
 
 def rows(n: int, length: int) -> Sequences:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tomli_w
+from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
+from eventvec.errors import DataError, misfit, shown
+from eventvec.evaluation import Evaluation
+from eventvec.files import path_only
 from eventvec.schema import FIRST, Schema
 
 RECURRENT = ("gru", "lstm")
 """The encoders that continue exactly from stored states."""
+Source = Evaluation | Mapping[str, Any] | str | os.PathLike[str]
+"""An evaluation, or a file with the JSON that `eventvec evaluate --json` printed."""
 LEAST = 0.0005
 """The share of missing or unknown values from which a card names a column."""
 
@@ -221,3 +228,47 @@ def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> 
     if config["encoder"]["name"] in RECURRENT and not info.get("inputs"):
         lines.append("eventvec update RUN today.parquet --state state.db -o fresh.parquet")
     return "\n".join([*lines, "```"])
+
+
+class _Result(BaseModel):
+    """What a card shows of a result."""
+
+    features: str
+    model: str
+    fraction: FiniteFloat
+    mean: FiniteFloat
+    interval: FiniteFloat
+
+
+class _Scores(BaseModel):
+    """What a card shows of an evaluation."""
+
+    label: str
+    metric: str
+    n: PositiveInt
+    folds: PositiveInt
+    protocol: str
+    verdict: str
+    run: str | None = None
+    results: list[_Result]
+
+
+def plain_scores(run: str, source: Source) -> dict[str, Any]:
+    """Return what the card shows of an evaluation of the run's embeddings."""
+    try:
+        if isinstance(source, str | os.PathLike):
+            name = os.fspath(source)
+            evaluation = _Scores.model_validate_json(path_only(source).read_bytes())
+        else:
+            name = "the evaluation"
+            evaluation = _Scores.model_validate(source.to_dict() if isinstance(source, Evaluation) else source)
+    except ValidationError as error:
+        raise DataError(f"{name} is not what `eventvec evaluate --json` printed: {misfit(error)}") from error
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from error
+    if not evaluation.results:
+        raise DataError(f"{name} has no results; give what `eventvec evaluate --json` printed")
+    if evaluation.run != run:
+        of = "names no run" if evaluation.run is None else f"is of run {shown(evaluation.run)}"
+        raise DataError(f"{name} {of}, and the card is of run {run}; evaluate embeddings of this run")
+    return evaluation.model_dump()

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
-from eventvec.frames import frame_of, library_of, with_key
 from eventvec.methods.declarations import declared
-from eventvec.prediction import predict
+from eventvec.predicting.frames import frame_of, library_of, with_key
+from eventvec.predicting.prediction import predict
+from eventvec.runs import Run
 from eventvec.schema import Categorical
 from eventvec.tables.sources import Tabular
 

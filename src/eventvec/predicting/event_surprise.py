@@ -9,14 +9,14 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.checkpoint import Run, check_run
 from eventvec.dataset import Dataset
 from eventvec.embedding import EVENTS_PER_BATCH, Progress, batches
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.next_event import NextEvent
 from eventvec.options import accepts
 from eventvec.precision import matmul_precision
-from eventvec.prediction import keyed_table
+from eventvec.predicting.prediction import keyed_table
+from eventvec.runs import Run, check_run
 from eventvec.sequences import Sequences
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular

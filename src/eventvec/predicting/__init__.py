@@ -1,0 +1,18 @@
+"""What a run predicts, as tables, as frames and as a scikit-learn estimator.
+
+::
+
+    prediction      `predict`: labels, or values at any places
+    grids           what a targeted method predicts at places
+    event_surprise  `surprise`: how unlikely each event was to a run
+    fine_tuned      a model of one label, which `EventVectorizer.fine_tune` returns
+    frames          results in the library that the events came from
+    vectorizer      `EventVectorizer`; it needs scikit-learn
+"""
+
+from __future__ import annotations
+
+from eventvec.predicting.event_surprise import surprise
+from eventvec.predicting.prediction import predict
+
+__all__ = ["predict", "surprise"]

@@ -1,0 +1,15 @@
+"""A run: a trained method with its schema, its configuration and its record, in memory or as a folder.
+
+::
+
+    run         `Run`, and how one begins, ends, is loaded and gets its card
+    run_files   the files of a run folder, read and written
+    building    the method of a run, whose shapes are compared with the weights before anything is allocated
+    model_card  the model card as Markdown
+"""
+
+from __future__ import annotations
+
+from eventvec.runs.run import LEARNED, Record, Run, card, check_run, finish, load, schema_of, start, versions
+
+__all__ = ["LEARNED", "Record", "Run", "card", "check_run", "finish", "load", "schema_of", "start", "versions"]
