@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+import tomli_w
 import torch
 
 import eventvec as ev
 from eventvec.runs import Record
+
+ABSENT = object()
+"""What `change` deletes."""
+READ: dict[str, Callable[[str], Any]] = {
+    "run.json": json.loads,
+    "schema.json": json.loads,
+    "config.toml": tomllib.loads,
+}
 
 
 def table(entities: int = 40, events: int = 30, seed: int = 0) -> pl.DataFrame:
@@ -79,3 +92,16 @@ def interrupt_after(steps: int) -> Callable[[Record], None]:
             raise Interrupted
 
     return progress
+
+
+def change(path: Path, place: str, value: Any) -> None:
+    """Replace the value at a dotted place of a JSON or TOML file, or delete it."""
+    *parents, last = (int(part) if part.isdigit() else part for part in place.split("."))
+    whole = part = READ[path.name](path.read_text())
+    for parent in parents:
+        part = part[parent]
+    if value is ABSENT:
+        del part[last]
+    else:
+        part[last] = value
+    path.write_text(tomli_w.dumps(whole) if path.suffix == ".toml" else json.dumps(whole))

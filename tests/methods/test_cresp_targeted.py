@@ -19,7 +19,6 @@ from eventvec.config import build_method, describe
 from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
-from eventvec.runs.run_files import with_former_defaults
 from eventvec.sequences import Sequences
 from eventvec.training.suggestions import suggest
 from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
@@ -93,16 +92,6 @@ def test_the_target_head_is_described_and_built_again(head):
     assert torch.equal(again.eval().loss(x, rng()), method.eval().loss(x, rng()))
 
 
-def test_a_configuration_of_an_earlier_version_has_the_plain_head():
-    before = {"method": {"name": "cresp", "projection": 4}}
-    assert with_former_defaults(before)["method"]["target_head"] == {"name": "plain_head"}
-    assert before == {"method": {"name": "cresp", "projection": 4}}
-    nested = {"encoder": {"events": {"name": "segmented", "events": {"name": "pairs"}}}}
-    assert with_former_defaults(nested)["encoder"]["events"]["events"] == {"name": "pairs", "scaled": False}
-    now = describe(on_positions(dim=16, width=8, layers=1))
-    assert with_former_defaults(now) == now
-
-
 def test_unknown_observations_of_snooker_are_refused():
     with pytest.raises(ConfigError, match="observations 'sounds' are not known; accepted: pictures, positions"):
         Snooker(observations="sounds")
@@ -154,8 +143,6 @@ def test_points_without_a_schema_stay_unscaled_when_they_are_built_again():
     events = {"name": "pairs", "observation": {"name": "numbers", "width": 4}}
     config = {"method": {"name": "cresp"}, "encoder": {"name": "set", "dim": 8, "events": events}}
     assert build_method(config, data.schema).encoder.events.scaled
-    former = build_method(with_former_defaults(config), data.schema)
-    assert (former.encoder.events.scaled, former.target_head) == (False, PlainHead())
 
 
 # What cannot be learned from or predicted

@@ -7,31 +7,88 @@ import os
 import shutil
 import tomllib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
-import tomli_w
 import torch
 from safetensors.torch import load_file, save_file
 
+import backbones
 import eventvec as ev
-from eventvec.runs.run_files import read_config, read_info, read_tensors, with_former_defaults
+import fits
+from eventvec.runs.run_files import read_config, read_info, read_tensors
+from fits import ABSENT, change
 
-STORED = Path(__file__).parents[1] / "stored"
-ABSENT = object()
-READ: dict[str, Callable[[str], Any]] = {
-    "run.json": json.loads,
-    "schema.json": json.loads,
-    "config.toml": tomllib.loads,
-}
+
+def table() -> pl.DataFrame:
+    """Return the purchases of 20 cards in four shops."""
+    rng = np.random.default_rng(0)
+    shops = rng.choice(["grocer", "baker", "tailor", "smith"], 260)
+    when = [datetime(2026, 1, 1) + timedelta(hours=7 * hour) for hour in range(260)]
+    return pl.DataFrame({"card": np.arange(260) % 20, "when": when, "shop": shops, "amount": rng.random(260)})
+
+
+def read() -> ev.Dataset:
+    fitting = ev.Fitting(min_count=1)
+    return ev.read(table(), key="card", time="when", categorical=["shop"], numeric=["amount"], fitting=fitting)
+
+
+def coles(data: ev.Dataset) -> ev.methods.CoLES:
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema, time=("gap", "hour")), dim=8)
+    return ev.methods.CoLES(encoder, ev.views.RandomSlices(shortest=2, longest=6, count=3))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run that loads."""
+    data, folder = read(), tmp_path_factory.mktemp("finished") / "run"
+    ev.fit(coles(data), data, epochs=1, batch_size=8, out=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a run whose training ended after its first checkpoint."""
+    data, folder = read(), tmp_path_factory.mktemp("killed") / "run"
+    options = {"epochs": 4, "batch_size": 8, "seed": 5, "checkpoint_every": 1}
+    with pytest.raises(fits.Interrupted):
+        ev.fit(coles(data), data, out=folder, progress=fits.interrupt_after(4), **options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the folders of two runs that keep a tokenizer."""
+    notes = table().with_columns(note=pl.col("shop"))
+    people = pl.DataFrame({"card": range(20), "about": [f"person {card}" for card in range(20)]})
+    options: dict[str, Any] = {
+        "categorical": ["shop"],
+        "texts": ["note"],
+        "static": people,
+        "static_columns": {"about": "text"},
+    }
+    data = ev.read(notes, key="card", time="when", fitting=ev.Fitting(min_count=1), **options)
+    bert = backbones.folder("bert")
+    language = {"name": "language", "backbone": bert, "text": "shop", "lora": 2}
+    text = {"name": "text", "backbone": bert, "text": "note"}
+    methods = {
+        "tpp": {"method": {"name": "tpp_embedding", "description": "about"}, "encoder": language},
+        "masked": {"method": {"name": "masked_language"}, "encoder": text},
+    }
+    folders = {name: tmp_path_factory.mktemp("language") / name for name in methods}
+    for name, method in methods.items():
+        ev.fit(method, data, epochs=1, batch_size=8, out=folders[name])
+    return folders
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(finished: Path, tmp_path: Path) -> Path:
     """Return a copy of a run that loads."""
-    shutil.copytree(STORED / "coles", tmp_path / "run")
-    return tmp_path / "run"
+    return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
 def refuse(run: Path, message: str) -> None:
@@ -40,19 +97,6 @@ def refuse(run: Path, message: str) -> None:
         ev.load(run)
     assert "\n" not in str(error.value)
     assert str(run) in str(error.value)
-
-
-def change(path: Path, place: str, value: Any) -> None:
-    """Replace the value at a dotted place of a JSON or TOML file, or delete it."""
-    *parents, last = (int(part) if part.isdigit() else part for part in place.split("."))
-    whole = part = READ[path.name](path.read_text())
-    for parent in parents:
-        part = part[parent]
-    if value is ABSENT:
-        del part[last]
-    else:
-        part[last] = value
-    path.write_text(tomli_w.dumps(whole) if path.suffix == ".toml" else json.dumps(whole))
 
 
 @pytest.mark.parametrize(
@@ -83,10 +127,11 @@ def test_entries_of_a_run_that_are_wrong_are_refused(run: Path, place: str, valu
     refuse(run, f"run.json is damaged: {place}[:.]")
 
 
-def test_a_run_that_has_not_finished_needs_no_results() -> None:
-    info = read_info(STORED / "killed")
-    assert info == json.loads((STORED / "killed" / "run.json").read_text())
-    assert read_info(STORED / "fine_tuned") == json.loads((STORED / "fine_tuned" / "run.json").read_text())
+def test_a_run_that_has_not_finished_needs_no_results(finished: Path, killed: Path) -> None:
+    for folder in (finished, killed):
+        assert read_info(folder) == json.loads((folder / "run.json").read_text())
+    assert "steps" in read_info(finished)
+    assert "steps" not in read_info(killed)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +255,9 @@ def test_an_object_that_is_no_path_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", [b"noise", b'{"tokenizer": 3}', b"[3]", b'{"tokenizer": "{}", "backbone": "origin"}'])
-def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setenv("EVENTVEC_MODELS", str(STORED / "models"))
-    for name in ("tpp_embedding", "masked_language"):
-        shutil.copytree(STORED / name, tmp_path / name)
+def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, of_language: dict[str, Path], text: bytes) -> None:
+    for name, folder in of_language.items():
+        shutil.copytree(folder, tmp_path / name)
         path = tmp_path / name / "model.safetensors"
         tensors = load_file(path)
         state = next(each for each in tensors if each.endswith("_extra_state"))
@@ -223,28 +267,16 @@ def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, monkeypatch: pyt
         refuse(tmp_path / name, "is damaged")
 
 
-def test_the_options_of_a_run_that_is_resumed_are_checked(tmp_path: Path) -> None:
-    shutil.copytree(STORED / "killed", tmp_path / "run")
+def test_the_options_of_a_run_that_is_resumed_are_checked(killed: Path, tmp_path: Path) -> None:
+    shutil.copytree(killed, tmp_path / "run")
     change(tmp_path / "run" / "config.toml", "fit.epochs", "four")
-    table, fitting = str(STORED / "events.parquet"), ev.Fitting(min_count=1)
-    data = ev.read(table, key="card", time="when", categorical=["shop"], numeric=["amount"], fitting=fitting)
-    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=8)
+    data = read()
     with pytest.raises(ev.CheckpointError, match=r"config.toml is damaged: fit: epochs must be a whole number or None"):
-        ev.fit(ev.methods.CoLES(encoder), data, seed=5, out=tmp_path / "run", resume=True)
+        ev.fit(coles(data), data, seed=5, out=tmp_path / "run", resume=True)
 
 
-def test_the_files_of_a_run_are_read_as_they_were_written() -> None:
-    assert read_config(STORED / "coles") == tomllib.loads((STORED / "coles" / "config.toml").read_text())
-    tensors, texts = read_tensors(STORED / "killed" / "checkpoint.safetensors")
+def test_the_files_of_a_run_are_read_as_they_were_written(finished: Path, killed: Path) -> None:
+    assert read_config(finished) == tomllib.loads((finished / "config.toml").read_text())
+    tensors, texts = read_tensors(killed / "checkpoint.safetensors")
     assert "counts" in texts
     assert tensors["rng"].dtype == torch.uint8
-
-
-@pytest.mark.parametrize("method", [{"name": "supervised", "label": "churn"}, {"name": "tpp_embedding"}])
-@pytest.mark.parametrize(("fit", "keep"), [({"epochs": 3}, "last"), ({"epochs": 3, "patience": 2}, "best")])
-def test_a_run_of_an_earlier_version_kept_its_last_weights_unless_it_had_patience(
-    method: dict[str, Any], fit: dict[str, Any], keep: str
-) -> None:
-    tables = {"method": method, "fit": fit}
-    assert with_former_defaults(tables)["fit"] == {**fit, "keep": keep}
-    assert with_former_defaults({**tables, "method": {"name": "coles"}})["fit"] == fit

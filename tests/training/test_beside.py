@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from test_run_files import change
 
 import eventvec as ev
 from commands import answer
@@ -20,12 +19,11 @@ from eventvec.encoders.beside import WIDEST, sizes_beside
 from eventvec.encoders.lineage import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
-from fits import Interrupted, coles, dataset, interrupt_after, labels, same, table, weights
+from fits import Interrupted, change, coles, dataset, interrupt_after, labels, same, table, weights
 from updates import same as same_vectors
 from updates import whole
 
 BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "batch_size": 8}
-STORED = Path(__file__).parents[1] / "stored"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -217,12 +215,6 @@ def test_damaged_parts_are_refused(copied: Path, place: str, value: Any, message
     with pytest.raises(ev.CheckpointError, match=message) as error:
         ev.load(copied)
     assert "\n" not in str(error.value)
-
-
-def test_runs_of_earlier_versions_have_no_parts() -> None:
-    run = ev.load(STORED / "coles")
-    assert run.beside == {}
-    assert run.encoder is run.method.encoder
 
 
 def test_parts_need_times() -> None:
