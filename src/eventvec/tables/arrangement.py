@@ -211,7 +211,7 @@ class Arranged:
         keys: The key of each entity.
         stream: Yields the columns of the table's `names`.
         counts: What was counted.
-        notes: Sentences about columns and times.
+        notes: Sentences about times.
         row_of: `(n,)` the entity of each row, if histories are cut at a time each.
         moments: `(n,)` the time of each of these rows.
     """
@@ -232,7 +232,7 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
     Raises:
         DataError: If a key or a time is missing or cannot be used, or the table has no rows.
     """
-    events, requested, cuts, notes = table.events, table.requested, options.cuts, list(table.notes)
+    events, requested, cuts, notes = table.events, table.requested, options.cuts, list[str]()
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
     frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)

@@ -236,21 +236,6 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
     return values
 
 
-def refuse_infinite(name: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column with an infinite number, as inferring its kind does.
-
-    Raises:
-        DataError: If a number is infinite, or lies outside float32's range.
-
-    Example:
-        >>> refuse_infinite("paid", pa.chunked_array([[1.0, float("inf")]]))
-        Traceback (most recent call last):
-        eventvec.errors.DataError: column 'paid' has 1 infinite number (first at row 1); accepted: ...
-    """
-    if kind_of(column.type) == "float":
-        numbers(name, column)
-
-
 def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
     """Return the categorical field of a column: values of at least `min_count` rows, most frequent first."""
     return frequent(name, column.values, column.counts(), fitting)

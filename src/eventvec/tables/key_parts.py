@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.tables import fields, keys
 from eventvec.tables.arrangement import Table
 from eventvec.tables.fields import Array
-from eventvec.tables.lists import list_lengths
+from eventvec.tables.lists import exploded, list_lengths
 from eventvec.tables.sources import Source, open_source
 
 EVENTS = 1 << 22
@@ -34,7 +34,7 @@ class Parts:
     """The rows of a table in parts of whole entities, in ascending order of keys; each iteration reads them again.
 
     Args:
-        source: The table.
+        table: The table.
         columns: The columns to read, first the key.
         events: The number of events, of which a row has several where lists are exploded.
         size: The number of rows of a part, of which a single entity may have more.
@@ -42,7 +42,7 @@ class Parts:
         folder: The folder for files.
     """
 
-    source: Source
+    table: Table
     columns: list[str]
     events: int
     size: int
@@ -62,17 +62,22 @@ class Parts:
         rows, events, bounds = _survey(source, key, exploding[:1])
         folder.mkdir(mode=0o700)
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(source, columns, events, max(1, EVENTS * rows // events), files, folder)
+        return Parts(table, columns, events, max(1, EVENTS * rows // events), files, folder)
 
-    def __iter__(self) -> Iterator[Source]:
-        return map(_stored, self.files) if self.files else self._runs()
+    def __iter__(self) -> Iterator[Table]:
+        return map(self.part, map(_stored, self.files) if self.files else self._runs())
+
+    def part(self, rows: Source) -> Table:
+        """Return some of the rows as a table whose columns have the same roles."""
+        rows = replace(rows, typed=self.table.events.table.typed)
+        return replace(self.table, events=exploded(rows, self.table.explode))
 
     def _runs(self) -> Iterator[Source]:
         """Yield parts of a table that is in order of keys; a part with an entity of more rows is written to a file."""
         waiting, path = list[pa.Table](), self.folder / "longer.arrow"
         longer: pa.ipc.RecordBatchFileWriter | None = None
         with ExitStack() as stack:
-            for batch in self.source.parts(self.columns, min(ROWS, self.size)):
+            for batch in self.table.events.table.parts(self.columns, min(ROWS, self.size)):
                 waiting.append(batch)
                 if longer is None and sum(map(len, waiting)) < self.size:
                     continue

@@ -33,7 +33,7 @@ from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.fields import BLOCK, Array, blocks
+from eventvec.tables.fields import BLOCK, Array
 from eventvec.tables.shard_folder import digest_of
 
 FORMAT = 2
@@ -63,51 +63,6 @@ class Stored(NamedTuple):
     data: Dataset
     row_of: Array | None
     moments: Array | None
-
-
-class Column:
-    """An array on disk that grows at its end.
-
-    Args:
-        path: Its file, which is created.
-        dtype: The type of its numbers.
-    """
-
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
-        self.path, self.dtype, self.size = path, dtype, 0
-        self._file, self._digest = path.open("xb"), hashlib.sha256()
-
-    def append(self, values: Array) -> None:
-        """Write further numbers."""
-        content = np.ascontiguousarray(values, self.dtype).data
-        self._file.write(content)
-        self._digest.update(content)
-        self.size += len(values)
-
-    def values(self) -> Array:
-        """Return the numbers, mapped into memory; their changes are written to the file, which must be closed."""
-        if not self.size:
-            return np.zeros(0, self.dtype)
-        return np.memmap(self.path, self.dtype, mode="r+", shape=(self.size,))
-
-    def replace(self, numbers: Array) -> None:
-        """Replace each place in an array by the number that stands there; the file must be closed."""
-        self._digest = hashlib.sha256()
-        for block in blocks(self.values()):
-            block[:] = numbers[block]
-            self._digest.update(block.data)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the file, the type, the number of values and their digest, for `store.json`."""
-        return {
-            "file": self.path.name, "dtype": self.dtype.str, "size": self.size, "sha256": self._digest.hexdigest(),
-        }  # fmt: skip
-
-    def __enter__(self) -> Column:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
 
 
 def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
@@ -197,7 +152,7 @@ def write_index(
     Args:
         work: The folder in which it is built.
         keys: `n` keys.
-        arrays: The entries of the arrays, see `Column.describe`: `lengths`, and `columns` by name; `row_of` and
+        arrays: The entries of the arrays, see `FileSink.describe`: `lengths`, and `columns` by name; `row_of` and
             `moments` if histories are cut at a time each.
         schema: What the columns mean.
         notes: Sentences about what was counted or left out.
