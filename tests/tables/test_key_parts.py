@@ -15,7 +15,7 @@ import pytest
 
 import eventvec as ev
 from eventvec.tables import assembly, key_parts, keys, out_of_core
-from eventvec.tables.arrangement import Arranged, Table, arrange
+from eventvec.tables.arrangement import Arranged, EventTable, arrange
 from eventvec.tables.sources import open_source
 
 EVENTS = 400
@@ -110,7 +110,7 @@ def test_a_file_is_read_in_parts_whatever_its_row_groups(row_group: int, tmp_pat
 def test_columns_of_parts_are_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, pieces, add = tmp_path / "events.parquet", list[int](), assembly.Assembly.add
 
-    def counted(self: Any, part: Table) -> None:
+    def counted(self: Any, part: EventTable) -> None:
         source = part.events.table
         pieces.extend(column.num_chunks for column in source.load(list(source.types)).columns)
         add(self, part)

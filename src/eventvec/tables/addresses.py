@@ -54,13 +54,6 @@ class Address:
         table: The name of the table, after that of its schema if there is one; empty for a query and for Delta Lake.
         query: The query whose result is the table, or None.
         version: The version of a Delta Lake table; None for the latest.
-
-    Example:
-        >>> address = address_of("postgresql://ann:secret@db/shop?sslmode=require#sales.events")
-        >>> address.name, address.table
-        ('postgresql://ann@db/shop?sslmode=require#sales.events', ('sales', 'events'))
-        >>> "secret" in repr(address)
-        False
     """
 
     kind: Kind
@@ -117,9 +110,6 @@ def address_of(source: Any) -> Address | None:
     other characters than letters, digits and underscores is given in double quotes), or a query that begins with
     select, with or from. Names are matched exactly, capitals too. Three slashes begin an absolute path and two a
     relative one. A folder with the log of a Delta Lake table is an address too.
-
-    Raises:
-        ConfigError: If the text has the form of a URL, and is no such address.
     """
     if not isinstance(source, str | os.PathLike):
         return None
@@ -157,12 +147,7 @@ def public_name(source: str | os.PathLike[str]) -> str:
 
 
 def features_name(source: str) -> str:
-    """Return the name of features in a table: that of the table in a database, or of the file without its ending.
-
-    Example:
-        >>> features_name("a/counts.parquet"), features_name("duckdb://shop.db#counts")
-        ('counts', 'counts')
-    """
+    """Return the name of features in a table: that of the table in a database, or of the file without its ending."""
     address = address_of(source)
     if address is None or address.kind == "delta":
         return Path(source if address is None else address.place).name.partition(".")[0]
@@ -184,18 +169,9 @@ def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
 
     Such rows come from a batch that is given again after a later one.
 
-    Args:
-        name: The table, quoted.
-        rows: The table of the new rows, quoted.
-        keys: The columns that identify a row.
-
     Returns:
         The condition under which a row `old` of the table is deleted, and then the one under which a row `new` is
         inserted.
-
-    Example:
-        >>> merging('"z"', "fresh", ["card"])[1]
-        'NOT EXISTS (SELECT 1 FROM "z" old WHERE old."card" = new."card")'
     """
     same = " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
     later = "old.last_time > new.last_time OR (old.last_time = new.last_time AND old.events > new.events)"
@@ -204,11 +180,7 @@ def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
 
 
 def as_output(address: Address) -> Address:
-    """Return the address of a table that can be written.
-
-    Raises:
-        ConfigError: If it is a query, or an earlier version of a table.
-    """
+    """Return the address of a table that can be written."""
     if address.query is not None:
         raise ConfigError(f"a query cannot be written to; name a table: {FORMS}")
     if address.version is not None:
@@ -313,13 +285,7 @@ def _connection(place: str) -> tuple[str, str]:
 
 
 def without_secrets_of(address: Address, text: str) -> str:
-    """Return a text of a server or library without the passwords and secret literals of an address.
-
-    Example:
-        >>> address = address_of("postgresql://ann:s%40cret@db/shop#select * from events where token = 'abcd'")
-        >>> without_secrets_of(address, "no s@cret, no abcd")
-        'no …, no …'
-    """
+    """Return a text of a server or library without the passwords and secret literals of an address."""
     _, _, place = address.place.partition("://")
     login = re.match(r"[^/?]*", place)[0].rpartition("@")[0]  # type: ignore[index]
     password = login.partition(":")[2]

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from eventvec.errors import DataError
 from eventvec.schema import Schema, Ties
-from eventvec.tables import fields, keys, request, times
+from eventvec.tables import coding, keys, request, times
+from eventvec.tables.coding import Array, Fitting, count_and_first, pick
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, refuse_no_cutoff
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.fields import Array, Fitting, count_and_first, pick
 from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import Events, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
@@ -23,7 +23,7 @@ from eventvec.tables.sources import Source, Tabular
 
 
 @dataclass(frozen=True)
-class Table:
+class EventTable:
     """A table whose columns have roles, and whose values are not read yet.
 
     Args:
@@ -49,18 +49,13 @@ class Table:
     ordered: bool = True
 
 
-def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> Table:
-    """Return a table of events with the roles of its columns, by a schema or by the options of `read`.
-
-    Raises:
-        ConfigError: If options contradict each other, or name a column that cannot have the role.
-        DataError: If the table lacks a column.
-    """
+def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> EventTable:
+    """Return a table of events with the roles of its columns, by a schema or by the options of `read`."""
     columns, table = options.columns, options.table
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
-        text += [column.name for column in schema.categorical if fields.was_text(column)]
+        text += [column.name for column in schema.categorical if coding.was_text(column)]
         text += [column.name for column in schema.texts]
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]
@@ -86,7 +81,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), tuple(notes), opened.ordered)
+    return EventTable(events, requested, names, order, ties, key_as, tuple(explode or ()), tuple(notes), opened.ordered)
 
 
 def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
@@ -127,10 +122,6 @@ class Counts:
         events: The number of events before cutting at `until`.
         earlier: The number of those before `until`.
         empty: The number of entities without such events.
-
-    Example:
-        >>> (Counts(rows=3, entities=1) + Counts(rows=2, entities=2)).entities
-        3
     """
 
     lists: int = 0
@@ -152,16 +143,8 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
-    def notes(self, table: Table, cuts: Cuts) -> list[str]:
-        """Return sentences about what was left out.
-
-        Args:
-            table: The table.
-            cuts: The times at which histories were cut.
-
-        Raises:
-            DataError: If nothing is left.
-        """
+    def notes(self, table: EventTable, cuts: Cuts) -> list[str]:
+        """Return sentences about what was left out."""
         notes = []
         if table.explode:
             notes.append(exploded_note(table.explode, self.lists, self.rows, self.without_elements))
@@ -217,7 +200,7 @@ class Arranged:
     """
 
     frame: Schema
-    rows: Rows
+    rows: EventOrder
     keys: pa.Array
     stream: Iterator[pa.ChunkedArray]
     counts: Counts
@@ -226,12 +209,8 @@ class Arranged:
     moments: Array | None = None
 
 
-def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arranged:
-    """Return the rows of a table in order of key and time, of which only the key and the time have been read.
-
-    Raises:
-        DataError: If a key or a time is missing or cannot be used, or the table has no rows.
-    """
+def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> Arranged:
+    """Return the rows of a table in order of key and time, of which only the key and the time have been read."""
     events, requested, cuts, notes = table.events, table.requested, options.cuts, list[str]()
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
@@ -263,7 +242,7 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
 
 
-def _tied(rows: Rows) -> int:
+def _tied(rows: EventOrder) -> int:
     """Return the number of events that have the time of the one before them, of the same entity."""
     tied = rows.times[1:] == rows.times[:-1]
     heads = rows.heads
@@ -272,7 +251,7 @@ def _tied(rows: Rows) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EventOrder:
     """The table's rows in order of key and time.
 
     Args:
@@ -291,7 +270,7 @@ class Rows:
     lengths: Array
     tie_ranks: Array | None
 
-    def keep(self, entities: Array) -> Rows:
+    def keep(self, entities: Array) -> EventOrder:
         """Return the rows of the entities at ascending positions."""
         chosen = np.zeros(len(self.lengths), bool)
         chosen[entities] = True
@@ -303,17 +282,17 @@ class Rows:
         filled = self.lengths[self.lengths > 0]
         return filled.cumsum() - filled
 
-    def before(self, ends: Array) -> Rows:
+    def before(self, ends: Array) -> EventOrder:
         """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
         earlier = self.times < np.repeat(ends, self.lengths)
         counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(self.lengths)
         return self.only(earlier, self.ranks, counts[stops] - counts[stops - self.lengths])
 
-    def only(self, events: Array, ranks: Array, lengths: Array) -> Rows:
+    def only(self, events: Array, ranks: Array, lengths: Array) -> EventOrder:
         """Return the events of a mask, in rows of the given lengths."""
         order = np.flatnonzero(events) if self.order is None else self.order[events]
         tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
-        return Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
+        return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
 def _tie_ranks(events: Events, order: str) -> Array:
@@ -330,18 +309,8 @@ def _rows(
     schema: Schema | None,
     options: ReadOptions,
     notes: list[str],
-) -> tuple[Schema, Rows, pa.Array | None, Counts]:
-    """Return a schema without columns, the order of the rows, the distinct keys, and the number of rows.
-
-    Args:
-        events: The table, of which each row is one or several events.
-        columns: Yields the column of the key, then that of the time.
-        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
-        requested: The names of the columns.
-        schema: A fitted schema, whose kind of time the times must have.
-        options: The options of `read`.
-        notes: Sentences about what was counted or left out; more are added.
-    """
+) -> tuple[Schema, EventOrder, pa.Array | None, Counts]:
+    """Return a schema without columns, the order of the rows, the distinct keys, and the number of rows."""
     key = next(columns)
     if not len(key):
         raise DataError("the table has no rows; at least one event is needed")
@@ -365,7 +334,7 @@ def _rows(
     return frame, _arrange(ranks, parsed, tie_ranks, frame.clock), distinct, counts
 
 
-def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> Rows:
+def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> EventOrder:
     """Return the rows in order of rank, time and rank in ties, without rows that have no time."""
     order, values = None, parsed.values
     ties = [] if tie_ranks is None else [tie_ranks]
@@ -379,4 +348,4 @@ def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: 
     heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
     gaps = times.intervals(values, heads, clock)
     lengths = np.diff(np.append(heads, len(values)))
-    return Rows(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)
+    return EventOrder(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)

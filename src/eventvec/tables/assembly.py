@@ -16,7 +16,8 @@ import pyarrow as pa
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Text
 from eventvec.tables import kinds
-from eventvec.tables.arrangement import Counts, Table, arrange
+from eventvec.tables.arrangement import Counts, EventTable, arrange
+from eventvec.tables.coding import Array
 from eventvec.tables.column_builders import (
     BagsBuilder,
     Builder,
@@ -27,7 +28,6 @@ from eventvec.tables.column_builders import (
     TextsBuilder,
 )
 from eventvec.tables.column_reader import ColumnReader
-from eventvec.tables.fields import Array
 from eventvec.tables.keys import key_type
 from eventvec.tables.read_options import ReadOptions
 from eventvec.tables.scales import scaled
@@ -52,7 +52,7 @@ class Assembly:
 
     def __init__(
         self,
-        table: Table,
+        table: EventTable,
         schema: Schema | None,
         options: ReadOptions,
         sink: NewSink,
@@ -78,7 +78,7 @@ class Assembly:
         self._frame: Schema | None = None
         self._counts = Counts()
 
-    def add(self, part: Table) -> None:
+    def add(self, part: EventTable) -> None:
         """Take the events of a part."""
         arranged = arrange(part, self.schema, self.options)
         self._counts += arranged.counts
@@ -206,10 +206,6 @@ def described(schema: Schema, frame: Schema) -> Schema:
 
     It has the name of the key in files from this table, the order of events at one time there, its list columns, and
     the kind of its times, where the schema was fitted to dates.
-
-    Args:
-        schema: The schema.
-        frame: The schema of the table, whose fields are not used.
     """
     if schema.time_kind == "date":
         schema = replace(schema, time_kind=frame.time_kind, time_zone=frame.time_zone)
@@ -220,9 +216,6 @@ def _with_times(before: Schema | None, frame: Schema) -> Schema:
     """Return the schema without columns of a part, with the kind of the times of this part and those before it.
 
     Times in text are dates where they all are, and have a zone where one of them has.
-
-    Raises:
-        DataError: If those of some parts have a zone, and those of others have none.
     """
     if before is None or (before.time_kind, before.time_zone) == (frame.time_kind, frame.time_zone):
         return frame

@@ -16,9 +16,9 @@ import torch
 
 from eventvec.schema import UNKNOWN, Categorical, Numeric, Text
 from eventvec.sequences import Sequences
-from eventvec.tables import fields, kinds
+from eventvec.tables import coding, kinds
+from eventvec.tables.coding import Array, Coded, Fitting
 from eventvec.tables.column_reader import ColumnReader
-from eventvec.tables.fields import Array, Coded, Fitting
 from eventvec.tables.nested import distinct_bags, distinct_texts
 from eventvec.tables.scales import scaled
 from eventvec.tables.sinks import Sink
@@ -99,15 +99,15 @@ class CodesBuilder:
     def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
         """Take the values of a part."""
         coded, known = reader.coded(self.seen.name, column), self.seen.known
-        untyped = not reader.events.table.typed and fields.is_text(column.type)
-        if known is not None and untyped and not fields.was_text(known):
-            coded = fields.as_numbers(coded)
-        self.sinks.append(self.seen.add(coded, fields.holds_text(column.type)))
+        untyped = not reader.events.table.typed and coding.is_text(column.type)
+        if known is not None and untyped and not coding.was_text(known):
+            coded = coding.as_numbers(coded)
+        self.sinks.append(self.seen.add(coded, coding.holds_text(column.type)))
 
     def fit(self, fitting: Fitting) -> list[str]:
         """Fit the field, unless it is known, replace places by codes, and return notes."""
         codes, notes = self.seen.fit(fitting, self.sinks.size, "events")
-        for block in fields.blocks(self.sinks.values()):
+        for block in coding.blocks(self.sinks.values()):
             block[:] = codes[block]
         return notes
 
@@ -129,7 +129,7 @@ class BagsBuilder:
     def add(self, reader: ColumnReader, column: pa.ChunkedArray) -> None:
         """Take the values of a part."""
         coded, lengths = reader.elements(self.seen.name, column)
-        self._elements.append(self.seen.add(coded, fields.holds_text(column.type.value_type)))
+        self._elements.append(self.seen.add(coded, coding.holds_text(column.type.value_type)))
         self._lengths.append(lengths)
         self._parts.append(len(lengths))
 
@@ -180,27 +180,21 @@ class SeenValues:
         return np.append(place, -1).astype(np.int32)[column.codes]
 
     def fit(self, fitting: Fitting, total: int, what: str) -> tuple[Array, list[str]]:
-        """Fit the field, and return the code of each place, the last that of missing values, and notes.
-
-        Args:
-            fitting: How the field is fitted.
-            total: The number of values, with the missing ones.
-            what: What they are called, for notes.
-        """
+        """Fit the field, and return the code of each place, the last that of missing values, and notes."""
         values, counts = self._values, self._counts
         distinct, notes = int((counts > 0).sum()), list[str]()
         if self.known is not None:
             self.field = self.known
         elif self.hashed or (self.hashed is None and self._text and kinds.are_many(distinct, int(counts.sum()))):
             self.field = Categorical(self.name, (), buckets=max(1, min(fitting.buckets, distinct)), text=self._text)
-            notes += [] if self.listed else [fields.hashed_note(self.field)]
+            notes += [] if self.listed else [coding.hashed_note(self.field)]
         else:
-            self.field = replace(fields.frequent(self.name, values, counts, fitting), text=self._text)
-            notes += fields.rare_note(self.field, fitting)
-        codes = fields.encode(Coded(np.append(np.arange(len(values)), -1), values), self.field)
+            self.field = replace(coding.frequent(self.name, values, counts, fitting), text=self._text)
+            notes += coding.rare_note(self.field, fitting)
+        codes = coding.encode(Coded(np.append(np.arange(len(values)), -1), values), self.field)
         if self.known is not None:
             unknown = int(counts[codes[:-1] == UNKNOWN].sum())
-            notes += fields.unknown_note(self.name, unknown, total, what)
+            notes += coding.unknown_note(self.name, unknown, total, what)
         del self._values, self._counts
         return codes, notes
 

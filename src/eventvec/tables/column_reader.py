@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from eventvec.tables import fields, kinds
-from eventvec.tables.fields import Array, Coded, pick
+from eventvec.tables import coding, kinds
+from eventvec.tables.coding import Array, Coded, pick
 from eventvec.tables.lists import Events
 from eventvec.tables.nested import elements
 
@@ -42,7 +42,7 @@ class ColumnReader:
     def coded(self, name: str, column: pa.ChunkedArray) -> Coded:
         """Return a column by its distinct texts."""
         with self.events.counting(name):
-            codes, values = fields.coded(name, column)
+            codes, values = coding.coded(name, column)
         order = self._order(name)
         return Coded(codes if order is None else codes[order], values)
 
@@ -54,12 +54,12 @@ class ColumnReader:
     def numbers(self, name: str, column: pa.ChunkedArray) -> Array:
         """Return `(events,)` float32 the numbers of a column."""
         with self.events.counting(name):
-            values = fields.numbers(name, column)
+            values = coding.numbers(name, column)
         return pick(values, self._order(name))
 
     def refuse_infinite(self, name: str, column: pa.ChunkedArray) -> None:
         """Refuse a column with an infinite number, as inferring its kind does."""
-        if fields.kind_of(column.type) == "float":
+        if coding.kind_of(column.type) == "float":
             self.numbers(name, column)
 
     def _order(self, name: str) -> Array | None:

@@ -15,7 +15,7 @@ from eventvec.errors import DataError, printable, shown
 from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
-from eventvec.tables.fields import BLOCK, Array, count_and_first
+from eventvec.tables.coding import BLOCK, Array, count_and_first
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
@@ -54,21 +54,8 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
 def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
     """Return `(m,)` the ascending positions in `keys` of the entities in a table, and `(m,)` the times there.
 
-    An entity may have several times, which are in ascending order; one that is repeated counts once.
-
-    Args:
-        keys: `n` distinct keys.
-        schema: The schema of the events, with the name of the key and the kind of the times.
-        table: A table with the key and a time; keys that are not among `keys` are ignored.
-        column: The column of that table that has the times.
-
-    Raises:
-        DataError: If a column is absent, or a time is missing or of another kind.
-
-    Example:
-        >>> schema = Schema("card", "day", "integer")
-        >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7, 9], "at": [2, 5, 1]}), "at")
-        (array([0, 2, 2]), array([5, 1, 2]))
+    An entity may have several times, which are in ascending order; one that is repeated counts once. Keys of the table
+    that are not among the distinct `keys` are ignored.
     """
     loaded = cutoff_table(table, schema, column)
     key = loaded.column_names[0]
@@ -83,11 +70,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
 
 
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
-    """Return the column of keys of a table, and then its column of times.
-
-    Raises:
-        DataError: If one of them is absent.
-    """
+    """Return the column of keys of a table, and then its column of times."""
     opened = open_source(table)
     key = schema.key if schema.key in opened.types else schema.key_out
     opened.need([key, column])
@@ -105,11 +88,7 @@ def _parsed(table: pa.Table, column: str) -> times.Times:
 
 
 def digest_of(table: pa.Table) -> str:
-    """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it.
-
-    Raises:
-        DataError: If a time is missing or cannot be read.
-    """
+    """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it."""
     key, time = table.column_names
     keys, parsed = key_series(table.column(key), key), _parsed(table, time)
     moments = pl.Series(parsed.values).cast(pl.String)
@@ -123,11 +102,7 @@ def digest_of(table: pa.Table) -> str:
 
 
 def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> None:
-    """Refuse times of which none is of an entity with events.
-
-    Raises:
-        DataError: If there is none.
-    """
+    """Refuse times of which none is of an entity with events."""
     if not with_cutoff:
         raise DataError(
             f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other keys "
@@ -136,13 +111,7 @@ def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> 
 
 
 def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
-    """Return one row for each time of an entity, with its events strictly before that time; no event is copied.
-
-    Args:
-        data: One row per entity.
-        entities: `(m,)` the row of each time.
-        moments: `(m,)` the times, in the unit of the column `time`.
-    """
+    """Return one row for each time of an entity, with its events strictly before that time; no event is copied."""
     rows = data[entities]
     x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))
     return replace(rows, sequences=x, moments=moments)

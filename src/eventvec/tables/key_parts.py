@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.tables import fields, keys
-from eventvec.tables.arrangement import Table
-from eventvec.tables.fields import Array
+from eventvec.tables import coding, keys
+from eventvec.tables.arrangement import EventTable
+from eventvec.tables.coding import Array
 from eventvec.tables.lists import exploded, list_lengths
 from eventvec.tables.sources import Source, open_source
 
@@ -42,7 +42,7 @@ class Parts:
         folder: The folder for files.
     """
 
-    table: Table
+    table: EventTable
     columns: list[str]
     events: int
     size: int
@@ -50,7 +50,7 @@ class Parts:
     folder: Path
 
     @staticmethod
-    def of(table: Table, folder: Path) -> Parts:
+    def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
         source, lists = table.events.table, table.events.lists
         key = table.requested.key
@@ -64,10 +64,10 @@ class Parts:
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
         return Parts(table, columns, events, max(1, EVENTS * rows // events), files, folder)
 
-    def __iter__(self) -> Iterator[Table]:
+    def __iter__(self) -> Iterator[EventTable]:
         return map(self.part, map(_stored, self.files) if self.files else self._runs())
 
-    def part(self, rows: Source) -> Table:
+    def part(self, rows: Source) -> EventTable:
         """Return some of the rows as a table whose columns have the same roles."""
         rows = replace(rows, typed=self.table.events.table.typed)
         return replace(self.table, events=exploded(rows, self.table.explode))
@@ -131,27 +131,14 @@ def _stored(path: Path) -> Source:
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
-    """Return a table with values in place of dictionaries, of which each batch has its own.
-
-    Example:
-        >>> without_dictionaries(pa.table({"shop": pa.array(["a", "b"]).dictionary_encode()})).schema.field("shop").type
-        DataType(string)
-    """
-    return pa.table({name: fields.decoded(table.column(name)) for name in table.column_names})
+    """Return a table with values in place of dictionaries, of which each batch has its own."""
+    return pa.table({name: coding.decoded(table.column(name)) for name in table.column_names})
 
 
 def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
     """Return the numbers of rows and of events, and the smallest key of each part but the first.
 
-    There are no such keys if the rows are in order of keys.
-
-    Args:
-        source: The table.
-        key: The column of keys.
-        exploding: A list column whose elements are events, if there is one.
-
-    Raises:
-        DataError: If a key is missing, or there are no rows.
+    There are no such keys if the rows are in order of keys. `exploding` is empty, or names a list column.
     """
     rows, further, missing, first_missing = 0, 0, 0, 0
     in_order = source.ordered  # else the next reading has another order
@@ -161,7 +148,7 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
     for batch in source.parts([key, *exploding], ROWS):
         column = batch.column(key)
         if column.null_count:
-            first_missing = first_missing if missing else rows + int(fields.nulls(column).argmax())
+            first_missing = first_missing if missing else rows + int(coding.nulls(column).argmax())
             missing += column.null_count
             column = column.drop_null()
         if len(column):
@@ -202,14 +189,7 @@ def counted_within_parts() -> Iterator[None]:
 
 
 def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:
-    """Return the files to which the rows of each part are written, in the order of the table.
-
-    Args:
-        source: The table.
-        columns: The columns, first the key.
-        bounds: The smallest key of each part but the first, ascending.
-        folder: The folder for the files.
-    """
+    """Return the files to which the rows of each part are written, in the order of the table."""
     paths = tuple(folder / f"{part}.arrow" for part in range(len(bounds) + 1))
     with ExitStack() as stack:
         writers: dict[int, Any] = {}

@@ -8,22 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, no_column, shown
-from eventvec.tables.fields import Array, count_and_first, factorize, is_text, nulls
+from eventvec.tables.coding import Array, count_and_first, factorize, is_text, nulls
 from eventvec.tables.hashing import fnv, mix
 
 UUID_BYTES = 16
 
 
 def key_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """Return the type in which the keys of a column are held: the column's own, without dictionary or view.
-
-    Raises:
-        DataError: If the type cannot hold keys.
-
-    Example:
-        >>> key_type("card", pa.dictionary(pa.int32(), pa.string()))
-        DataType(string)
-    """
+    """Return the type in which the keys of a column are held: the column's own, without dictionary or view."""
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         return key_type(name, kind.value_type)
@@ -41,9 +33,6 @@ def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | Non
     """Return `(rows,)` integers in the same order as the keys, and the sorted distinct keys that they index.
 
     Integer keys are their own ranks; None then takes the place of the distinct keys.
-
-    Raises:
-        DataError: If a key is missing or the type cannot hold keys.
     """
     held = key_type(name, column.type)
     if pa.types.is_integer(held):
@@ -67,19 +56,7 @@ def keys_of(ranks: Array, values: pa.Array | None, kind: pa.DataType) -> pa.Arra
 
 
 def key_series(keys: pa.Array | pa.ChunkedArray, name: str = "key") -> pl.Series:
-    """Return keys as a polars series; UUIDs become their 16 bytes.
-
-    Args:
-        keys: The keys.
-        name: Their column, for messages.
-
-    Raises:
-        DataError: If their type cannot hold keys.
-
-    Example:
-        >>> key_series(pa.array([7, 42])).to_list()
-        [7, 42]
-    """
+    """Return keys as a polars series; UUIDs become their 16 bytes."""
     if not pa.types.is_null(keys.type):
         key_type(name, keys.type)
     return pl.Series(keys.cast(keys.type.storage_type) if isinstance(keys.type, pa.BaseExtensionType) else keys)
@@ -113,18 +90,6 @@ def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, ti
     """Return `(rows,)` int64 the position of each row's key and time, -1 where the pair is absent.
 
     Relations: `align` is for keys of which each has one position.
-
-    Args:
-        keys: `n` keys, which may repeat.
-        moments: `(n,)` a time for each; the pairs of key and time are distinct.
-        table: Rows with a key and a time each.
-        key: The table's key column.
-        time: The table's time column, in the unit of `moments`.
-
-    Example:
-        >>> table = pl.DataFrame({"card": ["7", "7", "8"], "day": [5, 4, 2]})
-        >>> align_rows(pa.array([7, 7, 8]), np.array([2, 5, 2]), table, "card", "day").tolist()
-        [1, -1, 2]
     """
     entities, distinct = factorize(pa.chunked_array([keys.storage if isinstance(keys, pa.ExtensionArray) else keys]))
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
@@ -158,12 +123,7 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
 
 
 def key_hashes(keys: pa.Array) -> Array:
-    """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree.
-
-    Example:
-        >>> bool(key_hashes(pa.array([7])) == key_hashes(pa.array(["7"])))
-        True
-    """
+    """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree."""
     return fnv(texts(keys))
 
 

@@ -33,7 +33,7 @@ from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.fields import BLOCK, Array
+from eventvec.tables.coding import BLOCK, Array
 from eventvec.tables.shard_folder import digest_of
 
 FORMAT = 2
@@ -66,12 +66,7 @@ class Stored(NamedTuple):
 
 
 def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
-    """Return an array of a store, mapped into memory; changes of it stay in memory.
-
-    Raises:
-        CheckpointError: If its file is missing or has another size.
-        ValueError: If the entry names another file or type than a store has.
-    """
+    """Return an array of a store, mapped into memory; changes of it stay in memory."""
     if entry["dtype"] not in TYPES or not ARRAY.fullmatch(entry["file"]):
         raise ValueError
     path, dtype, size = folder / entry["file"], np.dtype(entry["dtype"]), int(entry["size"])
@@ -89,10 +84,6 @@ def building(folder: Path) -> Iterator[Path | None]:
     What an interrupted build left is deleted first. The files have mode 0600 and are on the disk before the store is
     complete. Where torchrun started several processes, one of them builds the store, and the others wait for it. Yields
     None if another process has built a store there meanwhile.
-
-    Raises:
-        ConfigError: If the folder holds other files, or another process builds a store there.
-        OSError: If a file cannot be written, such as on a full disk. Nothing of the store remains.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
@@ -147,17 +138,7 @@ def write_index(
     notes: Sequence[str],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write the keys and `store.json`, the last files of a store.
-
-    Args:
-        work: The folder in which it is built.
-        keys: `n` keys.
-        arrays: The entries of the arrays, see `FileSink.describe`: `lengths`, and `columns` by name; `row_of` and
-            `moments` if histories are cut at a time each.
-        schema: What the columns mean.
-        notes: Sentences about what was counted or left out.
-        origin: What the store was made from, see `opened`.
-    """
+    """Write the keys and `store.json`, the last files of a store."""
     with pa.OSFile(str(work / KEYS), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("key", keys.type)])) as file:
         file.write_table(pa.table({"key": keys}))
     index = {
@@ -175,10 +156,6 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
         folder: The folder of the store.
         origin: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
         schema: The schema that the events must be coded by, in place of `columns`.
-
-    Raises:
-        ConfigError: If the store was made from something else.
-        CheckpointError: If the store is damaged, or of a later version.
     """
     if (index := _index(folder)) is None:
         return None
@@ -199,11 +176,7 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
 
 
 def verify(folder: Path) -> dict[str, int]:
-    """Return the numbers of `files` and of `bytes` of a store, after a comparison of each file with its digest.
-
-    Raises:
-        CheckpointError: If the folder has no store, or a file is missing or is not what the build wrote.
-    """
+    """Return the numbers of `files` and of `bytes` of a store, after a comparison of each file with its digest."""
     if (index := _index(folder)) is None:
         raise CheckpointError(f"{folder} has no store; name a folder that read(store=) (--store) has built")
     entries = [*_once(index), *_columns(index["arrays"])]
@@ -308,14 +281,7 @@ def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
 
 
 def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int | None) -> None:
-    """Refuse codes outside their vocabulary, and windows outside the values that they are windows of.
-
-    Args:
-        folder: The folder of the store.
-        name: The column.
-        entry: Its entry in `store.json`.
-        size: The number of codes of its vocabulary; None if it holds no codes.
-    """
+    """Refuse codes outside their vocabulary, and windows outside the values that they are windows of."""
     codes = entry if "file" in entry else entry["columns"].get("code")
     if size is not None and any(block.min() < 0 or block.max() >= size for block in _blocks(folder, codes)):
         raise _damaged(folder, f"{codes['file']} (column {shown(name)}) has codes outside its vocabulary")

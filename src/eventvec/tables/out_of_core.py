@@ -20,7 +20,7 @@ from eventvec import distributed
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
-from eventvec.tables.arrangement import Table, arrange
+from eventvec.tables.arrangement import EventTable, arrange
 from eventvec.tables.assembly import Assembly, described
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.column_reader import ColumnReader
@@ -38,21 +38,13 @@ SEED = 20_260_711
 
 
 def read_into_store(
-    table: Table, source: Tabular | Mapping[str, Tabular], folder: Path, schema: Schema | None, options: ReadOptions
+    table: EventTable,
+    source: Tabular | Mapping[str, Tabular],
+    folder: Path,
+    schema: Schema | None,
+    options: ReadOptions,
 ) -> Stored:
-    """Return a table of events with columns in a store, which is built if the folder has none.
-
-    Args:
-        table: The table.
-        source: Where it is from, for comparison with what the store was made from.
-        folder: The folder of the store.
-        schema: A fitted schema.
-        options: The options of `read`. Static columns are not part of the store.
-
-    Raises:
-        ConfigError: If the store was made from something else.
-        DataError: As for `read`.
-    """
+    """Return a table of events with columns in a store, which is built if the folder has none."""
     options = replace(options, static=StaticColumns(), storage=Storage())
     resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
     others = replace(options, columns=Columns(), table=resolved).describe(source)
@@ -83,14 +75,14 @@ def read_into_store(
     return _as_asked(stored, table, schema)
 
 
-def _as_asked(stored: Stored, table: Table, schema: Schema | None) -> Stored:
+def _as_asked(stored: Stored, table: EventTable, schema: Schema | None) -> Stored:
     """Return the content of a store with the schema that reading in memory gives."""
     held = stored.data.schema
     frame = replace(held, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
     return stored._replace(data=replace(stored.data, schema=described(schema or held, frame)))
 
 
-def _build(table: Table, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
+def _build(table: EventTable, work: Path, schema: Schema | None, options: ReadOptions, origin: Any) -> None:
     """Write the files of a store into a folder."""
     parts, numbers = Parts.of(table, work / "parts"), count()
     guesses, sample = _sampled_kinds(parts, options) if table.requested.inferred else ({}, "")

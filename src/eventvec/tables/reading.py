@@ -14,7 +14,7 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.options import accepts
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.arrangement import Table, open_table
+from eventvec.tables.arrangement import EventTable, open_table
 from eventvec.tables.assembly import Assembly
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.cutoffs import snapshots
@@ -74,7 +74,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     return data if row_of is None or moments is None else snapshots(data, row_of, moments)
 
 
-def _read_into_memory(table: Table, schema: Schema | None, options: ReadOptions) -> Stored:
+def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> Stored:
     """Return a table with its columns in memory."""
     assembly = Assembly(table, schema, options, ArraySink, whole=True)
     assembly.add(table)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from eventvec.schema import Numeric
-from eventvec.tables.fields import Array, Fitting, blocks
+from eventvec.tables.coding import Array, Fitting, blocks
 
 BINS = 12
 """The number of bins of a number."""

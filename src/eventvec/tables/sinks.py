@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eventvec.tables.fields import Array, pick
+from eventvec.tables.coding import Array, pick
 from eventvec.tables.shard_folder import digest_of
 
 

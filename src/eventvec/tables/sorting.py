@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.tables.fields import Array, blocks, count_and_first, kind_of
+from eventvec.tables.coding import Array, blocks, count_and_first, kind_of
 from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
@@ -33,10 +33,7 @@ def in_order(keys: Sequence[Array]) -> bool:
 def order_of(keys: Sequence[Array]) -> Array:
     """Return `(rows,)` int64 the places of the rows in order of the first of some columns, then of the second, …
 
-    Rows that are equal in all of them keep their order.
-
-    Args:
-        keys: `(rows,)` each: integers of any width, or float64 without NaN.
+    Rows that are equal in all of them keep their order. Columns hold integers of any width, or float64 without NaN.
     """
     order: Array | None = None
     for values in reversed(keys):  # least significant digits first: each pass keeps the order of the previous one
@@ -47,15 +44,7 @@ def order_of(keys: Sequence[Array]) -> Array:
 
 
 def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
-    """Return `(rows,)` the rank of each value of a column by which events are ordered.
-
-    Args:
-        name: The column, for messages.
-        column: Numbers, times or text.
-
-    Raises:
-        DataError: If a value is missing, or values of the column's type have no order.
-    """
+    """Return `(rows,)` the rank of each value of a column by which events are ordered."""
     if kind_of(column.type) not in ("text", "integer", "float", "time"):
         raise DataError(
             f"column {shown(name)} cannot order events: it holds {column.type}; accepted: numbers, times, text"

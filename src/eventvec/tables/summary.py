@@ -69,12 +69,7 @@ def _by_parts(x: Sequences, name: str) -> Iterator[Values]:
 
 
 def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, float]]:
-    """Return the kind of a column and the entries of its row.
-
-    Args:
-        field: The column.
-        parts: Its values, one for each event or entity, a part at a time.
-    """
+    """Return the kind of a column and the entries of its row."""
     total, missing, unknown, spread = 0, 0, 0, _Spread()
     for values in parts:
         total += len(values)
