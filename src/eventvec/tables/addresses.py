@@ -16,8 +16,8 @@ import pyarrow as pa
 from eventvec.credentials import LITERAL, has_login, is_address, secret_literals
 from eventvec.errors import ConfigError, listed, shown
 
-Kind = Literal["duckdb", "postgres", "delta"]
-SCHEMES: dict[str, Kind] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
+Software = Literal["duckdb", "postgres", "delta"]
+SCHEMES: dict[str, Software] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
 FORMS = "duckdb:///path/events.db#events, postgresql://user@host/database#events, delta:///path/events"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
@@ -56,7 +56,7 @@ class Address:
         version: The version of a Delta Lake table; None for the latest.
     """
 
-    kind: Kind
+    kind: Software
     place: str = field(repr=False)
     name: str
     table: tuple[str, ...] = ()
@@ -177,6 +177,13 @@ def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
     later = "old.last_time > new.last_time OR (old.last_time = new.last_time AND old.events > new.events)"
     replaced = f"EXISTS (SELECT 1 FROM {rows} new WHERE {same} AND NOT coalesce({later}, false))"
     return replaced, f"NOT EXISTS (SELECT 1 FROM {name} old WHERE {same})"
+
+
+def other_columns(address: Address) -> ConfigError:
+    """Return the refusal of rows to merge whose columns are not those of the table."""
+    return ConfigError(
+        f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
+    )
 
 
 def as_output(address: Address) -> Address:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -12,14 +12,13 @@ import pyarrow as pa
 from eventvec.errors import DataError
 from eventvec.schema import Schema, Ties
 from eventvec.tables import coding, keys, request, times
-from eventvec.tables.coding import Array, Fitting, count_and_first, pick
+from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, refuse_no_cutoff
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import Events, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
-from eventvec.tables.sources import Source, Tabular
+from eventvec.tables.sources import Tabular
 
 
 @dataclass(frozen=True)
@@ -60,13 +59,11 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    explode = table.explode if table.explode is not None or schema is None else schema.explode
-    opened_source = open_events(source, text, key)
-    if not opened_source.ordered:
-        opened_source = opened_source.together(_used(opened_source, options, schema, explode or ()))
-    events = exploded(opened_source, explode or ())
+    explode = (table.explode if table.explode is not None or schema is None else schema.explode) or ()
+    raw = open_events(source, text, key)
+    events = exploded(raw, explode)
     opened = events.table
-    named: dict[str, Any] = {name: getattr(columns, name) for name in request.KINDS}
+    named: dict[str, Any] = {name: getattr(columns, name) for name in request.ROLES}
     roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
     if schema is not None:
@@ -81,25 +78,10 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    return EventTable(events, requested, names, order, ties, key_as, tuple(explode or ()), tuple(notes), opened.ordered)
-
-
-def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
-    """Return the columns of a table that are read: those that are named, or all whose kinds may be inferred."""
-    columns, order = options.columns, options.table.order
-    if schema is not None:
-        named = {schema.key, schema.time, order or schema.order or schema.key}
-        for group in (schema.categorical, schema.numeric, schema.bags, schema.texts):
-            named |= {field.name for field in group}
-    elif columns.meds:
-        named = set(request.MEDS.values())
-    else:
-        listed = [getattr(columns, kind) for kind in request.KINDS]  # which are not checked yet
-        named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
-        named |= {name for name in (columns.key, columns.time, order) if name is not None}
-        if columns.categorical is None and columns.numeric is None:
-            named |= {name for name, kind in source.types.items() if not unusable(kind)}
-    return {*named, *explode}
+    if not raw.ordered:
+        used = [requested.key, requested.time, order or requested.key, *names]
+        events = exploded(raw.together([*(events.lists.get(name, name) for name in used), *events.exploding]), explode)
+    return EventTable(events, requested, names, order, ties, key_as, tuple(explode), tuple(notes), opened.ordered)
 
 
 @dataclass(frozen=True)
@@ -320,9 +302,8 @@ def _rows(
     ranks = events.of(requested.key, ranks)
     with events.counting(requested.time):
         parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
-        if parsed.missing.any() and not options.columns.meds:
-            missing = count_and_first(parsed.missing, "missing value")
-            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
+        if not options.columns.meds:
+            refuse_rows(requested.time, parsed.missing, "missing value", "; every event needs a time")
     values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
     parsed = parsed._replace(values=values, missing=no_time)
     if schema is not None:

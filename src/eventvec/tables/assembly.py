@@ -127,8 +127,8 @@ class Assembly:
         else:
             builders = self._builders.values()
             fitted: dict[str, Any] = {
-                role: tuple(each.field for each in builders if each.role == role)
-                for role in ("categorical", "numeric", "bags")
+                part: tuple(each.field for each in builders if each.part == part)
+                for part in ("categorical", "numeric", "bags")
             }
             gap = scaled("gap", self.gaps.values(), replace(fitting, log=True))
             schema = replace(self._frame, **fitted, gap=gap, texts=tuple(map(Text, table.requested.texts)))
@@ -154,7 +154,7 @@ class Assembly:
 
     def _builder(self, name: str, column: pa.ChunkedArray, reader: ColumnReader) -> Builder | None:
         """Return what takes a column; None if it is left out."""
-        listed_as = self.table.requested.kinds.get(name)
+        listed_as = self.table.requested.roles.get(name)
         kind = listed_as or self._guess(name, column, reader)
         if kind is None or name in self._builders:
             return self._builders.get(name)

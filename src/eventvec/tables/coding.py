@@ -16,8 +16,9 @@ from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical
 from eventvec.tables.hashing import buckets_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
+ValueKind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
+FINITE = "; accepted: finite numbers within float32's range (3.4e38), empty where missing"
 BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
 
 
@@ -90,13 +91,19 @@ def count_and_first(mask: Array, what: str, row_of: Array | None = None) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {first:,})"
 
 
-def kind_of(kind: pa.DataType) -> Kind:
+def refuse_rows(name: str, wrong: Array, what: str, rest: str, table: str = "") -> None:
+    """Refuse a column if a mask marks some of its rows; `rest` ends the sentence, and `table` names another table."""
+    if wrong.any():
+        raise DataError(f"column {shown(name)}{table} has {count_and_first(wrong, what)}{rest}")
+
+
+def kind_of(kind: pa.DataType) -> ValueKind:
     """Return the kind of an Arrow type; a dictionary is text, unless its values are times or nested."""
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         inner = kind_of(kind.value_type)
         return inner if inner in ("time", "other") else "text"
-    tests: dict[Kind, bool] = {
+    tests: dict[ValueKind, bool] = {
         "text": is_text(kind),
         "boolean": types.is_boolean(kind),
         "integer": types.is_integer(kind),
@@ -140,7 +147,7 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
-        _finite(name, pc.is_inf(column).fill_null(False).to_numpy())
+        refuse_rows(name, pc.is_inf(column).fill_null(False).to_numpy(), "infinite number", FINITE)
     codes, values = factorize(column)
     return Coded(*_distinct(codes, _texts(values)))
 
@@ -194,7 +201,7 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
         column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
         column = column.cast(pa.int8()) if kind == "boolean" else column
         values = filled(column.cast(pa.float32(), safe=False), np.nan)
-    _finite(name, np.isinf(values))
+    refuse_rows(name, np.isinf(values), "infinite number", FINITE)
     return values
 
 
@@ -288,11 +295,3 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
             "list it as categorical, or leave cells without a number empty"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]
-
-
-def _finite(name: str, infinite: Array) -> None:
-    if infinite.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(infinite, 'infinite number')}; "
-            "accepted: finite numbers within float32's range (3.4e38), empty where missing"
-        )

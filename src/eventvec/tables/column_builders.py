@@ -50,7 +50,7 @@ class NestedSinks:
 class NumbersBuilder:
     """A column of numbers, with its field in a given schema."""
 
-    role = "numeric"
+    part = "numeric"
     field: Numeric
 
     def __init__(self, name: str, sink: NewSink, known: Numeric | None) -> None:
@@ -69,7 +69,7 @@ class NumbersBuilder:
 class TextsBuilder:
     """A column of texts."""
 
-    role = "texts"
+    part = "texts"
 
     def __init__(self, name: str, sink: NewSink) -> None:
         self.name, self.field, self.sinks = name, Text(name), NestedSinks(sink)
@@ -86,7 +86,7 @@ class TextsBuilder:
 class CodesBuilder:
     """A categorical column; the arguments are those of `SeenValues`."""
 
-    role = "categorical"
+    part = "categorical"
 
     def __init__(self, name: str, sink: NewSink, known: Categorical | None, hashed: bool | None, listed: bool) -> None:
         self.seen, self.sinks = SeenValues(name, known, hashed, listed), sink()
@@ -115,7 +115,7 @@ class CodesBuilder:
 class BagsBuilder:
     """A list column whose elements are summed; the bags of a part are compared once their elements have codes."""
 
-    role = "bags"
+    part = "bags"
 
     def __init__(self, name: str, sink: NewSink, known: Categorical | None) -> None:
         self.seen, self.sinks = SeenValues(name, known, hashed=False), NestedSinks(sink)

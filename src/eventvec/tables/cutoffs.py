@@ -15,7 +15,7 @@ from eventvec.errors import DataError, printable, shown
 from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
-from eventvec.tables.coding import BLOCK, Array, count_and_first
+from eventvec.tables.coding import BLOCK, Array, refuse_rows
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
@@ -80,10 +80,7 @@ def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
 def _parsed(table: pa.Table, column: str) -> times.Times:
     """Return a column of times, and refuse missing ones."""
     parsed = times.parse_times(column, table.column(column))
-    if parsed.missing.any():
-        raise DataError(
-            f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
-        )
+    refuse_rows(column, parsed.missing, "missing value", "; every row needs a time")
     return parsed
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened
+from eventvec.tables.addresses import Address, Opened, other_columns
 
 ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
@@ -135,9 +135,7 @@ def _entry(table: Any) -> str | None:
 def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the earlier rows with other keys or with later events, and the other rows."""
     if before.column_names != rows.column_names:
-        raise ConfigError(
-            f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
-        )
+        raise other_columns(address)
     identity = [f"key {place}" for place in range(len(keys))]  # a key may be called like the columns added here
     seen = before.select([*keys, "last_time", "events"]).rename_columns([*identity, "last_time", "events"])
     fresh = rows.select([*keys, "last_time", "events"]).rename_columns(seen.column_names)

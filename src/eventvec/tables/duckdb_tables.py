@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
+from eventvec.errors import DataError, need
+from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
 from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
@@ -79,10 +79,7 @@ def write_duckdb(
                 check(before)
             if merge and exists:
                 if _described(connection, name) != _described(connection, ROWS):
-                    raise ConfigError(
-                        f"{address.label} has other columns than the rows to write; replace it: overwrite=True "
-                        "(--overwrite)"
-                    )
+                    raise other_columns(address)
                 replaced, absent = merging(name, ROWS, keys)
                 connection.execute(f"DELETE FROM {name} old WHERE {replaced}")
                 connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS} new WHERE {absent}")

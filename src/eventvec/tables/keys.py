@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, no_column, shown
-from eventvec.tables.coding import Array, count_and_first, factorize, is_text, nulls
+from eventvec.tables.coding import Array, factorize, is_text, nulls, refuse_rows
 from eventvec.tables.hashing import fnv, mix
 
 UUID_BYTES = 16
+NEEDED = "; every event needs a key"
 
 
 def key_type(name: str, kind: pa.DataType) -> pa.DataType:
@@ -37,10 +38,10 @@ def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | Non
     held = key_type(name, column.type)
     if pa.types.is_integer(held):
         column = column.cast(held)
-        _refuse_missing(name, nulls(column))
+        refuse_rows(name, nulls(column), "missing value", NEEDED)
         return column.to_numpy(), None
     codes, values = factorize(_storage(name, column))
-    _refuse_missing(name, codes < 0)
+    refuse_rows(name, codes < 0, "missing value", NEEDED)
     order = pc.sort_indices(values)
     ranks = np.empty(len(values), np.int64)
     ranks[order.to_numpy()] = np.arange(len(values))
@@ -181,20 +182,10 @@ def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if _is_bytes(column.type):
         lengths = pc.binary_length(column.cast(pa.large_binary()))
         invalid = pc.not_equal(lengths, UUID_BYTES).fill_null(False).to_numpy()
-        if invalid.any():
-            raise DataError(
-                f"column {shown(name)} has {count_and_first(invalid, 'key')} that are not UUIDs of 16 bytes"
-            )
+        refuse_rows(name, invalid, "key", " that are not UUIDs of 16 bytes")
         return column.cast(pa.binary(UUID_BYTES))
     return column
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _refuse_missing(name: str, missing: Array) -> None:
-    if missing.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; every event needs a key"
-        )

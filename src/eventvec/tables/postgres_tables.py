@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
+from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
 from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
@@ -107,9 +107,7 @@ def write_postgres(
         selected = _selected(cursor, table)
         equal = exists and _columns(cursor, f"SELECT * FROM {name}") == _columns(cursor, f"{selected}")
         if merge and exists and not equal:
-            raise ConfigError(
-                f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
-            )
+            raise other_columns(address)
         if equal:
             replaced, absent = merging(name, ROWS, keys) if merge else ("true", "true")
             cursor.execute(f"DELETE FROM {name} old WHERE {replaced}")

@@ -16,7 +16,7 @@ from eventvec.dataset import Dataset
 from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
 from eventvec.tables import coding
-from eventvec.tables.coding import Array, Coded, count_and_first
+from eventvec.tables.coding import Array, Coded
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Source, Tabular, open_source
 from eventvec.tables.statics import is_vector, vectors
@@ -119,5 +119,4 @@ def _values(
 
 
 def _refuse(name: str, wrong: Array, what: str, why: str) -> None:
-    if wrong.any():
-        raise DataError(f"column {shown(name)} of the table of places has {count_and_first(wrong, what)}; {why}")
+    coding.refuse_rows(name, wrong, what, f"; {why}", " of the table of places")

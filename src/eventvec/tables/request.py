@@ -19,8 +19,8 @@ from eventvec.tables.sources import Source
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
 """The columns of the Medical Event Data Standard, https://github.com/Medical-Event-Data-Standard/meds."""
 
-Kind: TypeAlias = Literal["categorical", "hashed", "summed", "texts", "numeric"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+Role: TypeAlias = Literal["categorical", "hashed", "summed", "texts", "numeric"]
+ROLES: tuple[Role, ...] = get_args(Role)
 """The options that name columns by their kinds."""
 
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
@@ -48,9 +48,9 @@ class Request:
         return (*self.categorical, *self.hashed, *self.summed, *self.texts, *self.numeric)
 
     @cached_property
-    def kinds(self) -> Mapping[str, Kind]:
+    def roles(self) -> Mapping[str, Role]:
         """The option that lists a column, by the names of the columns."""
-        return {name: option for option in KINDS for name in getattr(self, option)}
+        return {name: option for option in ROLES for name in getattr(self, option)}
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
@@ -97,7 +97,7 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
     if repeated := [name for name, count in Counter(listed).items() if count > 1]:
         raise ConfigError(f"column {shown(repeated[0])} is listed twice; list it once, as categorical or as numeric")
-    for name, listed_as in request.kinds.items():
+    for name, listed_as in request.roles.items():
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
@@ -143,7 +143,7 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
     """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in request.kinds:
+        if name in request.roles:
             names.append(name)
             continue
         if name in (request.key, request.time, order):

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.tables.coding import Array, blocks, count_and_first, kind_of
+from eventvec.tables.coding import Array, blocks, kind_of, refuse_rows
 from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
@@ -52,10 +52,7 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
     values = polars_series(name, column)
     values = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
     missing = (values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()).to_numpy()
-    if missing.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; it must order every event"
-        )
+    refuse_rows(name, missing, "missing value", "; it must order every event")
     ranks: Array = values.rank("dense").to_numpy()
     return ranks
 

@@ -250,9 +250,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
 
 
 def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
-    if wrong.any():
-        rows = count_and_first(wrong.to_numpy(), what)
-        raise DataError(f"column {shown(key)} of the static table has {rows}; it needs one row per entity")
+    coding.refuse_rows(key, wrong.to_numpy(), what, "; it needs one row per entity", " of the static table")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.coding import BLOCK, Array, count_and_first, decoded, filled, is_text, nulls
+from eventvec.tables.coding import BLOCK, Array, decoded, filled, is_text, nulls, refuse_rows
 
 Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
@@ -87,9 +87,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         raise DataError(f"column {shown(name)} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = filled(column.cast(pa.float64()), np.nan)
-        if np.isinf(values).any():
-            rows = count_and_first(np.isinf(values), "infinite time")
-            raise DataError(f"column {shown(name)} has {rows}; every time must be finite")
+        refuse_rows(name, np.isinf(values), "infinite time", "; every time must be finite")
         return Times(_within(name, values, LATEST_FLOAT), np.isnan(values), "float", None)
     accepted = "timestamps, dates, numbers, ISO text"
     raise DataError(f"column {shown(name)} cannot be the time: it holds {kind}; accepted: {accepted}")
@@ -106,11 +104,8 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
         whole = text.cast(pl.Int64, strict=False)
         series = whole if whole.null_count() == text.null_count() else text.cast(pl.Float64, strict=False)
         unreadable = (series.is_null() & text.is_not_null()).to_numpy()
-        if unreadable.any():
-            raise DataError(
-                f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: numbers, which "
-                f"are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
-            )
+        numbers = f"; accepted: numbers, which are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
+        refuse_rows(name, unreadable, "unreadable time", numbers)
     if not series.dtype.is_numeric():
         raise DataError(
             f"column {shown(name)} cannot be {EPOCHS[unit].words} since 1970: it holds {column.type}; accepted: "
@@ -170,11 +165,8 @@ def _zone(zone: str | None) -> str | None:
 def _within(name: str, values: Array, limit: float) -> Array:
     """Return times, of which none is beyond a limit: the difference of two of them would overflow."""
     beyond = (values < -limit) | (values > limit)  # not by the absolute value, which overflows for the least integer
-    if beyond.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(beyond, 'time')} beyond ±{limit:.3g}; every time must be "
-            "within, so that the time between two events can be computed"
-        )
+    within = "; every time must be within, so that the time between two events can be computed"
+    refuse_rows(name, beyond, "time", f" beyond ±{limit:.3g}{within}")
     return values
 
 
@@ -296,12 +288,9 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> p
         if parsed.null_count() > text.null_count():
             parsed = parsed.fill_null(_parsed(text, alternative))
     unreadable = (parsed.is_null() & text.is_not_null()).to_numpy()
-    if unreadable.any():
-        iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
-        accepted = f"the format {shown(time_format)}" if time_format else iso
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: {accepted}"
-        )
+    iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
+    accepted = f"the format {shown(time_format)}" if time_format else iso
+    refuse_rows(name, unreadable, "unreadable time", f"; accepted: {accepted}")
     if time_format is None and (text.str.len_bytes() == len("2013-01-31")).all():
         parsed = parsed.cast(pl.Date)
     return pa.chunked_array([parsed.to_arrow()])
