@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eventvec.errors import DataError
+from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Ties
 from eventvec.tables import coding, keys, request, times
 from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
-from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, refuse_no_cutoff
+from eventvec.tables.cutoffs import cut_note, cutoff_times
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import Events, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
@@ -155,11 +155,17 @@ class Counts:
 
     def _at_cutoffs(self, key: str, column: str, entities: int) -> list[str]:
         """Return sentences about cuts at a time each, of so many entities."""
-        refuse_no_cutoff(self.with_cutoff, entities, key, column)
+        if not self.with_cutoff:
+            raise DataError(
+                f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
+                f"keys in {shown(key)}"
+            )
         when = f"before the time in {column!r}"
         if not self.before_cutoff:
             raise DataError(f"no event lies {when}; give a later time")
-        notes = list(no_cutoff_notes(self.with_cutoff, entities, column))
+        notes, without = list[str](), entities - self.with_cutoff
+        if without:
+            notes.append(f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out")
         notes.append(cut_note(when, self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff))
         if self.cutoffs > self.with_cutoff:
             notes.append(f"{self.cutoffs:,} rows: {self.with_cutoff:,} entities, each at its times in {column!r}")
@@ -186,17 +192,23 @@ class Arranged:
     keys: pa.Array
     stream: Iterator[pa.ChunkedArray]
     counts: Counts
-    notes: list[str]
+    notes: tuple[str, ...]
     row_of: Array | None = None
     moments: Array | None = None
 
 
 def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> Arranged:
     """Return the rows of a table in order of key and time, of which only the key and the time have been read."""
-    events, requested, cuts, notes = table.events, table.requested, options.cuts, list[str]()
+    events, requested, cuts = table.events, table.requested, options.cuts
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
-    frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)
+    ranks, distinct = _ranks(table, next(stream))
+    parsed = _times(table, next(stream), schema, options)
+    notes = times.epoch_note(requested.time, parsed) if schema is None else ()
+    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
+    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
+    rows = _arrange(ranks, parsed, tie_ranks, frame.clock)
+    del ranks, parsed, tie_ranks
     if events.lengths is not None:
         counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
     if not table.ordered and table.order is None and table.ties == "file":
@@ -283,36 +295,24 @@ def _tie_ranks(events: Events, order: str) -> Array:
         return events.of(order, ranks_of(order, next(events.stream([order]))))
 
 
-def _rows(
-    events: Events,
-    columns: Iterator[pa.ChunkedArray],
-    tie_ranks: Array | None,
-    requested: request.Request,
-    schema: Schema | None,
-    options: ReadOptions,
-    notes: list[str],
-) -> tuple[Schema, EventOrder, pa.Array | None, Counts]:
-    """Return a schema without columns, the order of the rows, the distinct keys, and the number of rows."""
-    key = next(columns)
-    if not len(key):
+def _ranks(table: EventTable, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
+    """Return `(events,)` the rank of each event's key, and the distinct keys, see `keys.rank_keys`."""
+    if not len(column):
         raise DataError("the table has no rows; at least one event is needed")
-    with events.counting(requested.key):
-        ranks, distinct = keys.rank_keys(requested.key, key)
-    del key
-    ranks = events.of(requested.key, ranks)
-    with events.counting(requested.time):
-        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
+    with table.events.counting(table.requested.key):
+        ranks, distinct = keys.rank_keys(table.requested.key, column)
+    return table.events.of(table.requested.key, ranks), distinct
+
+
+def _times(table: EventTable, column: pa.ChunkedArray, schema: Schema | None, options: ReadOptions) -> times.Times:
+    """Return the time of each event, in the kind of a fitted schema's times."""
+    name, events = table.requested.time, table.events
+    with events.counting(name):
+        parsed = times.parse_times(name, column, options.table.time_format)
         if not options.columns.meds:
-            refuse_rows(requested.time, parsed.missing, "missing value", "; every event needs a time")
-    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
-    parsed = parsed._replace(values=values, missing=no_time)
-    if schema is not None:
-        parsed = times.same_kind(requested.time, parsed, schema)
-    else:
-        notes.extend(times.epoch_note(requested.time, parsed))
-    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
-    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
-    return frame, _arrange(ranks, parsed, tie_ranks, frame.clock), distinct, counts
+            refuse_rows(name, parsed.missing, "missing value", "; every event needs a time")
+    parsed = parsed._replace(values=events.of(name, parsed.values), missing=events.of(name, parsed.missing))
+    return parsed if schema is None else times.same_kind(name, parsed, schema)
 
 
 def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> EventOrder:

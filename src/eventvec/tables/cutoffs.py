@@ -11,7 +11,7 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.errors import DataError, printable, shown
+from eventvec.errors import printable
 from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
@@ -98,28 +98,11 @@ def digest_of(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> None:
-    """Refuse times of which none is of an entity with events."""
-    if not with_cutoff:
-        raise DataError(
-            f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other keys "
-            f"in {shown(key)}"
-        )
-
-
 def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
     """Return one row for each time of an entity, with its events strictly before that time; no event is copied."""
     rows = data[entities]
     x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))
     return replace(rows, sequences=x, moments=moments)
-
-
-def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, ...]:
-    """Return a sentence about entities without a cutoff, if there are any."""
-    without = entities - with_cutoff
-    return (
-        (f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out",) if without else ()
-    )
 
 
 def cut_note(when: str, remaining: int, events: int, empty: int, entities: int) -> str:

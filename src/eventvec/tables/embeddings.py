@@ -285,8 +285,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         described, table = _stored(file) if address is None else stored_rows(address)
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
         moment = described.pop("moment", None)
-        table = table.combine_chunks()
-        columns = {name: _contiguous(table.column(name)) for name in table.column_names}
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
         last_time = _raw_times(columns.pop("last_time"))
         labels, holdouts = described.get("labels") or [], described.get("holdouts") or []
@@ -384,10 +383,6 @@ def _last_times(data: Dataset) -> Array:
 def _no_time(last_time: Array) -> Array:
     missing: Array = np.isnan(last_time) if last_time.dtype.kind == "f" else last_time == NO_TIME
     return missing
-
-
-def _contiguous(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:

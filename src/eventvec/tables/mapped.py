@@ -162,9 +162,10 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
     try:
         stored = Schema.from_json(json.dumps(index["schema"]), str(folder / INDEX))
         expected = json.loads(json.dumps(origin, default=str))
-        same_columns = (
-            index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
-        )
+        if schema is None:
+            same_columns = index["made"]["columns"] == expected["columns"]
+        else:  # the events are coded alike
+            same_columns = (stored.key, stored.time) == (schema.key, schema.time) and not stored.difference(schema)
         if not same_columns or any(index["made"][part] != expected[part] for part in ("files", "options")):
             raise ConfigError(
                 f"store {str(folder)!r} was made from other events, columns or options, or the files of its events "
@@ -261,11 +262,6 @@ def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
         _refuse_outside(folder, name, entry, sizes.get(name))
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
     return Stored(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
-
-
-def _codes_alike(stored: Schema, schema: Schema) -> bool:
-    """Return whether the events of a store are coded as a schema does."""
-    return (stored.key, stored.time) == (schema.key, schema.time) and stored.difference(schema) is None
 
 
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:

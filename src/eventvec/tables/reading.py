@@ -70,7 +70,11 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         data, row_of, moments = _read_into_memory(table, schema, chosen)
     else:
         data, row_of, moments = read_into_store(table, source, Path(chosen.storage.store), schema, chosen)
-    data = with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
+    data, static = replace(data, origin=Origin(chosen.describe(source))), chosen.static
+    if static.static is not None and schema is not None:
+        data = attach_known(data, static.static)
+    elif static.static is not None:
+        data = attach(data, static.static, static.static_columns, fitting=chosen.columns.fitting)
     return data if row_of is None or moments is None else snapshots(data, row_of, moments)
 
 
@@ -93,13 +97,3 @@ def _values(sink: Sink | NestedSinks) -> Values:
         return torch.from_numpy(sink.values())
     columns = {name: _values(each) for name, each in sink.columns.items()}
     return Sequences(columns, torch.from_numpy(sink.starts.values()), torch.from_numpy(sink.lengths.values()))
-
-
-def with_static(data: Dataset, schema: Schema | None, options: ReadOptions) -> Dataset:
-    """Return a data set with the static columns of the table that the options of `read` name, if they name one."""
-    static = options.static
-    if static.static is None:
-        return data
-    if schema is not None:
-        return attach_known(data, static.static)
-    return attach(data, static.static, static.static_columns, fitting=options.columns.fitting)
