@@ -66,6 +66,21 @@ def test_parts_are_measured_by_the_elements_of_lists_that_are_exploded(
     assert stored.fingerprint == ev.read(path, **options).fingerprint
 
 
+@pytest.mark.parametrize("options", [{"ties": "canonical"}, {"summed": ["items"]}])
+def test_events_are_arranged_once_also_where_their_order_depends_on_codes(
+    options: dict[str, Any], tmp_path: Path, parts: list[int]
+) -> None:
+    path, n = tmp_path / "events.parquet", 1000
+    shops, items = [f"s{i % 7}" for i in range(n)], [["a", "b"][: i % 3] for i in range(n)]
+    pl.DataFrame({"card": np.arange(n) % 50, "day": np.arange(n) // 200, "shop": shops, "items": items}).write_parquet(
+        path
+    )
+    options = {"key": "card", "time": "day", "categorical": ["shop"], **options}
+    stored = ev.read(path, store=tmp_path / "store", **options)
+    assert sum(parts) == n
+    assert stored.fingerprint == ev.read(path, **options).fingerprint
+
+
 def test_lists_are_exploded_of_which_no_column_is_read(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"card": [2, 1], "day": [1, 2], "items": [["a", "b"], []]}).write_parquet(path)

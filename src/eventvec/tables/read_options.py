@@ -180,9 +180,6 @@ class Storage:
 GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns, Storage)
 """The dataclasses that hold all options of `read`."""
 
-EARLIER = {"labels": "cutoffs", "label_time": "cutoff_column"}
-"""The present names of options of `[data]`, by their earlier names."""
-
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -234,8 +231,8 @@ class ReadOptions:
 
 
 def today(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `[data]` table with the present names of options, from one that may have earlier names."""
-    table = {EARLIER.get(name, name): value for name, value in data.items()}
+    """Return a `[data]` table with `static_columns` in place of a list of the static columns of each kind."""
+    table = dict(data)
     if not isinstance(columns := table.get("static_columns") or {}, Mapping):
         raise ConfigError(f"data.static_columns must be a table of columns and their kinds, got {columns!r}")
     columns = dict(columns)
