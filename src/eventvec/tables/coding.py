@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -89,6 +90,17 @@ def count_and_first(mask: Array, what: str, row_of: Array | None = None) -> str:
     count = int(mask.sum())
     first = int(mask.argmax() if row_of is None else row_of[mask.argmax()])
     return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {first:,})"
+
+
+@contextmanager
+def counting(how: str) -> Iterator[None]:
+    """Say in errors that name a row how rows are counted, such as within a part of a table."""
+    try:
+        yield
+    except DataError as error:
+        if how and "(first at row" in str(error):
+            raise DataError(f"{error}; rows are counted {how}") from error
+        raise
 
 
 def refuse_rows(name: str, wrong: Array, what: str, rest: str, table: str = "") -> None:

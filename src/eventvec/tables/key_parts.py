@@ -25,6 +25,8 @@ ROWS = 1 << 20
 """The number of rows that are read at once."""
 SAMPLED = 64
 """One of so many keys is remembered, to divide entities into parts of about equal size."""
+WITHIN = "within a part of the table"
+"""How rows are counted whose table is read in parts."""
 SEED = 20_261_124
 """The seed of the choice of these keys, which is random because keys may return at even distances."""
 
@@ -152,7 +154,7 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
             missing += column.null_count
             column = column.drop_null()
         if len(column):
-            with counted_within_parts():
+            with coding.counting(WITHIN):
                 ranks, distinct = keys.rank_keys(key, column)
             places = np.append([0, len(ranks) - 1], rng.integers(len(ranks), size=-(-len(ranks) // SAMPLED)))
             chosen = pa.array(ranks[places]) if distinct is None else distinct.take(pa.array(ranks[places]))
@@ -175,17 +177,6 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
     ascending = ascending.take(pc.sort_indices(ascending))
     n_parts = -(-events // EVENTS)
     return rows, events, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
-
-
-@contextmanager
-def counted_within_parts() -> Iterator[None]:
-    """Say in errors that name a row that it is counted within a part of the table."""
-    try:
-        yield
-    except DataError as error:
-        if "(first at row" in str(error):
-            raise DataError(f"{error}; rows are counted within a part of the table") from error
-        raise
 
 
 def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:

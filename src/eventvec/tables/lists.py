@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, listed, shown
-from eventvec.tables.coding import Array, count_and_first
+from eventvec.tables.coding import Array, count_and_first, counting
 from eventvec.tables.layouts import plain, plain_type
 from eventvec.tables.sources import Source
 
@@ -59,15 +59,9 @@ class Events:
         """Return `(events,)` values of a column, as `stream` yields it: those of a row are repeated."""
         return values if self.row_of is None or name in self.lists else values[self.row_of]
 
-    @contextmanager
-    def counting(self, name: str, elements: bool = False) -> Iterator[None]:
+    def counting(self, name: str, elements: bool = False) -> AbstractContextManager[None]:
         """Say in errors about elements of lists that these are what is counted, and not rows of the table."""
-        try:
-            yield
-        except DataError as error:
-            if "(first at row" in str(error) and (elements or name in self.lists):
-                raise DataError(f"{error}; rows are counted after exploding, one for each element") from error
-            raise
+        return counting("after exploding, one for each element" if elements or name in self.lists else "")
 
 
 def exploded_note(names: Sequence[str], n_rows: int, n_events: int, empty: int) -> str:

@@ -22,6 +22,7 @@ from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
 from eventvec.tables.arrangement import EventTable, arrange
 from eventvec.tables.assembly import Assembly, described
+from eventvec.tables.coding import counting
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
@@ -90,7 +91,7 @@ def _build(table: EventTable, work: Path, schema: Schema | None, options: ReadOp
         table, schema, options, lambda: FileSink(work / f"{next(numbers)}.bin"), guesses=guesses, sample=sample
     )
     for part in parts:
-        with key_parts.counted_within_parts():
+        with counting(key_parts.WITHIN):
             assembly.add(part)
     fitted, notes = assembly.finish()
     arrays: dict[str, Any] = {name: _entry(sink) for name, sink in assembly.rows.items()}
@@ -146,7 +147,7 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
             "used; list the columns: categorical= and numeric= (--categorical, --numeric)"
         ) from error
     reader, listed = ColumnReader(sample.events, arranged.rows.order, arranged.rows.heads), table.requested.roles
-    with key_parts.counted_within_parts():
+    with counting(key_parts.WITHIN):
         columns = zip(sample.names, arranged.stream, strict=True)
         guesses = {name: reader.guess(name, column) for name, column in columns if name not in listed}
     sampled_from = f"; kinds are inferred from a sample of {arranged.counts.rows:,} of {parts.events:,} events"
