@@ -51,8 +51,8 @@ ARRAY = re.compile(r"\d+\.bin")
 """The names of the files of arrays, which are in the folder of the store itself."""
 
 
-class Stored(NamedTuple):
-    """The content of a store: a data set with one row per entity, and the cuts of its histories.
+class DatasetWithCuts(NamedTuple):
+    """A data set with one row per entity, and the cuts of its histories.
 
     Args:
         data: The data set.
@@ -149,7 +149,7 @@ def write_index(
     (work / INDEX).write_text(json.dumps({"sha256": _digest_of_index(plain), **plain}))
 
 
-def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> Stored | None:
+def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> DatasetWithCuts | None:
     """Return the content of a store, with the schema that it holds; None if there is no store in the folder.
 
     Args:
@@ -243,7 +243,7 @@ def _compare(folder: Path, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> 
         raise _damaged(folder, f"{listed(damaged)} {'is' if len(damaged) == 1 else 'are'} not what the build wrote")
 
 
-def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
+def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> DatasetWithCuts:
     """Return the content of a store after the checks that opening makes."""
     _compare(folder, _once(index))
     with pa.memory_map(str(folder / KEYS)) as file:
@@ -261,7 +261,7 @@ def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
             raise _damaged(folder, f"the lengths do not sum to the size of column {shown(name)}")
         _refuse_outside(folder, name, entry, sizes.get(name))
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Stored(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
+    return DatasetWithCuts(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
 
 
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:

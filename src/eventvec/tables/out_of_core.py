@@ -28,7 +28,7 @@ from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
 from eventvec.tables.key_parts import Parts
 from eventvec.tables.kinds import Guess
-from eventvec.tables.mapped import Stored
+from eventvec.tables.mapped import DatasetWithCuts
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.read_options import Columns, ReadOptions, StaticColumns, Storage
 from eventvec.tables.sinks import FileSink, Sink
@@ -44,7 +44,7 @@ def read_into_store(
     folder: Path,
     schema: Schema | None,
     options: ReadOptions,
-) -> Stored:
+) -> DatasetWithCuts:
     """Return a table of events with columns in a store, which is built if the folder has none."""
     options = replace(options, static=StaticColumns(), storage=Storage())
     resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
@@ -76,7 +76,7 @@ def read_into_store(
     return _as_asked(stored, table, schema)
 
 
-def _as_asked(stored: Stored, table: EventTable, schema: Schema | None) -> Stored:
+def _as_asked(stored: DatasetWithCuts, table: EventTable, schema: Schema | None) -> DatasetWithCuts:
     """Return the content of a store with the schema that reading in memory gives."""
     held = stored.data.schema
     frame = replace(held, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)

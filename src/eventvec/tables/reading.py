@@ -18,7 +18,7 @@ from eventvec.tables.arrangement import EventTable, open_table
 from eventvec.tables.assembly import Assembly
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.cutoffs import snapshots
-from eventvec.tables.mapped import Stored
+from eventvec.tables.mapped import DatasetWithCuts
 from eventvec.tables.out_of_core import read_into_store
 from eventvec.tables.read_options import GROUPS, ReadOptions
 from eventvec.tables.sinks import ArraySink, Sink
@@ -78,7 +78,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     return data if row_of is None or moments is None else snapshots(data, row_of, moments)
 
 
-def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> Stored:
+def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> DatasetWithCuts:
     """Return a table with its columns in memory."""
     assembly = Assembly(table, schema, options, ArraySink, whole=True)
     assembly.add(table)
@@ -88,7 +88,7 @@ def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOpt
     rows = {name: sink.values() for name, sink in assembly.rows.items()}
     lengths = torch.from_numpy(rows["lengths"])
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Stored(Dataset(assembly.keys(), x, fitted, tuple(notes)), rows.get("row_of"), rows.get("moments"))
+    return DatasetWithCuts(Dataset(assembly.keys(), x, fitted, tuple(notes)), rows.get("row_of"), rows.get("moments"))
 
 
 def _values(sink: Sink | NestedSinks) -> Values:
