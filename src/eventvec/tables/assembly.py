@@ -122,19 +122,20 @@ class Assembly:
         options = "categorical= and numeric= (--categorical, --numeric)"
         notes += [note + self.sample for note in kinds.guess_note(self.guesses.items(), "columns", options)]
         assert self._frame is not None  # counting has refused a table without times
-        if self.schema is not None:
-            schema = described(self.schema, self._frame)
-        else:
-            builders = self._builders.values()
-            fitted: dict[str, Any] = {
-                part: tuple(each.field for each in builders if each.part == part)
-                for part in ("categorical", "numeric", "bags")
-            }
-            gap = scaled("gap", self.gaps.values(), replace(fitting, log=True))
-            schema = replace(self._frame, **fitted, gap=gap, texts=tuple(map(Text, table.requested.texts)))
+        schema = self._fitted(self._frame) if self.schema is None else described(self.schema, self._frame)
         if self._frame.ties == "canonical":
             self._order_ties()
         return schema, notes
+
+    def _fitted(self, frame: Schema) -> Schema:
+        """Return the schema of the columns, which are fitted, from one without columns."""
+        builders = self._builders.values()
+        fields: dict[str, Any] = {
+            part: tuple(each.field for each in builders if each.part == part)
+            for part in ("categorical", "numeric", "bags")
+        }
+        gap = scaled("gap", self.gaps.values(), replace(self.options.columns.fitting, log=True))
+        return replace(frame, **fields, gap=gap, texts=tuple(map(Text, self.table.requested.texts)))
 
     @property
     def columns(self) -> dict[str, Sink | NestedSinks]:

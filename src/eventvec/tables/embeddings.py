@@ -156,7 +156,8 @@ class Embeddings:
         """
         rows = row_columns(self.keys, self.schema, self.moments, self.metadata.get("data", {}))
         columns = {**rows, **_vectors(self.values, wide), "events": pa.array(self.events)}
-        columns["last_time"] = times.to_arrow(self.schema, self.last_time, _no_time(self.last_time))
+        missing = np.isnan(self.last_time) if self.last_time.dtype.kind == "f" else self.last_time == NO_TIME
+        columns["last_time"] = times.to_arrow(self.schema, self.last_time, missing)
         described = {"schema": json.loads(self.schema.to_json()), **self.metadata}
         described |= dict(zip(("key", "moment"), rows, strict=False))
         return pa.table(columns).replace_schema_metadata({MARK: json.dumps(described, default=str)})
@@ -378,11 +379,6 @@ def _last_times(data: Dataset) -> Array:
         return absent
     last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
     return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
-
-
-def _no_time(last_time: Array) -> Array:
-    missing: Array = np.isnan(last_time) if last_time.dtype.kind == "f" else last_time == NO_TIME
-    return missing
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:

@@ -80,11 +80,7 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
     if key not in table.columns:
         raise DataError(no_column(key, table.columns))
     left, right = _comparable(_plain(key, table[key]), _plain(key, key_series(keys)))
-    rows = left.rename("key").to_frame()
-    known = right.rename("key").to_frame().with_row_index("position")
-    joined = rows.join(known, on="key", how="left", maintain_order="left", validate="m:1")
-    positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
-    return positions
+    return _positions(left.rename("key").to_frame(), right.rename("key").to_frame())
 
 
 def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, time: str) -> Array:
@@ -94,8 +90,13 @@ def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, ti
     """
     entities, distinct = factorize(pa.chunked_array([keys.storage if isinstance(keys, pa.ExtensionArray) else keys]))
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
-    known = pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}).with_row_index("position")
-    joined = rows.join(known, on=["entity", "time"], how="left", maintain_order="left", validate="m:1")
+    return _positions(rows, pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}))
+
+
+def _positions(rows: pl.DataFrame, known: pl.DataFrame) -> Array:
+    """Return `(rows,)` int64 the place of each row among other rows of the same columns, -1 where it is absent."""
+    numbered = known.with_row_index("position")
+    joined = rows.join(numbered, on=known.columns, how="left", maintain_order="left", validate="m:1")
     positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
     return positions
 
