@@ -21,7 +21,7 @@ from eventvec.encoders.sets import SetEncoder
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.methods import CNP, CReSP, TargetedCReSP, covariate_use
 from eventvec.predicting.grids import encode_targets
-from eventvec.tables.places import read_places
+from eventvec.tables.prediction_places import read_places
 from eventvec.views import ShuffledParts
 from eventvec.views.draws import integers, shuffled_order
 from experiments.command_line import Row, print_epoch

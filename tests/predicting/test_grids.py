@@ -18,7 +18,7 @@ from eventvec.methods import CNP
 from eventvec.predicting import grids
 from eventvec.predicting.grids import predictions, raw_moments
 from eventvec.schema import Numeric
-from eventvec.tables.places import Places
+from eventvec.tables.prediction_places import Places
 from eventvec.views import Sinusoids, draw, hold_out, sinusoids
 
 PLACES = pl.DataFrame({"when": [5, 50, 99], "parameter": ["a", "b", "a"]})

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import eventvec as ev
-from eventvec.tables import key_parts, keys, out_of_core
-from eventvec.tables.arrangement import Arranged, arrange
-from eventvec.tables.sources import Source, open_source
+from eventvec.tables import assembly, key_parts, keys, out_of_core
+from eventvec.tables.arrangement import Arranged, EventTable, arrange
+from eventvec.tables.sources import open_source
 
 EVENTS = 400
 
@@ -34,7 +34,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(key_parts, "EVENTS", EVENTS)
     monkeypatch.setattr(key_parts, "ROWS", 320)
     monkeypatch.setattr(key_parts, "SAMPLED", 2)
-    monkeypatch.setattr(out_of_core, "arrange", counted)
+    monkeypatch.setattr(assembly, "arrange", counted)
     return sizes
 
 
@@ -63,6 +63,21 @@ def test_parts_are_measured_by_the_elements_of_lists_that_are_exploded(
     stored = ev.read(path, store=tmp_path / "store", **options)
     assert stored.sequences.total == sum(parts)
     assert max(parts) < 4 * EVENTS
+    assert stored.fingerprint == ev.read(path, **options).fingerprint
+
+
+@pytest.mark.parametrize("options", [{"ties": "canonical"}, {"summed": ["items"]}])
+def test_events_are_arranged_once_also_where_their_order_depends_on_codes(
+    options: dict[str, Any], tmp_path: Path, parts: list[int]
+) -> None:
+    path, n = tmp_path / "events.parquet", 1000
+    shops, items = [f"s{i % 7}" for i in range(n)], [["a", "b"][: i % 3] for i in range(n)]
+    pl.DataFrame({"card": np.arange(n) % 50, "day": np.arange(n) // 200, "shop": shops, "items": items}).write_parquet(
+        path
+    )
+    options = {"key": "card", "time": "day", "categorical": ["shop"], **options}
+    stored = ev.read(path, store=tmp_path / "store", **options)
+    assert sum(parts) == n
     assert stored.fingerprint == ev.read(path, **options).fingerprint
 
 
@@ -108,13 +123,14 @@ def test_a_file_is_read_in_parts_whatever_its_row_groups(row_group: int, tmp_pat
 
 
 def test_columns_of_parts_are_in_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, pieces, add = tmp_path / "events.parquet", list[int](), out_of_core._Writer._add
+    path, pieces, add = tmp_path / "events.parquet", list[int](), assembly.Assembly.add
 
-    def counted(self: Any, part: Source, schema: ev.Schema | None) -> None:
-        pieces.extend(column.num_chunks for column in part.load(list(part.types)).columns)
-        add(self, part, schema)
+    def counted(self: Any, part: EventTable) -> None:
+        source = part.events.table
+        pieces.extend(column.num_chunks for column in source.load(list(source.types)).columns)
+        add(self, part)
 
-    monkeypatch.setattr(out_of_core._Writer, "_add", counted)
+    monkeypatch.setattr(assembly.Assembly, "add", counted)
     rng = np.random.default_rng(0)
     pl.DataFrame({"card": rng.permutation(3000) // 3, "day": 1, "shop": ["tea"] * 3000}).write_parquet(path)
     ev.read(path, key="card", time="day", categorical=["shop"], store=tmp_path / "store")

@@ -282,6 +282,25 @@ def test_static_columns_are_those_of_the_entities_however_often_their_histories_
     same(ev.read(path, store=tmp_path / "store", **options), ev.read(path, **options))
 
 
+def test_kinds_of_static_columns_beside_a_schema_are_refused_as_in_memory(tmp_path: Path) -> None:
+    events, people = table(), pl.DataFrame({"card": range(150), "age": np.arange(150) / 7})
+    schema = ev.read(events, key="card", time="day", numeric=["paid"]).schema
+    for store in (None, tmp_path / "store"):
+        with pytest.raises(ev.ConfigError, match="static_columns= is given together with a schema"):
+            ev.read(events, schema=schema, static=people, static_columns={"age": "numeric"}, store=store)
+
+
+def test_notes_of_a_store_have_the_order_of_those_in_memory(tmp_path: Path) -> None:
+    events = table(300).select(
+        "card", "day", constant=pl.lit("x"), code=pl.col("day") % 3, name=pl.format("n{}", "line")
+    )
+    events = events.with_columns(rare=pl.format("r{}", pl.col("day") % 40), level=pl.col("card") % 4)
+    options: dict[str, Any] = {"key": "card", "time": "day", "fitting": ev.Fitting(min_count=50)}
+    memory = ev.read(events, **options)
+    assert len(memory.notes) >= 4
+    same(ev.read(events, store=tmp_path / "store", **options), memory)
+
+
 def test_the_name_of_the_key_in_files_is_that_of_each_reading(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     table().write_parquet(path)

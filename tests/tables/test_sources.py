@@ -17,7 +17,7 @@ import torch
 from eventvec.errors import DataError
 from eventvec.schema import Numeric
 from eventvec.tables import Fitting, read, read_table, sources
-from eventvec.tables.fields import BLOCK, Coded
+from eventvec.tables.coding import BLOCK, Coded
 from eventvec.tables.scales import scaled
 from eventvec.tables.sources import TOGETHER, Source, open_source
 from eventvec.tables.times import intervals

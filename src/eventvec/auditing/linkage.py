@@ -11,7 +11,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.views.cuts import restart_gap
 
 ENTITIES = 2000

@@ -14,7 +14,7 @@ from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
 from eventvec.runs import Run
 from eventvec.tables import Embeddings
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 
 ENTITIES = 2000
 """The largest number of members, and of others, that are compared."""

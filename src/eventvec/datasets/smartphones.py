@@ -15,7 +15,7 @@ from eventvec.dataset import Dataset
 from eventvec.datasets.folders import Labelled
 from eventvec.errors import DataError
 from eventvec.tables import Fitting, read
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 
 ORIGIN = "https://archive.ics.uci.edu/dataset/240"
 FOLDER = "UCI HAR Dataset"

@@ -13,7 +13,7 @@ from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, times
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.views import as_of
 

@@ -18,7 +18,7 @@ from eventvec.errors import DataError
 from eventvec.methods import CNP
 from eventvec.schema import Numeric
 from eventvec.sequences import Sequences
-from eventvec.tables.places import Places
+from eventvec.tables.prediction_places import Places
 
 PIECE, PER_BATCH, SHARE = 4096, 131_072, 16
 """The most places of a row that are predicted at once, the work of a batch, and the pairs that cost as an event."""

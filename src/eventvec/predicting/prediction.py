@@ -19,10 +19,10 @@ from eventvec.options import accepts
 from eventvec.predicting.grids import predictions
 from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric
+from eventvec.tables.coding import Array
 from eventvec.tables.embeddings import row_columns
-from eventvec.tables.fields import Array
 from eventvec.tables.outputs import MARK
-from eventvec.tables.places import read_places
+from eventvec.tables.prediction_places import read_places
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 

@@ -15,7 +15,7 @@ from eventvec.runs import Run
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
 from eventvec.tables import Embeddings, read
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, columns_of, open_source
 

@@ -20,7 +20,7 @@ from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.searching.inverted import Inverted
 from eventvec.tables import Embeddings
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.tables.keys import align
 from eventvec.tables.outputs import INDEX, check_output
 

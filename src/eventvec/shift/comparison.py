@@ -23,7 +23,7 @@ from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import Comparison, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.tables import Embeddings
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.tables.read_options import Columns, TableFormat
 
 EVENTS = 1 << 23

@@ -2,26 +2,31 @@
 
 ::
 
-    series      `read_series`: arrays of regular series
-    reading     `read`: checks, order, columns                read_options  the options of `read`
-    sources     Parquet, CSV, Arrow: columns on demand        times       time columns and intervals
-    csv_files   names, types and values of CSV files          paths       the files of a path; whether they changed
-    layouts     Arrow layouts; checks of damaged columns
-    fields      codes, numbers, vocabularies                  keys        types of keys, joins by key, hashes of keys
-    request     which column plays which role                 sorting     the order of rows by key and time
-    statics     `attach`: columns about the entity            cutoffs     cutting histories at a time
-    embeddings  `Embeddings` and their file                   summary     what is in a data set, for people to check
-    scales      means, deviations and bins of numbers         places      covariates at which entities are predicted
-    outputs     files to write, which replace nothing of others
-    addresses   where a table in a database is             databases       reading and writing them, in one transaction
-    duckdb_tables, postgres_tables, delta_tables           what differs between these
+    reading          `read`                                     read_options  the options of `read`
+    series           `read_series`: arrays of regular series
+    sources          Parquet, CSV, Arrow: columns on demand     paths         the files of a path; whether they changed
+    csv_files        names, types and values of CSV files       layouts       Arrow layouts; checks of damaged columns
+    request          which column plays which role              arrangement   the rows in order of key and time, cut
+    assembly         from parts of a table to schema, columns   column_builders  columns that grow part by part
+    sinks            arrays in memory, or files                 column_reader    a column in the order of the events
+    coding           codes, numbers, vocabularies               scales        means, deviations and bins of numbers
+    kinds            kinds of columns that nobody listed        nested, lists    bags and texts; exploded lists
+    times            time columns and intervals                 sorting       the order of rows, and of ties
+    keys             types of keys, joins and hashes            cutoffs       cutting histories at a time
+    out_of_core      `read` into a store                        key_parts     a table in parts of whole entities
+    mapped           the files of a store                       statics       `attach`: columns about the entity
+    embeddings       `Embeddings` and their file                summary       what is in a data set, for people to check
+    outputs          files to write, which replace nothing of others
+    prediction_places  covariates at which entities are predicted
+    addresses        where a table in a database is             databases     reading and writing them
+    duckdb_tables, postgres_tables, delta_tables                what differs between these
 
 Not here: what columns mean once they are read (`schema`), and anything that learns.
 """
 
+from eventvec.tables.coding import Fitting
 from eventvec.tables.cutoffs import until
 from eventvec.tables.embeddings import Embeddings, read_embeddings, write
-from eventvec.tables.fields import Fitting
 from eventvec.tables.keys import align, holdout_mask
 from eventvec.tables.outputs import check_output, check_place
 from eventvec.tables.reading import read

@@ -16,8 +16,8 @@ import pyarrow as pa
 from eventvec.credentials import LITERAL, has_login, is_address, secret_literals
 from eventvec.errors import ConfigError, listed, shown
 
-Kind = Literal["duckdb", "postgres", "delta"]
-SCHEMES: dict[str, Kind] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
+Software = Literal["duckdb", "postgres", "delta"]
+SCHEMES: dict[str, Software] = {"duckdb": "duckdb", "postgresql": "postgres", "postgres": "postgres", "delta": "delta"}
 FORMS = "duckdb:///path/events.db#events, postgresql://user@host/database#events, delta:///path/events"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
 QUERY = re.compile(r"\s*(select|with|from)[\s(]", re.IGNORECASE)
@@ -54,16 +54,9 @@ class Address:
         table: The name of the table, after that of its schema if there is one; empty for a query and for Delta Lake.
         query: The query whose result is the table, or None.
         version: The version of a Delta Lake table; None for the latest.
-
-    Example:
-        >>> address = address_of("postgresql://ann:secret@db/shop?sslmode=require#sales.events")
-        >>> address.name, address.table
-        ('postgresql://ann@db/shop?sslmode=require#sales.events', ('sales', 'events'))
-        >>> "secret" in repr(address)
-        False
     """
 
-    kind: Kind
+    kind: Software
     place: str = field(repr=False)
     name: str
     table: tuple[str, ...] = ()
@@ -117,9 +110,6 @@ def address_of(source: Any) -> Address | None:
     other characters than letters, digits and underscores is given in double quotes), or a query that begins with
     select, with or from. Names are matched exactly, capitals too. Three slashes begin an absolute path and two a
     relative one. A folder with the log of a Delta Lake table is an address too.
-
-    Raises:
-        ConfigError: If the text has the form of a URL, and is no such address.
     """
     if not isinstance(source, str | os.PathLike):
         return None
@@ -157,12 +147,7 @@ def public_name(source: str | os.PathLike[str]) -> str:
 
 
 def features_name(source: str) -> str:
-    """Return the name of features in a table: that of the table in a database, or of the file without its ending.
-
-    Example:
-        >>> features_name("a/counts.parquet"), features_name("duckdb://shop.db#counts")
-        ('counts', 'counts')
-    """
+    """Return the name of features in a table: that of the table in a database, or of the file without its ending."""
     address = address_of(source)
     if address is None or address.kind == "delta":
         return Path(source if address is None else address.place).name.partition(".")[0]
@@ -184,18 +169,9 @@ def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
 
     Such rows come from a batch that is given again after a later one.
 
-    Args:
-        name: The table, quoted.
-        rows: The table of the new rows, quoted.
-        keys: The columns that identify a row.
-
     Returns:
         The condition under which a row `old` of the table is deleted, and then the one under which a row `new` is
         inserted.
-
-    Example:
-        >>> merging('"z"', "fresh", ["card"])[1]
-        'NOT EXISTS (SELECT 1 FROM "z" old WHERE old."card" = new."card")'
     """
     same = " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
     later = "old.last_time > new.last_time OR (old.last_time = new.last_time AND old.events > new.events)"
@@ -203,12 +179,15 @@ def merging(name: str, rows: str, keys: Sequence[str]) -> tuple[str, str]:
     return replaced, f"NOT EXISTS (SELECT 1 FROM {name} old WHERE {same})"
 
 
-def as_output(address: Address) -> Address:
-    """Return the address of a table that can be written.
+def other_columns(address: Address) -> ConfigError:
+    """Return the refusal of rows to merge whose columns are not those of the table."""
+    return ConfigError(
+        f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
+    )
 
-    Raises:
-        ConfigError: If it is a query, or an earlier version of a table.
-    """
+
+def as_output(address: Address) -> Address:
+    """Return the address of a table that can be written."""
     if address.query is not None:
         raise ConfigError(f"a query cannot be written to; name a table: {FORMS}")
     if address.version is not None:
@@ -313,13 +292,7 @@ def _connection(place: str) -> tuple[str, str]:
 
 
 def without_secrets_of(address: Address, text: str) -> str:
-    """Return a text of a server or library without the passwords and secret literals of an address.
-
-    Example:
-        >>> address = address_of("postgresql://ann:s%40cret@db/shop#select * from events where token = 'abcd'")
-        >>> without_secrets_of(address, "no s@cret, no abcd")
-        'no …, no …'
-    """
+    """Return a text of a server or library without the passwords and secret literals of an address."""
     _, _, place = address.place.partition("://")
     login = re.match(r"[^/?]*", place)[0].rpartition("@")[0]  # type: ignore[index]
     password = login.partition(":")[2]

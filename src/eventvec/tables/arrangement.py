@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from eventvec.errors import DataError
+from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Ties
-from eventvec.tables import fields, keys, request, times
-from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, refuse_no_cutoff
+from eventvec.tables import coding, keys, request, times
+from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
+from eventvec.tables.cutoffs import cut_note, cutoff_times
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.fields import Array, Fitting, count_and_first, pick
-from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import Events, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
-from eventvec.tables.sources import Source, Tabular
+from eventvec.tables.sources import Tabular
 
 
 @dataclass(frozen=True)
-class Table:
+class EventTable:
     """A table whose columns have roles, and whose values are not read yet.
 
     Args:
@@ -49,29 +48,22 @@ class Table:
     ordered: bool = True
 
 
-def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> Table:
-    """Return a table of events with the roles of its columns, by a schema or by the options of `read`.
-
-    Raises:
-        ConfigError: If options contradict each other, or name a column that cannot have the role.
-        DataError: If the table lacks a column.
-    """
+def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> EventTable:
+    """Return a table of events with the roles of its columns, by a schema or by the options of `read`."""
     columns, table = options.columns, options.table
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
-        text += [column.name for column in schema.categorical if fields.was_text(column)]
+        text += [column.name for column in schema.categorical if coding.was_text(column)]
         text += [column.name for column in schema.texts]
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    explode = table.explode if table.explode is not None or schema is None else schema.explode
-    opened_source = open_events(source, text, key)
-    if not opened_source.ordered:
-        opened_source = opened_source.together(_used(opened_source, options, schema, explode or ()))
-    events = exploded(opened_source, explode or ())
+    explode = (table.explode if table.explode is not None or schema is None else schema.explode) or ()
+    raw = open_events(source, text, key)
+    events = exploded(raw, explode)
     opened = events.table
-    named: dict[str, Any] = {name: getattr(columns, name) for name in request.KINDS}
+    named: dict[str, Any] = {name: getattr(columns, name) for name in request.ROLES}
     roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
     if schema is not None:
@@ -86,25 +78,10 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     ties = table.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    return Table(events, requested, names, order, ties, key_as, tuple(explode or ()), tuple(notes), opened.ordered)
-
-
-def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: Sequence[str]) -> set[str]:
-    """Return the columns of a table that are read: those that are named, or all whose kinds may be inferred."""
-    columns, order = options.columns, options.table.order
-    if schema is not None:
-        named = {schema.key, schema.time, order or schema.order or schema.key}
-        for group in (schema.categorical, schema.numeric, schema.bags, schema.texts):
-            named |= {field.name for field in group}
-    elif columns.meds:
-        named = set(request.MEDS.values())
-    else:
-        listed = [getattr(columns, kind) for kind in request.KINDS]  # which are not checked yet
-        named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
-        named |= {name for name in (columns.key, columns.time, order) if name is not None}
-        if columns.categorical is None and columns.numeric is None:
-            named |= {name for name, kind in source.types.items() if not unusable(kind)}
-    return {*named, *explode}
+    if not raw.ordered:
+        used = [requested.key, requested.time, order or requested.key, *names]
+        events = exploded(raw.together([*(events.lists.get(name, name) for name in used), *events.exploding]), explode)
+    return EventTable(events, requested, names, order, ties, key_as, tuple(explode), tuple(notes), opened.ordered)
 
 
 @dataclass(frozen=True)
@@ -127,10 +104,6 @@ class Counts:
         events: The number of events before cutting at `until`.
         earlier: The number of those before `until`.
         empty: The number of entities without such events.
-
-    Example:
-        >>> (Counts(rows=3, entities=1) + Counts(rows=2, entities=2)).entities
-        3
     """
 
     lists: int = 0
@@ -152,16 +125,8 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
-    def notes(self, table: Table, cuts: Cuts) -> list[str]:
-        """Return sentences about what was left out.
-
-        Args:
-            table: The table.
-            cuts: The times at which histories were cut.
-
-        Raises:
-            DataError: If nothing is left.
-        """
+    def notes(self, table: EventTable, cuts: Cuts) -> list[str]:
+        """Return sentences about what was left out."""
         notes = []
         if table.explode:
             notes.append(exploded_note(table.explode, self.lists, self.rows, self.without_elements))
@@ -190,11 +155,17 @@ class Counts:
 
     def _at_cutoffs(self, key: str, column: str, entities: int) -> list[str]:
         """Return sentences about cuts at a time each, of so many entities."""
-        refuse_no_cutoff(self.with_cutoff, entities, key, column)
+        if not self.with_cutoff:
+            raise DataError(
+                f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
+                f"keys in {shown(key)}"
+            )
         when = f"before the time in {column!r}"
         if not self.before_cutoff:
             raise DataError(f"no event lies {when}; give a later time")
-        notes = list(no_cutoff_notes(self.with_cutoff, entities, column))
+        notes, without = list[str](), entities - self.with_cutoff
+        if without:
+            notes.append(f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out")
         notes.append(cut_note(when, self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff))
         if self.cutoffs > self.with_cutoff:
             notes.append(f"{self.cutoffs:,} rows: {self.with_cutoff:,} entities, each at its times in {column!r}")
@@ -211,31 +182,33 @@ class Arranged:
         keys: The key of each entity.
         stream: Yields the columns of the table's `names`.
         counts: What was counted.
-        notes: Sentences about columns and times.
+        notes: Sentences about times.
         row_of: `(n,)` the entity of each row, if histories are cut at a time each.
         moments: `(n,)` the time of each of these rows.
     """
 
     frame: Schema
-    rows: Rows
+    rows: EventOrder
     keys: pa.Array
     stream: Iterator[pa.ChunkedArray]
     counts: Counts
-    notes: list[str]
+    notes: tuple[str, ...]
     row_of: Array | None = None
     moments: Array | None = None
 
 
-def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arranged:
-    """Return the rows of a table in order of key and time, of which only the key and the time have been read.
-
-    Raises:
-        DataError: If a key or a time is missing or cannot be used, or the table has no rows.
-    """
-    events, requested, cuts, notes = table.events, table.requested, options.cuts, list(table.notes)
+def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> Arranged:
+    """Return the rows of a table in order of key and time, of which only the key and the time have been read."""
+    events, requested, cuts = table.events, table.requested, options.cuts
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
-    frame, rows, distinct, counts = _rows(events, stream, tie_ranks, requested, schema, options, notes)
+    ranks, distinct = _ranks(table, next(stream))
+    parsed = _times(table, next(stream), schema, options)
+    notes = times.epoch_note(requested.time, parsed) if schema is None else ()
+    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
+    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
+    rows = _arrange(ranks, parsed, tie_ranks, frame.clock)
+    del ranks, parsed, tie_ranks
     if events.lengths is not None:
         counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
     if not table.ordered and table.order is None and table.ties == "file":
@@ -263,7 +236,7 @@ def arrange(table: Table, schema: Schema | None, options: ReadOptions) -> Arrang
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
 
 
-def _tied(rows: Rows) -> int:
+def _tied(rows: EventOrder) -> int:
     """Return the number of events that have the time of the one before them, of the same entity."""
     tied = rows.times[1:] == rows.times[:-1]
     heads = rows.heads
@@ -272,7 +245,7 @@ def _tied(rows: Rows) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EventOrder:
     """The table's rows in order of key and time.
 
     Args:
@@ -291,7 +264,7 @@ class Rows:
     lengths: Array
     tie_ranks: Array | None
 
-    def keep(self, entities: Array) -> Rows:
+    def keep(self, entities: Array) -> EventOrder:
         """Return the rows of the entities at ascending positions."""
         chosen = np.zeros(len(self.lengths), bool)
         chosen[entities] = True
@@ -303,17 +276,17 @@ class Rows:
         filled = self.lengths[self.lengths > 0]
         return filled.cumsum() - filled
 
-    def before(self, ends: Array) -> Rows:
+    def before(self, ends: Array) -> EventOrder:
         """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
         earlier = self.times < np.repeat(ends, self.lengths)
         counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(self.lengths)
         return self.only(earlier, self.ranks, counts[stops] - counts[stops - self.lengths])
 
-    def only(self, events: Array, ranks: Array, lengths: Array) -> Rows:
+    def only(self, events: Array, ranks: Array, lengths: Array) -> EventOrder:
         """Return the events of a mask, in rows of the given lengths."""
         order = np.flatnonzero(events) if self.order is None else self.order[events]
         tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
-        return Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
+        return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
 def _tie_ranks(events: Events, order: str) -> Array:
@@ -322,50 +295,27 @@ def _tie_ranks(events: Events, order: str) -> Array:
         return events.of(order, ranks_of(order, next(events.stream([order]))))
 
 
-def _rows(
-    events: Events,
-    columns: Iterator[pa.ChunkedArray],
-    tie_ranks: Array | None,
-    requested: request.Request,
-    schema: Schema | None,
-    options: ReadOptions,
-    notes: list[str],
-) -> tuple[Schema, Rows, pa.Array | None, Counts]:
-    """Return a schema without columns, the order of the rows, the distinct keys, and the number of rows.
-
-    Args:
-        events: The table, of which each row is one or several events.
-        columns: Yields the column of the key, then that of the time.
-        tie_ranks: `(events,)` the rank of each event among those at one time; None for the order of the table.
-        requested: The names of the columns.
-        schema: A fitted schema, whose kind of time the times must have.
-        options: The options of `read`.
-        notes: Sentences about what was counted or left out; more are added.
-    """
-    key = next(columns)
-    if not len(key):
+def _ranks(table: EventTable, column: pa.ChunkedArray) -> tuple[Array, pa.Array | None]:
+    """Return `(events,)` the rank of each event's key, and the distinct keys, see `keys.rank_keys`."""
+    if not len(column):
         raise DataError("the table has no rows; at least one event is needed")
-    with events.counting(requested.key):
-        ranks, distinct = keys.rank_keys(requested.key, key)
-    del key
-    ranks = events.of(requested.key, ranks)
-    with events.counting(requested.time):
-        parsed = times.parse_times(requested.time, next(columns), options.table.time_format)
-        if parsed.missing.any() and not options.columns.meds:
-            missing = count_and_first(parsed.missing, "missing value")
-            raise DataError(f"column {requested.time!r} has {missing}; every event needs a time")
-    values, no_time = (events.of(requested.time, column) for column in (parsed.values, parsed.missing))
-    parsed = parsed._replace(values=values, missing=no_time)
-    if schema is not None:
-        parsed = times.same_kind(requested.time, parsed, schema)
-    else:
-        notes.extend(times.epoch_note(requested.time, parsed))
-    frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
-    counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
-    return frame, _arrange(ranks, parsed, tie_ranks, frame.clock), distinct, counts
+    with table.events.counting(table.requested.key):
+        ranks, distinct = keys.rank_keys(table.requested.key, column)
+    return table.events.of(table.requested.key, ranks), distinct
 
 
-def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> Rows:
+def _times(table: EventTable, column: pa.ChunkedArray, schema: Schema | None, options: ReadOptions) -> times.Times:
+    """Return the time of each event, in the kind of a fitted schema's times."""
+    name, events = table.requested.time, table.events
+    with events.counting(name):
+        parsed = times.parse_times(name, column, options.table.time_format)
+        if not options.columns.meds:
+            refuse_rows(name, parsed.missing, "missing value", "; every event needs a time")
+    parsed = parsed._replace(values=events.of(name, parsed.values), missing=events.of(name, parsed.missing))
+    return parsed if schema is None else times.same_kind(name, parsed, schema)
+
+
+def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> EventOrder:
     """Return the rows in order of rank, time and rank in ties, without rows that have no time."""
     order, values = None, parsed.values
     ties = [] if tie_ranks is None else [tie_ranks]
@@ -379,4 +329,4 @@ def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: 
     heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
     gaps = times.intervals(values, heads, clock)
     lengths = np.diff(np.append(heads, len(values)))
-    return Rows(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)
+    return EventOrder(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)

@@ -31,14 +31,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> dict[str, pl.DataType]:
     """Return the narrowest type for all values of each column; digits after a leading zero stay text, as in 00501.
 
-    Args:
-        files: Files with the same columns in the same order.
-        text: Columns to read as text, whatever they hold.
-        key: The column that is read as whole numbers or as text, and as nothing else.
-
-    Raises:
-        DataError: If a file is not CSV, two columns have the same name, or the files have different columns.
-    """
+    The column `key` is read as whole numbers or as text, and as nothing else; the columns `text` as text."""
     inferred = [_types(file) for file in files]
     types = inferred[0]
     for file, file_types in zip(files, inferred, strict=True):
@@ -65,21 +58,12 @@ def csv_types(files: Sequence[Path], text: Sequence[str], key: str | None) -> di
 
 
 def load_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str]) -> pl.DataFrame:
-    """Return the named columns of files whose columns have the types of `csv_types`.
-
-    Raises:
-        DataError: If a file is not CSV.
-    """
+    """Return the named columns of files whose columns have the types of `csv_types`."""
     return _collected(pl.scan_csv(list(files), schema=types, glob=False).select(names), files)
 
 
 def sink_csv(files: Sequence[Path], types: dict[str, pl.DataType], names: Sequence[str], path: Path) -> None:
-    """Write the named columns of such files to a Parquet file, a few lines at a time.
-
-    Raises:
-        DataError: If a file is not CSV.
-        OSError: If the disk of the Parquet file is full.
-    """
+    """Write the named columns of such files to a Parquet file, a few lines at a time."""
     try:
         pl.scan_csv(list(files), schema=types, glob=False).select(names).sink_parquet(path)
     except UNREADABLE as error:
@@ -96,12 +80,6 @@ def _with_a_cell(
     """Return the columns of text that have a cell for which an expression of `value` is true.
 
     All columns are tested in one reading by one expression: polars needs quadratic time for one expression a column.
-
-    Args:
-        files: Files with equal columns.
-        types: The types of their columns.
-        names: The columns to test, which are text.
-        chosen: The expression.
     """
     if not names:
         return set()
@@ -128,11 +106,7 @@ def _types(file: Path) -> dict[str, pl.DataType]:
 
 
 def _header(file: Path) -> list[str]:
-    """Return the names in the first line of a file; polars would rename repeated ones.
-
-    Raises:
-        DataError: If the file is empty or not UTF-8 text, or does not begin with a line of CSV.
-    """
+    """Return the names in the first line of a file; polars would rename repeated ones."""
     with _reading(file):
         with file.open("rb") as opened:
             compressed = opened.read(len(GZIP)) == GZIP

@@ -11,11 +11,11 @@ import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.errors import DataError, printable, shown
+from eventvec.errors import printable
 from eventvec.options import writable
 from eventvec.schema import Schema
 from eventvec.tables import times
-from eventvec.tables.fields import BLOCK, Array, count_and_first
+from eventvec.tables.coding import BLOCK, Array, refuse_rows
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
@@ -54,21 +54,8 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
 def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
     """Return `(m,)` the ascending positions in `keys` of the entities in a table, and `(m,)` the times there.
 
-    An entity may have several times, which are in ascending order; one that is repeated counts once.
-
-    Args:
-        keys: `n` distinct keys.
-        schema: The schema of the events, with the name of the key and the kind of the times.
-        table: A table with the key and a time; keys that are not among `keys` are ignored.
-        column: The column of that table that has the times.
-
-    Raises:
-        DataError: If a column is absent, or a time is missing or of another kind.
-
-    Example:
-        >>> schema = Schema("card", "day", "integer")
-        >>> cutoff_times(pa.array([7, 8, 9]), schema, pl.DataFrame({"card": [9, 7, 9], "at": [2, 5, 1]}), "at")
-        (array([0, 2, 2]), array([5, 1, 2]))
+    An entity may have several times, which are in ascending order; one that is repeated counts once. Keys of the table
+    that are not among the distinct `keys` are ignored.
     """
     loaded = cutoff_table(table, schema, column)
     key = loaded.column_names[0]
@@ -83,11 +70,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
 
 
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
-    """Return the column of keys of a table, and then its column of times.
-
-    Raises:
-        DataError: If one of them is absent.
-    """
+    """Return the column of keys of a table, and then its column of times."""
     opened = open_source(table)
     key = schema.key if schema.key in opened.types else schema.key_out
     opened.need([key, column])
@@ -97,19 +80,12 @@ def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
 def _parsed(table: pa.Table, column: str) -> times.Times:
     """Return a column of times, and refuse missing ones."""
     parsed = times.parse_times(column, table.column(column))
-    if parsed.missing.any():
-        raise DataError(
-            f"column {shown(column)} has {count_and_first(parsed.missing, 'missing value')}; every row needs a time"
-        )
+    refuse_rows(column, parsed.missing, "missing value", "; every row needs a time")
     return parsed
 
 
 def digest_of(table: pa.Table) -> str:
-    """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it.
-
-    Raises:
-        DataError: If a time is missing or cannot be read.
-    """
+    """Return a digest of the keys and times that `cutoff_table` returned; the order of the rows does not change it."""
     key, time = table.column_names
     keys, parsed = key_series(table.column(key), key), _parsed(table, time)
     moments = pl.Series(parsed.values).cast(pl.String)
@@ -122,38 +98,11 @@ def digest_of(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def refuse_no_cutoff(with_cutoff: int, entities: int, key: str, column: str) -> None:
-    """Refuse times of which none is of an entity with events.
-
-    Raises:
-        DataError: If there is none.
-    """
-    if not with_cutoff:
-        raise DataError(
-            f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other keys "
-            f"in {shown(key)}"
-        )
-
-
 def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
-    """Return one row for each time of an entity, with its events strictly before that time; no event is copied.
-
-    Args:
-        data: One row per entity.
-        entities: `(m,)` the row of each time.
-        moments: `(m,)` the times, in the unit of the column `time`.
-    """
+    """Return one row for each time of an entity, with its events strictly before that time; no event is copied."""
     rows = data[entities]
     x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))
     return replace(rows, sequences=x, moments=moments)
-
-
-def no_cutoff_notes(with_cutoff: int, entities: int, column: str) -> tuple[str, ...]:
-    """Return a sentence about entities without a cutoff, if there are any."""
-    without = entities - with_cutoff
-    return (
-        (f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out",) if without else ()
-    )
 
 
 def cut_note(when: str, remaining: int, events: int, empty: int, entities: int) -> str:

@@ -19,31 +19,20 @@ START = '{"eventvec": '
 """The beginning of the comment on a table that eventvec writes, before the metadata of the rows as JSON."""
 NOTES = {"duckdb": duckdb_note, "postgres": postgres_note, "delta": delta_note}
 WRITERS = {"duckdb": write_duckdb, "postgres": write_postgres, "delta": write_delta}
+"""Each takes the address, the rows, the comment by which the table is recognised, the columns that identify a row (none
+if rows may repeat), whether rows with other keys remain, and `check`, which raises an error for the comment of an
+existing table that must not be changed."""
 
 
 def open_database(address: Address, key: str | None = None) -> Opened:
-    """Return a table: the types of its columns and functions that read them.
-
-    Args:
-        address: The table or query.
-        key: The column that is the key, if it is known.
-
-    Raises:
-        ConfigError: If the package that reads it is not installed.
-        DataError: If there is no such table, or it cannot be read.
-    """
+    """Return a table: the types of its columns and functions that read them."""
     if address.kind == "postgres":
         return open_postgres(address, key)
     return open_duckdb(address) if address.kind == "duckdb" else open_delta(address)
 
 
 def metadata_of(address: Address) -> tuple[bool, dict[str, Any] | None]:
-    """Return whether a table exists, and the metadata that eventvec wrote with it; None if others wrote it, or a query.
-
-    Raises:
-        ConfigError: If the package that reads it is not installed.
-        DataError: If the database cannot be read.
-    """
+    """Return whether a table or query exists, and the metadata that eventvec wrote with a table, None if it did not."""
     if address.query is not None:
         return True, None
     exists, comment = NOTES[address.kind](address)
@@ -62,10 +51,6 @@ def write_database(
         keys: The columns that identify a row; none if rows may repeat.
         merge: Whether rows with other keys remain, if the table has rows of the same run.
         overwrite: Whether a table that eventvec did not write, or that has rows of another run, is replaced.
-
-    Raises:
-        ConfigError: If the table may not be replaced or merged.
-        DataError: If the database refuses it.
     """
     described = dict(metadata)
     exists, before = metadata_of(address) if merge else (False, None)
@@ -89,12 +74,7 @@ def write_database(
 
 
 def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:
-    """Return the metadata and the rows of a table that `write_database` wrote, its vectors as lists of one length.
-
-    Raises:
-        TypeError: If eventvec did not write the table.
-        ValueError: If vectors differ in length, or lack numbers.
-    """
+    """Return the metadata and the rows of a table that `write_database` wrote, its vectors as lists of one length."""
     described = metadata_of(address)[1]
     if described is None:
         raise TypeError("eventvec did not write the table")
@@ -116,11 +96,7 @@ def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:
 
 
 def refuse_foreign(address: Address, metadata: Mapping[str, Any] | None) -> None:
-    """Refuse an existing table that eventvec did not write.
-
-    Raises:
-        ConfigError: If there are no metadata of eventvec.
-    """
+    """Refuse an existing table that eventvec did not write."""
     if metadata is None:
         raise ConfigError(
             f"{address.label} exists and was not written by eventvec; name another table, or replace it: "

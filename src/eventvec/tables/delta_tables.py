@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened
+from eventvec.tables.addresses import Address, Opened, other_columns
 
 ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
@@ -23,12 +23,7 @@ UNUSABLE = re.compile(r"%[0-9A-Fa-f]{2}|/\[|[\\\x00-\x1f\x7f]")
 
 
 def open_delta(address: Address) -> Opened:
-    """Return a table, of which all reads are of the same version.
-
-    Raises:
-        ConfigError: If deltalake is not installed.
-        DataError: If there is no such table or version, or a file of it is gone.
-    """
+    """Return a table, of which all reads are of the same version."""
     with _refusals(address):
         table = _table(address)
         schema = pa.schema(table.schema().to_arrow())
@@ -48,12 +43,7 @@ def open_delta(address: Address) -> Opened:
 
 
 def delta_note(address: Address) -> tuple[bool, str | None]:
-    """Return whether a table exists, and what eventvec wrote about it, if it did.
-
-    Raises:
-        ConfigError: If deltalake is not installed.
-        DataError: If the log of the table cannot be read.
-    """
+    """Return whether a table exists, and what eventvec wrote about it, if it did."""
     with _refusals(address):
         if not (Path(address.place) / "_delta_log").is_dir():
             return False, None
@@ -71,18 +61,6 @@ def write_delta(
     """Write a table as one version: it appears or is replaced whole, or nothing changes.
 
     A new folder gets mode 0700. If another process writes a version meanwhile, the write is refused.
-
-    Args:
-        address: The table.
-        table: The rows.
-        comment: Is kept in the metadata of the first column, by which the table is recognised.
-        keys: The columns that identify a row.
-        merge: Whether rows with other keys remain.
-        check: Is called with the comment of an existing table, and raises an error if that must not be changed.
-
-    Raises:
-        ConfigError: If deltalake is not installed, or a table cannot be merged.
-        DataError: If the table cannot be written.
     """
     deltalake: Any = need("deltalake", "delta")
     path, rows = Path(address.place), _writable(table)
@@ -157,9 +135,7 @@ def _entry(table: Any) -> str | None:
 def _merged(address: Address, before: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the earlier rows with other keys or with later events, and the other rows."""
     if before.column_names != rows.column_names:
-        raise ConfigError(
-            f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
-        )
+        raise other_columns(address)
     identity = [f"key {place}" for place in range(len(keys))]  # a key may be called like the columns added here
     seen = before.select([*keys, "last_time", "events"]).rename_columns([*identity, "last_time", "events"])
     fresh = rows.select([*keys, "last_time", "events"]).rename_columns(seen.column_names)
@@ -200,11 +176,7 @@ def _delta_type(kind: pa.DataType) -> pa.DataType:
 
 @contextmanager
 def _refusals(address: Address) -> Iterator[None]:
-    """Turn errors of the package into sentences.
-
-    Raises:
-        ConfigError: If the package would take the path for that of another folder.
-    """
+    """Turn errors of the package into sentences."""
     need("deltalake", "delta")
     from deltalake.exceptions import DeltaError
 

@@ -32,17 +32,7 @@ SYSTEM = {"", "main", "pg_catalog", "system"}
 
 
 def check_query(connection: Any, query: str, name: str) -> None:
-    """Refuse what is not one SELECT from the tables and views of a database.
-
-    Args:
-        connection: The connection to the database.
-        query: The query.
-        name: The address, for messages.
-
-    Raises:
-        DataError: If the query is not one SELECT, or it names a file, a URL, or a function that is not built into
-            DuckDB or that reads more than its arguments.
-    """
+    """Refuse what is not one SELECT from the tables and views of a database."""
     statements = connection.extract_statements(query)
     tree: Any = {"error": True}
     if len(statements) == 1 and statements[0].type.name == "SELECT":
@@ -64,16 +54,7 @@ def check_query(connection: Any, query: str, name: str) -> None:
 
 
 def check_table(connection: Any, table: tuple[str, ...], name: str) -> None:
-    """Refuse a table that the database does not have, for DuckDB would take the name for that of a file.
-
-    Args:
-        connection: The connection to the database.
-        table: The name of the table, after that of its schema if there is one.
-        name: The address, for messages.
-
-    Raises:
-        DataError: If there is no such table or view.
-    """
+    """Refuse a table that the database does not have, for DuckDB would take the name for that of a file."""
     tables = _tables(connection)
     if tuple(map(str.lower, table)) not in tables:
         text = ".".join(table)

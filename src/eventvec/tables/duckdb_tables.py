@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
+from eventvec.errors import DataError, need
+from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
 from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
@@ -21,13 +21,7 @@ SETTINGS = {"autoinstall_known_extensions": "false", "python_enable_replacements
 
 
 def open_duckdb(address: Address) -> Opened:
-    """Return a table or the result of a query.
-
-    Raises:
-        ConfigError: If DuckDB is not installed.
-        DataError: If there is no such file, table or column, another process has the file locked, or the query is not
-            one SELECT from its database.
-    """
+    """Return a table or the result of a query."""
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _reading(address) as connection:
         schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
@@ -50,12 +44,7 @@ def open_duckdb(address: Address) -> Opened:
 
 
 def duckdb_note(address: Address) -> tuple[bool, str | None]:
-    """Return whether a table exists, and its comment if there is one; nothing is created.
-
-    Raises:
-        ConfigError: If DuckDB is not installed.
-        DataError: If the file is no DuckDB file, or another process has it locked.
-    """
+    """Return whether a table exists, and its comment if there is one; nothing is created."""
     if not Path(address.place).exists():
         need("duckdb", "duckdb")
         return False, None
@@ -74,18 +63,6 @@ def write_duckdb(
     """Write a table in one transaction: it appears or is replaced whole, or nothing changes.
 
     A new file gets mode 0600, and is deleted if the table cannot be written.
-
-    Args:
-        address: The table.
-        table: The rows.
-        comment: The comment of the table, by which it is recognised.
-        keys: The columns that identify a row.
-        merge: Whether rows with other keys remain.
-        check: Is called with the comment of an existing table, and raises an error if that must not be changed.
-
-    Raises:
-        ConfigError: If DuckDB is not installed, or a table cannot be merged.
-        DataError: If the file cannot be written, or another process has it locked.
     """
     name, path = quoted(*address.table), Path(address.place)
     is_new = not path.exists()
@@ -102,10 +79,7 @@ def write_duckdb(
                 check(before)
             if merge and exists:
                 if _described(connection, name) != _described(connection, ROWS):
-                    raise ConfigError(
-                        f"{address.label} has other columns than the rows to write; replace it: overwrite=True "
-                        "(--overwrite)"
-                    )
+                    raise other_columns(address)
                 replaced, absent = merging(name, ROWS, keys)
                 connection.execute(f"DELETE FROM {name} old WHERE {replaced}")
                 connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS} new WHERE {absent}")

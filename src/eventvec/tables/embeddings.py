@@ -20,8 +20,8 @@ from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.tables import times
 from eventvec.tables.addresses import Address, address_of
+from eventvec.tables.coding import Array
 from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
-from eventvec.tables.fields import Array
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
 from eventvec.tables.request import OUTPUT
@@ -156,7 +156,8 @@ class Embeddings:
         """
         rows = row_columns(self.keys, self.schema, self.moments, self.metadata.get("data", {}))
         columns = {**rows, **_vectors(self.values, wide), "events": pa.array(self.events)}
-        columns["last_time"] = times.to_arrow(self.schema, self.last_time, _no_time(self.last_time))
+        missing = np.isnan(self.last_time) if self.last_time.dtype.kind == "f" else self.last_time == NO_TIME
+        columns["last_time"] = times.to_arrow(self.schema, self.last_time, missing)
         described = {"schema": json.loads(self.schema.to_json()), **self.metadata}
         described |= dict(zip(("key", "moment"), rows, strict=False))
         return pa.table(columns).replace_schema_metadata({MARK: json.dumps(described, default=str)})
@@ -171,20 +172,7 @@ class Embeddings:
 
 
 def never_seen(keys: pa.Array, runs: Sequence[Mapping[str, Any]]) -> Array:
-    """Return `(n,)` bool, true for entities that an encoder never saw in training.
-
-    Args:
-        keys: `n` keys.
-        runs: For each run that trained the encoder, the `fraction` that it held out and the `seed`, see
-            `lineage.Lineage`.
-
-    Raises:
-        ConfigError: If no entities were held out, or not the same share with the same seed by all runs.
-
-    Example:
-        >>> int(never_seen(pa.array(range(1000)), [{"fraction": 0.25, "seed": 0}]).sum())
-        239
-    """
+    """Return `(n,)` bool, true for entities that an encoder never saw in training."""
     holdouts = [(run["fraction"], run["seed"]) for run in runs]
     if not any(fraction for fraction, _ in holdouts):
         raise ConfigError(
@@ -206,17 +194,6 @@ def row_columns(
     """Return the columns that identify the rows of a file: the key, and the time of each row if it was cut at one.
 
     The time has the name that it has in the table of cutoffs, unless the file has another column of that name.
-
-    Args:
-        keys: `n` keys.
-        schema: The meaning of the columns of the events.
-        moments: `(n,)` the times, in the unit of `Sequences`, if there are any.
-        options: The options with which the events were read, see `Origin`.
-
-    Example:
-        >>> columns = row_columns(pa.array([7, 7]), Schema("card", "day", "integer"), np.array([2, 5]), {})
-        >>> {name: column.to_pylist() for name, column in columns.items()}
-        {'card': [7, 7], 'cutoff': [2, 5]}
     """
     key = schema.key_out
     if moments is None:
@@ -309,8 +286,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         described, table = _stored(file) if address is None else stored_rows(address)
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
         moment = described.pop("moment", None)
-        table = table.combine_chunks()
-        columns = {name: _contiguous(table.column(name)) for name in table.column_names}
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
         last_time = _raw_times(columns.pop("last_time"))
         labels, holdouts = described.get("labels") or [], described.get("holdouts") or []
@@ -354,12 +330,7 @@ def _joined(folder: Path) -> Embeddings:
 
 
 def holds_embeddings(path: str | Path) -> bool:
-    """Return whether a path is a file, a folder or the address of a table of embeddings that eventvec wrote.
-
-    Example:
-        >>> holds_embeddings("absent.parquet")
-        False
-    """
+    """Return whether a path is a file, a folder or the address of a table of embeddings that eventvec wrote."""
     file = Path(path)
     try:
         if (address := address_of(path)) is not None:
@@ -387,12 +358,7 @@ def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
 
 
 def vector_names(dim: int) -> list[str]:
-    """Return the names of the columns of a vector's numbers.
-
-    Example:
-        >>> vector_names(2)
-        ['emb_000', 'emb_001']
-    """
+    """Return the names of the columns of a vector's numbers."""
     digits = max(3, len(str(dim - 1)))
     return [f"emb_{place:0{digits}d}" for place in range(dim)]
 
@@ -413,15 +379,6 @@ def _last_times(data: Dataset) -> Array:
         return absent
     last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
     return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
-
-
-def _no_time(last_time: Array) -> Array:
-    missing: Array = np.isnan(last_time) if last_time.dtype.kind == "f" else last_time == NO_TIME
-    return missing
-
-
-def _contiguous(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:

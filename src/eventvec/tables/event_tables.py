@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.tables.fields import decoded
+from eventvec.tables.coding import decoded
 from eventvec.tables.sources import Source, Tabular, open_source
 
 TABLE = "table"
@@ -21,15 +21,6 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
     The events of all tables stand one below the other, in the order of the mapping, and the column `table` has the name
     of each event's table. Columns of one name are one column, such as the key and the time, which every table needs;
     a table that lacks a column has missing values there.
-
-    Args:
-        source: A table, see `open_source`, or a mapping from names to tables.
-        text: As for `open_source`.
-        key: As for `open_source`.
-
-    Raises:
-        ConfigError: If the mapping is empty or has a name that is no text, or a table has a column `table`.
-        DataError: If a table cannot be read, or the types of a column do not go together.
     """
     if not isinstance(source, Mapping):
         return open_source(source, text, key)
@@ -115,13 +106,7 @@ def _values(kind: pa.DataType) -> pa.DataType:
 
 
 def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind: pa.DataType) -> pa.ChunkedArray:
-    """Return a column of all tables, from its parts; a table without it has missing values.
-
-    Args:
-        parts: The column in each table, None where it is absent.
-        counts: The number of rows of each table.
-        kind: The type of its values. Dictionaries remain if all parts are dictionaries of one type.
-    """
+    """Return a column of all tables, from its parts; a table without it has missing values."""
     loaded = {part.type for part in parts if part is not None}
     if len(loaded) == 1 and pa.types.is_dictionary(next(iter(loaded))):
         kind = loaded.pop()

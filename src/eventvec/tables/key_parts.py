@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.tables import fields, keys
-from eventvec.tables.arrangement import Table
-from eventvec.tables.fields import Array
-from eventvec.tables.lists import list_lengths
+from eventvec.tables import coding, keys
+from eventvec.tables.arrangement import EventTable
+from eventvec.tables.coding import Array
+from eventvec.tables.lists import exploded, list_lengths
 from eventvec.tables.sources import Source, open_source
 
 EVENTS = 1 << 22
@@ -25,6 +25,8 @@ ROWS = 1 << 20
 """The number of rows that are read at once."""
 SAMPLED = 64
 """One of so many keys is remembered, to divide entities into parts of about equal size."""
+WITHIN = "within a part of the table"
+"""How rows are counted whose table is read in parts."""
 SEED = 20_261_124
 """The seed of the choice of these keys, which is random because keys may return at even distances."""
 
@@ -34,7 +36,7 @@ class Parts:
     """The rows of a table in parts of whole entities, in ascending order of keys; each iteration reads them again.
 
     Args:
-        source: The table.
+        table: The table.
         columns: The columns to read, first the key.
         events: The number of events, of which a row has several where lists are exploded.
         size: The number of rows of a part, of which a single entity may have more.
@@ -42,7 +44,7 @@ class Parts:
         folder: The folder for files.
     """
 
-    source: Source
+    table: EventTable
     columns: list[str]
     events: int
     size: int
@@ -50,7 +52,7 @@ class Parts:
     folder: Path
 
     @staticmethod
-    def of(table: Table, folder: Path) -> Parts:
+    def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
         source, lists = table.events.table, table.events.lists
         key = table.requested.key
@@ -62,17 +64,22 @@ class Parts:
         rows, events, bounds = _survey(source, key, exploding[:1])
         folder.mkdir(mode=0o700)
         files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(source, columns, events, max(1, EVENTS * rows // events), files, folder)
+        return Parts(table, columns, events, max(1, EVENTS * rows // events), files, folder)
 
-    def __iter__(self) -> Iterator[Source]:
-        return map(_stored, self.files) if self.files else self._runs()
+    def __iter__(self) -> Iterator[EventTable]:
+        return map(self.part, map(_stored, self.files) if self.files else self._runs())
+
+    def part(self, rows: Source) -> EventTable:
+        """Return some of the rows as a table whose columns have the same roles."""
+        rows = replace(rows, typed=self.table.events.table.typed)
+        return replace(self.table, events=exploded(rows, self.table.explode))
 
     def _runs(self) -> Iterator[Source]:
         """Yield parts of a table that is in order of keys; a part with an entity of more rows is written to a file."""
         waiting, path = list[pa.Table](), self.folder / "longer.arrow"
         longer: pa.ipc.RecordBatchFileWriter | None = None
         with ExitStack() as stack:
-            for batch in self.source.parts(self.columns, min(ROWS, self.size)):
+            for batch in self.table.events.table.parts(self.columns, min(ROWS, self.size)):
                 waiting.append(batch)
                 if longer is None and sum(map(len, waiting)) < self.size:
                     continue
@@ -126,27 +133,14 @@ def _stored(path: Path) -> Source:
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
-    """Return a table with values in place of dictionaries, of which each batch has its own.
-
-    Example:
-        >>> without_dictionaries(pa.table({"shop": pa.array(["a", "b"]).dictionary_encode()})).schema.field("shop").type
-        DataType(string)
-    """
-    return pa.table({name: fields.decoded(table.column(name)) for name in table.column_names})
+    """Return a table with values in place of dictionaries, of which each batch has its own."""
+    return pa.table({name: coding.decoded(table.column(name)) for name in table.column_names})
 
 
 def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
     """Return the numbers of rows and of events, and the smallest key of each part but the first.
 
-    There are no such keys if the rows are in order of keys.
-
-    Args:
-        source: The table.
-        key: The column of keys.
-        exploding: A list column whose elements are events, if there is one.
-
-    Raises:
-        DataError: If a key is missing, or there are no rows.
+    There are no such keys if the rows are in order of keys. `exploding` is empty, or names a list column.
     """
     rows, further, missing, first_missing = 0, 0, 0, 0
     in_order = source.ordered  # else the next reading has another order
@@ -156,11 +150,11 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
     for batch in source.parts([key, *exploding], ROWS):
         column = batch.column(key)
         if column.null_count:
-            first_missing = first_missing if missing else rows + int(fields.nulls(column).argmax())
+            first_missing = first_missing if missing else rows + int(coding.nulls(column).argmax())
             missing += column.null_count
             column = column.drop_null()
         if len(column):
-            with counted_within_parts():
+            with coding.counting(WITHIN):
                 ranks, distinct = keys.rank_keys(key, column)
             places = np.append([0, len(ranks) - 1], rng.integers(len(ranks), size=-(-len(ranks) // SAMPLED)))
             chosen = pa.array(ranks[places]) if distinct is None else distinct.take(pa.array(ranks[places]))
@@ -185,26 +179,8 @@ def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, 
     return rows, events, ascending.take(pa.array(np.arange(1, n_parts) * len(ascending) // n_parts)).unique()
 
 
-@contextmanager
-def counted_within_parts() -> Iterator[None]:
-    """Say in errors that name a row that it is counted within a part of the table."""
-    try:
-        yield
-    except DataError as error:
-        if "(first at row" in str(error):
-            raise DataError(f"{error}; rows are counted within a part of the table") from error
-        raise
-
-
 def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path) -> tuple[Path, ...]:
-    """Return the files to which the rows of each part are written, in the order of the table.
-
-    Args:
-        source: The table.
-        columns: The columns, first the key.
-        bounds: The smallest key of each part but the first, ascending.
-        folder: The folder for the files.
-    """
+    """Return the files to which the rows of each part are written, in the order of the table."""
     paths = tuple(folder / f"{part}.arrow" for part in range(len(bounds) + 1))
     with ExitStack() as stack:
         writers: dict[int, Any] = {}

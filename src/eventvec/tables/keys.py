@@ -8,22 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, no_column, shown
-from eventvec.tables.fields import Array, count_and_first, factorize, is_text, nulls
+from eventvec.tables.coding import Array, factorize, is_text, nulls, refuse_rows
 from eventvec.tables.hashing import fnv, mix
 
 UUID_BYTES = 16
+NEEDED = "; every event needs a key"
 
 
 def key_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """Return the type in which the keys of a column are held: the column's own, without dictionary or view.
-
-    Raises:
-        DataError: If the type cannot hold keys.
-
-    Example:
-        >>> key_type("card", pa.dictionary(pa.int32(), pa.string()))
-        DataType(string)
-    """
+    """Return the type in which the keys of a column are held: the column's own, without dictionary or view."""
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         return key_type(name, kind.value_type)
@@ -41,17 +34,14 @@ def rank_keys(name: str, column: pa.ChunkedArray) -> tuple[Array, pa.Array | Non
     """Return `(rows,)` integers in the same order as the keys, and the sorted distinct keys that they index.
 
     Integer keys are their own ranks; None then takes the place of the distinct keys.
-
-    Raises:
-        DataError: If a key is missing or the type cannot hold keys.
     """
     held = key_type(name, column.type)
     if pa.types.is_integer(held):
         column = column.cast(held)
-        _refuse_missing(name, nulls(column))
+        refuse_rows(name, nulls(column), "missing value", NEEDED)
         return column.to_numpy(), None
     codes, values = factorize(_storage(name, column))
-    _refuse_missing(name, codes < 0)
+    refuse_rows(name, codes < 0, "missing value", NEEDED)
     order = pc.sort_indices(values)
     ranks = np.empty(len(values), np.int64)
     ranks[order.to_numpy()] = np.arange(len(values))
@@ -67,19 +57,7 @@ def keys_of(ranks: Array, values: pa.Array | None, kind: pa.DataType) -> pa.Arra
 
 
 def key_series(keys: pa.Array | pa.ChunkedArray, name: str = "key") -> pl.Series:
-    """Return keys as a polars series; UUIDs become their 16 bytes.
-
-    Args:
-        keys: The keys.
-        name: Their column, for messages.
-
-    Raises:
-        DataError: If their type cannot hold keys.
-
-    Example:
-        >>> key_series(pa.array([7, 42])).to_list()
-        [7, 42]
-    """
+    """Return keys as a polars series; UUIDs become their 16 bytes."""
     if not pa.types.is_null(keys.type):
         key_type(name, keys.type)
     return pl.Series(keys.cast(keys.type.storage_type) if isinstance(keys.type, pa.BaseExtensionType) else keys)
@@ -102,34 +80,23 @@ def align(keys: pa.Array, table: pl.DataFrame, key: str) -> Array:
     if key not in table.columns:
         raise DataError(no_column(key, table.columns))
     left, right = _comparable(_plain(key, table[key]), _plain(key, key_series(keys)))
-    rows = left.rename("key").to_frame()
-    known = right.rename("key").to_frame().with_row_index("position")
-    joined = rows.join(known, on="key", how="left", maintain_order="left", validate="m:1")
-    positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
-    return positions
+    return _positions(left.rename("key").to_frame(), right.rename("key").to_frame())
 
 
 def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, time: str) -> Array:
     """Return `(rows,)` int64 the position of each row's key and time, -1 where the pair is absent.
 
     Relations: `align` is for keys of which each has one position.
-
-    Args:
-        keys: `n` keys, which may repeat.
-        moments: `(n,)` a time for each; the pairs of key and time are distinct.
-        table: Rows with a key and a time each.
-        key: The table's key column.
-        time: The table's time column, in the unit of `moments`.
-
-    Example:
-        >>> table = pl.DataFrame({"card": ["7", "7", "8"], "day": [5, 4, 2]})
-        >>> align_rows(pa.array([7, 7, 8]), np.array([2, 5, 2]), table, "card", "day").tolist()
-        [1, -1, 2]
     """
     entities, distinct = factorize(pa.chunked_array([keys.storage if isinstance(keys, pa.ExtensionArray) else keys]))
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
-    known = pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}).with_row_index("position")
-    joined = rows.join(known, on=["entity", "time"], how="left", maintain_order="left", validate="m:1")
+    return _positions(rows, pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}))
+
+
+def _positions(rows: pl.DataFrame, known: pl.DataFrame) -> Array:
+    """Return `(rows,)` int64 the place of each row among other rows of the same columns, -1 where it is absent."""
+    numbered = known.with_row_index("position")
+    joined = rows.join(numbered, on=known.columns, how="left", maintain_order="left", validate="m:1")
     positions: Array = joined["position"].cast(pl.Int64).fill_null(-1).to_numpy()
     return positions
 
@@ -158,12 +125,7 @@ def holdout_mask(keys: pa.Array, fraction: float, seed: int) -> Array:
 
 
 def key_hashes(keys: pa.Array) -> Array:
-    """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree.
-
-    Example:
-        >>> bool(key_hashes(pa.array([7])) == key_hashes(pa.array(["7"])))
-        True
-    """
+    """Return `(n,)` uint64 hashes of keys, FNV-1a over their canonical text; keys that `align` takes as equal agree."""
     return fnv(texts(keys))
 
 
@@ -221,20 +183,10 @@ def _storage(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if _is_bytes(column.type):
         lengths = pc.binary_length(column.cast(pa.large_binary()))
         invalid = pc.not_equal(lengths, UUID_BYTES).fill_null(False).to_numpy()
-        if invalid.any():
-            raise DataError(
-                f"column {shown(name)} has {count_and_first(invalid, 'key')} that are not UUIDs of 16 bytes"
-            )
+        refuse_rows(name, invalid, "key", " that are not UUIDs of 16 bytes")
         return column.cast(pa.binary(UUID_BYTES))
     return column
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _refuse_missing(name: str, missing: Array) -> None:
-    if missing.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; every event needs a key"
-        )

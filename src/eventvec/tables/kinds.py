@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import listed, shown
-from eventvec.tables.fields import Array, Coded, coded, factorize, kind_of, numbers, pick
+from eventvec.tables.coding import Array, Coded, coded, factorize, kind_of, numbers, pick
 from eventvec.tables.times import epoch_unit
 
 FEW = 50  # distinct values: up to so many a column is never near-unique
@@ -81,11 +81,6 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
         column: Its values.
         order: The rows to use, entity by entity; None for all rows in their order.
         heads: Places in that order at which an entity begins; None where each row is one entity.
-
-    Example:
-        >>> column = pa.chunked_array([[3, 1, 3, 2]])
-        >>> infer("shop_id", column, None).kind, infer("amount", column, None).kind
-        ('categorical', 'numeric')
     """
     kind, named = kind_of(column.type), vote(name)
     if kind == "integer" and named != "numeric":
@@ -116,12 +111,7 @@ def infer(name: str, column: pa.ChunkedArray, order: Array | None, heads: Array 
 
 
 def are_many(distinct: int, present: int) -> bool:
-    """Return whether a column of text has so many distinct values that they are hashed.
-
-    Example:
-        >>> are_many(60, 100), are_many(60, 1000)
-        (True, False)
-    """
+    """Return whether a column of text has so many distinct values that they are hashed."""
     return distinct > max(FEW, 0.5 * present)
 
 
@@ -147,10 +137,6 @@ def by_frequency(values: Array, counts: Array) -> Guess:
 
     Frequencies of a quantity rise and fall with the value, those of codes jump from one value to the next. Frequencies
     that only fall tell nothing, because codes are often given by frequency.
-
-    Args:
-        values: `(m,)` the distinct values, ascending.
-        counts: `(m,)` the number of rows with each value.
     """
     if (values < 0).sum() >= NEGATIVE:
         return Guess("numeric", "values below 0", True)
@@ -179,17 +165,7 @@ def roughness(counts: Array) -> float:
 
 
 def guess_note(guesses: Iterable[tuple[str, Guess]], what: str, option: str) -> tuple[str, ...]:
-    """Return a note that tells the kinds that were guessed and why, if there are any.
-
-    Args:
-        guesses: The names of columns and what was inferred; only kinds of whole numbers are told.
-        what: What the columns are called, for the note.
-        option: The options that replace a guess.
-
-    Example:
-        >>> guess_note([("mcc", Guess("categorical", "codes by name", True))], "columns", "categorical= and numeric=")
-        ("kinds of columns of whole numbers are inferred: 'mcc' as category (codes by name); to change this, set ...",)
-    """
+    """Return a note that tells the kinds that were guessed and why, if there are any."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, guess in guesses:
         if guess.whole and guess.kind:
@@ -271,13 +247,7 @@ def _no_value(counts: Array, codes: Array) -> str | None:
 
 
 def _identifies(counts: Array, codes: Array, heads: Array | None) -> str | None:
-    """Return the reason to leave out a column whose values are near-unique or of one entity each, None if neither.
-
-    Args:
-        counts: `(values,)` the number of rows with each value.
-        codes: `(rows,)` the value of each row, -1 where missing.
-        heads: Places at which entities begin, None where each row is one entity.
-    """
+    """Return the reason to leave out a column whose values are near-unique or of one entity each, None if neither."""
     distinct, present = int((counts > 0).sum()), int(counts.sum())
     if distinct > FEW and distinct > UNIQUE * present:
         return f"it is near-unique ({distinct:,} distinct values in {present:,} rows), like an identifier"

@@ -30,13 +30,6 @@ def plain(table: pa.Table, where: str) -> pa.Table:
 
     The check finds places outside a dictionary and text that is not UTF-8, which damaged files and tables that were
     put together by hand have.
-
-    Args:
-        table: The columns in use.
-        where: The table, for messages.
-
-    Raises:
-        DataError: If a column is damaged, or Arrow cannot convert it.
     """
     for place, field in enumerate(table.schema):
         if pa.types.is_primitive(field.type):
@@ -74,15 +67,7 @@ def _as_plain(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def polars_series(name: str, column: pa.ChunkedArray) -> pl.Series:
-    """Return a column as a polars series, text of a dictionary as text; times with a zone are in UTC.
-
-    Raises:
-        DataError: If polars has no such type.
-
-    Example:
-        >>> polars_series("at", pa.chunked_array([pa.array([0], pa.timestamp("us", "+07:30"))])).dtype
-        Datetime(time_unit='us', time_zone='UTC')
-    """
+    """Return a column as a polars series, text of a dictionary as text; times with a zone are in UTC."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)

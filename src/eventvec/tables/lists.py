@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, listed, shown
-from eventvec.tables.fields import Array, count_and_first
+from eventvec.tables.coding import Array, count_and_first, counting
 from eventvec.tables.layouts import plain, plain_type
 from eventvec.tables.sources import Source
 
@@ -36,11 +36,7 @@ class Events:
 
     @cached_property
     def lengths(self) -> Array | None:
-        """`(rows,)` the number of elements of each row; None if each row is one event.
-
-        Raises:
-            DataError: If the lists of a row differ in length.
-        """
+        """`(rows,)` the number of elements of each row; None if each row is one event."""
         return _common_lengths(self.table, self.exploding) if self.exploding else None
 
     @cached_property
@@ -63,26 +59,13 @@ class Events:
         """Return `(events,)` values of a column, as `stream` yields it: those of a row are repeated."""
         return values if self.row_of is None or name in self.lists else values[self.row_of]
 
-    @contextmanager
-    def counting(self, name: str, elements: bool = False) -> Iterator[None]:
+    def counting(self, name: str, elements: bool = False) -> AbstractContextManager[None]:
         """Say in errors about elements of lists that these are what is counted, and not rows of the table."""
-        try:
-            yield
-        except DataError as error:
-            if "(first at row" in str(error) and (elements or name in self.lists):
-                raise DataError(f"{error}; rows are counted after exploding, one for each element") from error
-            raise
+        return counting("after exploding, one for each element" if elements or name in self.lists else "")
 
 
 def exploded_note(names: Sequence[str], n_rows: int, n_events: int, empty: int) -> str:
-    """Return a sentence about the number of events of a table whose rows have lists.
-
-    Args:
-        names: The list columns.
-        n_rows: The number of rows.
-        n_events: The number of events.
-        empty: The number of rows without elements.
-    """
+    """Return a sentence about the number of events of a table whose rows have lists."""
     columns = ", ".join(map(shown, names))
     note = f"{n_rows:,} rows give {n_events:,} events, one for each element of {columns}"
     missing = f"; {empty:,} of the rows have no elements and give one event each, with missing values"
@@ -94,9 +77,6 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
 
     A row's lists must have equal lengths. The elements of a list keep their order. A null or empty list gives one event
     with missing values. If the elements are structures, each member becomes a column, such as `items.price`.
-
-    Raises:
-        DataError: If a column is absent or holds no lists, or a member has the name of another column.
     """
     if not names:
         return Events(source, {})
@@ -119,16 +99,7 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
 
 
 def check_names(option: str, names: object) -> None:
-    """Refuse the value of an option that is no list of different column names.
-
-    Raises:
-        ConfigError: If it is a single text, holds something else than texts, or a name twice.
-
-    Example:
-        >>> check_names("explode", "items")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: explode must be a list of column names, got 'items'
-    """
+    """Refuse the value of an option that is no list of different column names."""
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"{option} must be a list of column names, got {shown(names)}")
     if repeated := [name for name, count in Counter(names).items() if count > 1]:

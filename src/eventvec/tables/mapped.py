@@ -33,7 +33,7 @@ from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.fields import BLOCK, Array, blocks
+from eventvec.tables.coding import BLOCK, Array
 from eventvec.tables.shard_folder import digest_of
 
 FORMAT = 2
@@ -51,8 +51,8 @@ ARRAY = re.compile(r"\d+\.bin")
 """The names of the files of arrays, which are in the folder of the store itself."""
 
 
-class Stored(NamedTuple):
-    """The content of a store: a data set with one row per entity, and the cuts of its histories.
+class DatasetWithCuts(NamedTuple):
+    """A data set with one row per entity, and the cuts of its histories.
 
     Args:
         data: The data set.
@@ -65,58 +65,8 @@ class Stored(NamedTuple):
     moments: Array | None
 
 
-class Column:
-    """An array on disk that grows at its end.
-
-    Args:
-        path: Its file, which is created.
-        dtype: The type of its numbers.
-    """
-
-    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
-        self.path, self.dtype, self.size = path, dtype, 0
-        self._file, self._digest = path.open("xb"), hashlib.sha256()
-
-    def append(self, values: Array) -> None:
-        """Write further numbers."""
-        content = np.ascontiguousarray(values, self.dtype).data
-        self._file.write(content)
-        self._digest.update(content)
-        self.size += len(values)
-
-    def values(self) -> Array:
-        """Return the numbers, mapped into memory; their changes are written to the file, which must be closed."""
-        if not self.size:
-            return np.zeros(0, self.dtype)
-        return np.memmap(self.path, self.dtype, mode="r+", shape=(self.size,))
-
-    def replace(self, numbers: Array) -> None:
-        """Replace each place in an array by the number that stands there; the file must be closed."""
-        self._digest = hashlib.sha256()
-        for block in blocks(self.values()):
-            block[:] = numbers[block]
-            self._digest.update(block.data)
-
-    def describe(self) -> dict[str, Any]:
-        """Return the file, the type, the number of values and their digest, for `store.json`."""
-        return {
-            "file": self.path.name, "dtype": self.dtype.str, "size": self.size, "sha256": self._digest.hexdigest(),
-        }  # fmt: skip
-
-    def __enter__(self) -> Column:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.close()
-
-
 def mapped_array(folder: Path, entry: Mapping[str, Any]) -> Array:
-    """Return an array of a store, mapped into memory; changes of it stay in memory.
-
-    Raises:
-        CheckpointError: If its file is missing or has another size.
-        ValueError: If the entry names another file or type than a store has.
-    """
+    """Return an array of a store, mapped into memory; changes of it stay in memory."""
     if entry["dtype"] not in TYPES or not ARRAY.fullmatch(entry["file"]):
         raise ValueError
     path, dtype, size = folder / entry["file"], np.dtype(entry["dtype"]), int(entry["size"])
@@ -134,10 +84,6 @@ def building(folder: Path) -> Iterator[Path | None]:
     What an interrupted build left is deleted first. The files have mode 0600 and are on the disk before the store is
     complete. Where torchrun started several processes, one of them builds the store, and the others wait for it. Yields
     None if another process has built a store there meanwhile.
-
-    Raises:
-        ConfigError: If the folder holds other files, or another process builds a store there.
-        OSError: If a file cannot be written, such as on a full disk. Nothing of the store remains.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"store {str(folder)!r} is a file; name a new folder")
@@ -192,17 +138,7 @@ def write_index(
     notes: Sequence[str],
     origin: Mapping[str, Any],
 ) -> None:
-    """Write the keys and `store.json`, the last files of a store.
-
-    Args:
-        work: The folder in which it is built.
-        keys: `n` keys.
-        arrays: The entries of the arrays, see `Column.describe`: `lengths`, and `columns` by name; `row_of` and
-            `moments` if histories are cut at a time each.
-        schema: What the columns mean.
-        notes: Sentences about what was counted or left out.
-        origin: What the store was made from, see `opened`.
-    """
+    """Write the keys and `store.json`, the last files of a store."""
     with pa.OSFile(str(work / KEYS), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("key", keys.type)])) as file:
         file.write_table(pa.table({"key": keys}))
     index = {
@@ -213,26 +149,23 @@ def write_index(
     (work / INDEX).write_text(json.dumps({"sha256": _digest_of_index(plain), **plain}))
 
 
-def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> Stored | None:
+def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> DatasetWithCuts | None:
     """Return the content of a store, with the schema that it holds; None if there is no store in the folder.
 
     Args:
         folder: The folder of the store.
         origin: What it must have been made from: `files`, `options` and `columns`, plain values, which are compared.
         schema: The schema that the events must be coded by, in place of `columns`.
-
-    Raises:
-        ConfigError: If the store was made from something else.
-        CheckpointError: If the store is damaged, or of a later version.
     """
     if (index := _index(folder)) is None:
         return None
     try:
         stored = Schema.from_json(json.dumps(index["schema"]), str(folder / INDEX))
         expected = json.loads(json.dumps(origin, default=str))
-        same_columns = (
-            index["made"]["columns"] == expected["columns"] if schema is None else _codes_alike(stored, schema)
-        )
+        if schema is None:
+            same_columns = index["made"]["columns"] == expected["columns"]
+        else:  # the events are coded alike
+            same_columns = (stored.key, stored.time) == (schema.key, schema.time) and not stored.difference(schema)
         if not same_columns or any(index["made"][part] != expected[part] for part in ("files", "options")):
             raise ConfigError(
                 f"store {str(folder)!r} was made from other events, columns or options, or the files of its events "
@@ -244,11 +177,7 @@ def opened(folder: Path, origin: Mapping[str, Any], schema: Schema | None) -> St
 
 
 def verify(folder: Path) -> dict[str, int]:
-    """Return the numbers of `files` and of `bytes` of a store, after a comparison of each file with its digest.
-
-    Raises:
-        CheckpointError: If the folder has no store, or a file is missing or is not what the build wrote.
-    """
+    """Return the numbers of `files` and of `bytes` of a store, after a comparison of each file with its digest."""
     if (index := _index(folder)) is None:
         raise CheckpointError(f"{folder} has no store; name a folder that read(store=) (--store) has built")
     entries = [*_once(index), *_columns(index["arrays"])]
@@ -314,7 +243,7 @@ def _compare(folder: Path, entries: Iterable[tuple[str, Mapping[str, Any]]]) -> 
         raise _damaged(folder, f"{listed(damaged)} {'is' if len(damaged) == 1 else 'are'} not what the build wrote")
 
 
-def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
+def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> DatasetWithCuts:
     """Return the content of a store after the checks that opening makes."""
     _compare(folder, _once(index))
     with pa.memory_map(str(folder / KEYS)) as file:
@@ -332,12 +261,7 @@ def _content(folder: Path, index: Mapping[str, Any], schema: Schema) -> Stored:
             raise _damaged(folder, f"the lengths do not sum to the size of column {shown(name)}")
         _refuse_outside(folder, name, entry, sizes.get(name))
     x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
-    return Stored(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
-
-
-def _codes_alike(stored: Schema, schema: Schema) -> bool:
-    """Return whether the events of a store are coded as a schema does."""
-    return (stored.key, stored.time) == (schema.key, schema.time) and stored.difference(schema) is None
+    return DatasetWithCuts(Dataset(keys, x, schema, tuple(index["notes"])), *cuts)
 
 
 def _values(folder: Path, entry: Mapping[str, Any]) -> Values:
@@ -353,14 +277,7 @@ def _tensor(folder: Path, entry: Mapping[str, Any]) -> Tensor:
 
 
 def _refuse_outside(folder: Path, name: str, entry: Mapping[str, Any], size: int | None) -> None:
-    """Refuse codes outside their vocabulary, and windows outside the values that they are windows of.
-
-    Args:
-        folder: The folder of the store.
-        name: The column.
-        entry: Its entry in `store.json`.
-        size: The number of codes of its vocabulary; None if it holds no codes.
-    """
+    """Refuse codes outside their vocabulary, and windows outside the values that they are windows of."""
     codes = entry if "file" in entry else entry["columns"].get("code")
     if size is not None and any(block.min() < 0 or block.max() >= size for block in _blocks(folder, codes)):
         raise _damaged(folder, f"{codes['file']} (column {shown(name)}) has codes outside its vocabulary")

@@ -13,27 +13,18 @@ import torch
 
 from eventvec.dataset import strings, text_column
 from eventvec.sequences import Sequences
-from eventvec.tables import fields
-from eventvec.tables.fields import Array, Coded
+from eventvec.tables import coding
+from eventvec.tables.coding import Array, Coded
 from eventvec.tables.hashing import fnv, mix
 from eventvec.tables.layouts import plain
 from eventvec.tables.lists import list_lengths
 
 
 def elements(name: str, column: pa.ChunkedArray, order: Array | None) -> tuple[Coded, Array]:
-    """Return the elements of the lists of some rows, row after row, and `(rows,)` the number of elements of each.
-
-    Args:
-        name: The column, for messages.
-        column: Lists; a null list has no elements.
-        order: The rows, which may repeat; None for all rows in their order.
-
-    Raises:
-        DataError: If elements cannot be categorical.
-    """
+    """Return the elements of the lists of some rows, row after row, and `(rows,)` the number of elements of each."""
     lengths = np.concatenate([np.zeros(0, np.int64), *map(list_lengths, column.chunks)])
     flat = pa.chunked_array([pc.list_flatten(chunk) for chunk in column.chunks], column.type.value_type)
-    codes, values = fields.coded(name, plain(pa.table({name: flat}), "the lists").column(0))
+    codes, values = coding.coded(name, plain(pa.table({name: flat}), "the lists").column(0))
     starts = lengths.cumsum() - lengths
     if order is not None:
         starts, lengths = starts[order], lengths[order]
@@ -45,15 +36,6 @@ def distinct_bags(codes: Array, lengths: Array) -> tuple[Sequences, Array]:
     """Return the distinct bags of codes, and `(rows,)` the place of each row's bag among them.
 
     The result depends neither on the order of rows nor on that of the elements of a bag.
-
-    Args:
-        codes: The codes of all rows, row after row.
-        lengths: `(rows,)` the number of codes of each row.
-
-    Example:
-        >>> bags, places = distinct_bags(np.array([3, 2, 2, 3], np.int32), np.array([2, 0, 2]))
-        >>> bool(places[0] == places[2] != places[1]), bags[places].values("code").tolist()
-        (True, [2, 3, 2, 3])
     """
     rows = np.repeat(np.arange(len(lengths)), lengths)
     ordered, ends = torch.from_numpy(codes[np.lexsort((codes, rows))]), torch.from_numpy(lengths.cumsum())
@@ -61,13 +43,7 @@ def distinct_bags(codes: Array, lengths: Array) -> tuple[Sequences, Array]:
 
 
 def distinct_texts(column: Coded) -> tuple[Sequences, Array]:
-    """Return the distinct texts of a column, and `(rows,)` the place of each row's text; missing ones are empty.
-
-    Example:
-        >>> texts, places = distinct_texts(Coded(np.array([0, -1, 0]), pa.array(["tea", "unused"], pa.large_string())))
-        >>> texts[places].lengths.tolist(), len(texts)
-        ([3, 0, 3], 2)
-    """
+    """Return the distinct texts of a column, and `(rows,)` the place of each row's text; missing ones are empty."""
     used, codes = np.unique(column.codes, return_inverse=True)
     values = pa.chunked_array([column.values, pa.array([""], column.values.type)]).combine_chunks()
     texts, places = distinct_rows(text_column(values.take(pa.array(used % len(values)))))
@@ -75,14 +51,7 @@ def distinct_texts(column: Coded) -> tuple[Sequences, Array]:
 
 
 def distinct_rows(rows: Sequences) -> tuple[Sequences, Array]:
-    """Return the distinct rows by their hashes, in the order of these, and `(rows,)` the place of each among them.
-
-    Example:
-        >>> x = Sequences({"code": torch.tensor([2, 3])}, torch.tensor([0, 1, 0]), torch.tensor([1, 1, 1]))
-        >>> distinct, places = distinct_rows(x)
-        >>> len(distinct), distinct[places].values("code").tolist()
-        (2, [2, 3, 2])
-    """
+    """Return the distinct rows by their hashes, in the order of these, and `(rows,)` the place of each among them."""
     _, first, places = np.unique(row_hashes(rows), return_index=True, return_inverse=True)
     distinct = rows[torch.from_numpy(first)]
     return distinct.take(distinct.flat(), distinct.lengths), places.reshape(-1)

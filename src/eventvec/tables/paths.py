@@ -23,10 +23,6 @@ def files_of(source: str) -> list[Path]:
     A single file is read wherever it lies. A folder or a glob is refused if its files belong to a Delta Lake or Iceberg
     table, whose folder also holds files with deleted and replaced rows. The folder of a Delta Lake table itself is an
     address, see `addresses`, and does not come here.
-
-    Raises:
-        DataError: If there is no such file, a link leads nowhere, CSV files are mixed with others, or the files belong
-            to a Delta Lake or Iceberg table.
     """
     if not source:
         raise DataError("the path is empty; give a Parquet or CSV file, a folder or a glob")
@@ -65,11 +61,7 @@ def _inside(folder: Path, source: str) -> list[Path]:
 
 
 def _refuse_lakes(folders: Iterable[Path]) -> None:
-    """Refuse folders at or inside that of a Delta Lake or Iceberg table.
-
-    Raises:
-        DataError: If there is such a folder; the message says how to read the table.
-    """
+    """Refuse folders at or inside that of a Delta Lake or Iceberg table."""
     resolved = [each.resolve() for each in dict.fromkeys(folders)]
     for folder in dict.fromkeys(above for each in resolved for above in (each, *each.parents)):
         lake = _lake_of(folder)
@@ -102,10 +94,6 @@ def stamp_of(file: Path) -> tuple[int, int, int]:
 
 
 def refuse_changed(file: Path, stamp: tuple[int, int, int]) -> None:
-    """Refuse a file that was replaced, written to or deleted since its stamp was taken.
-
-    Raises:
-        DataError: If the file has another stamp, or is gone.
-    """
+    """Refuse a file that was replaced, written to or deleted since its stamp was taken."""
     if not file.exists() or stamp_of(file) != stamp:
         raise DataError(f"{file} changed while it was read; read it again")

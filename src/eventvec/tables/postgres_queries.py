@@ -28,14 +28,6 @@ def check_query(cursor: Any, query: str, name: str) -> None:
 
     The server parses the query alone. Its own functions and those of extensions are refused if it says that they are
     volatile; those of users, and those that views call, are part of the database.
-
-    Args:
-        cursor: A cursor of a transaction that only reads.
-        query: The query.
-        name: The address, for messages.
-
-    Raises:
-        DataError: If a name of such a function is in the query, or names in it are written as codes.
     """
     cursor.adbc_prepare(query)
     cursor.execute(FUNCTIONS)

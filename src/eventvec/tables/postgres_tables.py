@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, Opened, literal, merging, quoted, without_secrets_of
+from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
 from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
@@ -33,14 +33,6 @@ def open_postgres(address: Address, key: str | None) -> Opened:
 
     Numbers of type numeric become int8 if they are whole and have at most 18 digits, and else float8. The key, which
     must not lose a digit, becomes text in place of float8.
-
-    Args:
-        address: The table or query.
-        key: The column that is the key, if it is known.
-
-    Raises:
-        ConfigError: If the driver is not installed.
-        DataError: If there is no such server, table or column, or the server refuses the connection.
     """
     rows = f"({address.query}\n) AS rows" if address.query else quoted(*address.table)
     with _reading(address) as cursor:
@@ -83,12 +75,7 @@ def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table
 
 
 def postgres_note(address: Address) -> tuple[bool, str | None]:
-    """Return whether a table exists, and its comment if there is one.
-
-    Raises:
-        ConfigError: If the driver is not installed.
-        DataError: If the server cannot be reached or refuses the connection.
-    """
+    """Return whether a table exists, and its comment if there is one."""
     with _reading(address) as cursor:
         return _note(cursor, address)
 
@@ -106,18 +93,6 @@ def write_postgres(
     A table with the same columns keeps its indexes and rights, and its readers see the earlier rows until the end of
     the transaction. One with other columns is dropped and made again. Where the extension pgvector is installed,
     `embedding` has its type `vector`, and else float4[].
-
-    Args:
-        address: The table.
-        table: The rows.
-        comment: The comment of the table, by which it is recognised.
-        keys: The columns that identify a row, of which a primary key is made; none if rows may repeat.
-        merge: Whether rows with other keys remain.
-        check: Is called with the comment of an existing table, and raises an error if that must not be changed.
-
-    Raises:
-        ConfigError: If the driver is not installed, or a table cannot be merged.
-        DataError: If the server refuses a statement.
     """
     name = quoted(*address.table)
     with _connected(address) as connection, connection.cursor() as cursor, _refusals(address):
@@ -132,9 +107,7 @@ def write_postgres(
         selected = _selected(cursor, table)
         equal = exists and _columns(cursor, f"SELECT * FROM {name}") == _columns(cursor, f"{selected}")
         if merge and exists and not equal:
-            raise ConfigError(
-                f"{address.label} has other columns than the rows to write; replace it: overwrite=True (--overwrite)"
-            )
+            raise other_columns(address)
         if equal:
             replaced, absent = merging(name, ROWS, keys) if merge else ("true", "true")
             cursor.execute(f"DELETE FROM {name} old WHERE {replaced}")

@@ -11,7 +11,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.files import path_only
 from eventvec.options import as_table, check_seed, gather
 from eventvec.schema import Ties
-from eventvec.tables.fields import Fitting
+from eventvec.tables.coding import Fitting
 from eventvec.tables.lists import check_names
 from eventvec.tables.sources import Tabular, name_of
 from eventvec.tables.statics import StaticKind
@@ -180,9 +180,6 @@ class Storage:
 GROUPS = (Columns, TableFormat, Cuts, HoldOut, StaticColumns, Storage)
 """The dataclasses that hold all options of `read`."""
 
-EARLIER = {"labels": "cutoffs", "label_time": "cutoff_column"}
-"""The present names of options of `[data]`, by their earlier names."""
-
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -197,11 +194,7 @@ class ReadOptions:
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> ReadOptions:
-        """Return the options of a caller, in their groups.
-
-        Raises:
-            ConfigError: If an option is unknown or out of range, or contradicts another.
-        """
+        """Return the options of a caller, in their groups."""
         return ReadOptions(
             gather(options, Columns, *GROUPS),
             gather(options, TableFormat, *GROUPS),
@@ -238,12 +231,8 @@ class ReadOptions:
 
 
 def today(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `[data]` table with the present names of options, from one that may have earlier names.
-
-    Raises:
-        ConfigError: If a static column is listed under two kinds, or an entry is no list or table of columns.
-    """
-    table = {EARLIER.get(name, name): value for name, value in data.items()}
+    """Return a `[data]` table with `static_columns` in place of a list of the static columns of each kind."""
+    table = dict(data)
     if not isinstance(columns := table.get("static_columns") or {}, Mapping):
         raise ConfigError(f"data.static_columns must be a table of columns and their kinds, got {columns!r}")
     columns = dict(columns)

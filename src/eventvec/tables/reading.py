@@ -14,13 +14,14 @@ from eventvec.dataset import Dataset, Origin
 from eventvec.options import accepts
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values
-from eventvec.tables.arrangement import arrange, open_table
-from eventvec.tables.column_reader import ColumnReader
+from eventvec.tables.arrangement import EventTable, open_table
+from eventvec.tables.assembly import Assembly
+from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.cutoffs import snapshots
-from eventvec.tables.fields import Array, unknown_note
+from eventvec.tables.mapped import DatasetWithCuts
 from eventvec.tables.out_of_core import read_into_store
 from eventvec.tables.read_options import GROUPS, ReadOptions
-from eventvec.tables.sorting import order_ties
+from eventvec.tables.sinks import ArraySink, Sink
 from eventvec.tables.sources import Tabular
 from eventvec.tables.statics import attach, attach_known
 
@@ -64,46 +65,35 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         ([1, 2], [3, 4, 5], [3, 0, 2])
     """
     chosen = ReadOptions.of(options)
+    table = open_table(source, schema, chosen)
     if chosen.storage.store is None:
-        data, row_of, moments = _read_into_memory(source, schema, chosen)
+        data, row_of, moments = _read_into_memory(table, schema, chosen)
     else:
-        data, row_of, moments = read_into_store(source, Path(chosen.storage.store), schema, chosen)
-    data = with_static(replace(data, origin=Origin(chosen.describe(source))), schema, chosen)
+        data, row_of, moments = read_into_store(table, source, Path(chosen.storage.store), schema, chosen)
+    data, static = replace(data, origin=Origin(chosen.describe(source))), chosen.static
+    if static.static is not None and schema is not None:
+        data = attach_known(data, static.static)
+    elif static.static is not None:
+        data = attach(data, static.static, static.static_columns, fitting=chosen.columns.fitting)
     return data if row_of is None or moments is None else snapshots(data, row_of, moments)
 
 
-def _read_into_memory(
-    source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions
-) -> tuple[Dataset, Array | None, Array | None]:
-    """Return a table with one row per entity, and the entities and times of the rows if each is cut at a time."""
-    table = open_table(source, schema, options)
-    arranged = arrange(table, schema, options)
-    rows, notes = arranged.rows, [*arranged.notes, *arranged.counts.notes(table, options.cuts)]
-    reader = ColumnReader(
-        table.names, arranged.stream, table.events, rows.order, rows.heads, rows.times, rows.gaps, notes
-    )
-    if schema is None:
-        fitted = reader.fit(arranged.frame, table.requested, options.columns.fitting)
-    else:
-        fitted = reader.apply(schema, arranged.frame, table.events.table.typed)
-        notes.extend(note for name, counts in reader.unknown.items() for note in unknown_note(name, *counts))
+def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> DatasetWithCuts:
+    """Return a table with its columns in memory."""
+    assembly = Assembly(table, schema, options, ArraySink, whole=True)
+    assembly.add(table)
     pa.default_memory_pool().release_unused()
-    values = reader.values
-    if arranged.frame.ties == "canonical":
-        at = [rows.times] if rows.tie_ranks is None else [rows.times, rows.tie_ranks]
-        values = order_ties(values, at, rows.heads, [name for name in table.names if name in values])
-    tensors: dict[str, Values] = {name: torch.from_numpy(column) for name, column in values.items()}
-    tensors |= {name: rows_[torch.from_numpy(values[name])] for name, rows_ in reader.nested.items()}
-    lengths = torch.from_numpy(rows.lengths)
-    x = Sequences(tensors, lengths.cumsum(0) - lengths, lengths)
-    return Dataset(arranged.keys, x, fitted, tuple(notes)), arranged.row_of, arranged.moments
+    fitted, notes = assembly.finish()
+    columns = {name: _values(sink) for name, sink in assembly.columns.items()}
+    rows = {name: sink.values() for name, sink in assembly.rows.items()}
+    lengths = torch.from_numpy(rows["lengths"])
+    x = Sequences(columns, lengths.cumsum(0) - lengths, lengths)
+    return DatasetWithCuts(Dataset(assembly.keys(), x, fitted, tuple(notes)), rows.get("row_of"), rows.get("moments"))
 
 
-def with_static(data: Dataset, schema: Schema | None, options: ReadOptions) -> Dataset:
-    """Return a data set with the static columns of the table that the options of `read` name, if they name one."""
-    static = options.static
-    if static.static is None:
-        return data
-    if schema is not None:
-        return attach_known(data, static.static)
-    return attach(data, static.static, static.static_columns, fitting=options.columns.fitting)
+def _values(sink: Sink | NestedSinks) -> Values:
+    """Return a column that was read into arrays."""
+    if not isinstance(sink, NestedSinks):
+        return torch.from_numpy(sink.values())
+    columns = {name: _values(each) for name, each in sink.columns.items()}
+    return Sequences(columns, torch.from_numpy(sink.starts.values()), torch.from_numpy(sink.lengths.values()))

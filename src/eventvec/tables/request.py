@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import RESERVED, Schema
-from eventvec.tables.fields import kind_of
+from eventvec.tables.coding import kind_of
 from eventvec.tables.kinds import unusable
 from eventvec.tables.lists import is_list
 from eventvec.tables.sources import Source
@@ -19,8 +19,8 @@ from eventvec.tables.sources import Source
 MEDS = {"key": "subject_id", "time": "time", "code": "code", "value": "numeric_value"}
 """The columns of the Medical Event Data Standard, https://github.com/Medical-Event-Data-Standard/meds."""
 
-Kind: TypeAlias = Literal["categorical", "hashed", "summed", "texts", "numeric"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+Role: TypeAlias = Literal["categorical", "hashed", "summed", "texts", "numeric"]
+ROLES: tuple[Role, ...] = get_args(Role)
 """The options that name columns by their kinds."""
 
 OUTPUT = re.compile(r"embedding|events|last_time|emb_\d+")
@@ -48,17 +48,13 @@ class Request:
         return (*self.categorical, *self.hashed, *self.summed, *self.texts, *self.numeric)
 
     @cached_property
-    def kinds(self) -> Mapping[str, Kind]:
+    def roles(self) -> Mapping[str, Role]:
         """The option that lists a column, by the names of the columns."""
-        return {name: option for option in KINDS for name in getattr(self, option)}
+        return {name: option for option in ROLES for name in getattr(self, option)}
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
-    """Return the columns of a schema.
-
-    Raises:
-        ConfigError: If one of the options is set and differs from the schema.
-    """
+    """Return the columns of a schema."""
     for name, value in options.items():
         if value is not None and value != getattr(schema, name, None):
             raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
@@ -69,17 +65,7 @@ def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
 
 
 def by_name(source: Source, key: str | None, time: str | None, options: Mapping[str, Sequence[str] | None]) -> Request:
-    """Return the columns that the caller names.
-
-    Args:
-        source: The table.
-        key: The key.
-        time: The time.
-        options: The columns of each kind; kinds are inferred if neither `categorical` nor `numeric` is set.
-
-    Raises:
-        ConfigError: If the key or the time is not named, or a list of columns is a single text.
-    """
+    """Return the columns that the caller names."""
     if key is None or time is None:
         missing = " and ".join(f"{name}=" for name, value in (("key", key), ("time", time)) if value is None)
         raise ConfigError(f"{missing} must name a column of the table{source.described()}")
@@ -93,11 +79,7 @@ def by_name(source: Source, key: str | None, time: str | None, options: Mapping[
 
 
 def by_meds(source: Source, options: Mapping[str, object]) -> Request:
-    """Return the columns of the Medical Event Data Standard; the numeric value may be absent.
-
-    Raises:
-        ConfigError: If one of the options is set.
-    """
+    """Return the columns of the Medical Event Data Standard; the numeric value may be absent."""
     named = [name for name, value in options.items() if value is not None]
     if named:
         raise ConfigError(
@@ -108,25 +90,14 @@ def by_meds(source: Source, options: Mapping[str, object]) -> Request:
 
 
 def check(source: Source, request: Request, key_out: str, order: str | None) -> None:
-    """Refuse columns that are absent or cannot have their role.
-
-    Args:
-        source: The table.
-        request: The columns and their roles.
-        key_out: The name of the key in files.
-        order: The column that orders events at one time, if there is one.
-
-    Raises:
-        DataError: If a column is absent.
-        ConfigError: If a column has two roles or a reserved name.
-    """
+    """Refuse columns that are absent or cannot have their role."""
     listed = request.listed
     source.need([request.key, request.time, *listed, *([] if order is None else [order])])
     if request.key == request.time:
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
     if repeated := [name for name, count in Counter(listed).items() if count > 1]:
         raise ConfigError(f"column {shown(repeated[0])} is listed twice; list it once, as categorical or as numeric")
-    for name, listed_as in request.kinds.items():
+    for name, listed_as in request.roles.items():
         if name in (request.key, request.time):
             role = "key" if name == request.key else "time"
             raise ConfigError(f"column {shown(name)} is the {role}; remove it from the list")
@@ -155,11 +126,7 @@ def check(source: Source, request: Request, key_out: str, order: str | None) -> 
 
 
 def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] | None) -> None:
-    """Refuse options for a table of static columns that contradict the schema.
-
-    Raises:
-        ConfigError: If columns are listed together with a schema, or the schema has no static columns for the table.
-    """
+    """Refuse options for a table of static columns that contradict the schema."""
     if schema is not None and columns is not None:
         raise ConfigError(
             "static_columns= is given together with a schema, which already sets it; leave one of them out"
@@ -176,7 +143,7 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
     """
     names, notes = [], []
     for name, kind in source.types.items():
-        if name in request.kinds:
+        if name in request.roles:
             names.append(name)
             continue
         if name in (request.key, request.time, order):

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from eventvec.schema import Numeric
-from eventvec.tables.fields import Array, Fitting, blocks
+from eventvec.tables.coding import Array, Fitting, blocks
 
 BINS = 12
 """The number of bins of a number."""
@@ -17,24 +18,39 @@ SAMPLE = 2**20
 """The largest number of values from which the edges of bins are computed."""
 
 
+class Spread:
+    """The mean and the standard deviation of numbers that come in parts (Chan, Golub and LeVeque 1979)."""
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, values: Tensor) -> None:
+        """Take the numbers of a part into account."""
+        if len(values):
+            values = values.double()
+            difference, before, self.count = float(values.mean()) - self.mean, self.count, self.count + len(values)
+            between = difference**2 * before * len(values) / self.count
+            self.squares += float(values.var(correction=0)) * len(values) + between
+            self.mean += difference * (len(values) / self.count)
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the numbers, of which there must be one."""
+        return math.sqrt(self.squares / self.count)
+
+
 def scaled(name: str, values: Array, fitting: Fitting) -> Numeric:
     """Return the numeric field of a column: mean and standard deviation of its (log-transformed) numbers, and edges."""
     field = Numeric(name, log=fitting.log, edges=edges(values))
     if not fitting.standardise:
         return field
-    count, mean, squares = 0, 0.0, 0.0  # merged block by block (Chan et al. 1979)
+    spread = Spread()
     for block in blocks(values):
-        present = field.scale(torch.from_numpy(block[~np.isnan(block)])).double()
-        if not len(present):
-            continue
-        difference, before, count = float(present.mean()) - mean, count, count + len(present)
-        squares += float(present.var(correction=0)) * len(present) + difference**2 * before * len(present) / count
-        mean += difference * (len(present) / count)
-    if not count:
+        spread.add(field.scale(torch.from_numpy(block[~np.isnan(block)])))
+    if not spread.count:
         return field
-    std = math.sqrt(squares / count)
     # Nine digits, because later ones depend on the order of summation, and a resumed run must get equal numbers.
-    return replace(field, mean=float(f"{mean:.9g}"), std=float(f"{std:.9g}") or 1.0)
+    return replace(field, mean=float(f"{spread.mean:.9g}"), std=float(f"{spread.std:.9g}") or 1.0)
 
 
 def edges(values: Array) -> tuple[float, ...]:

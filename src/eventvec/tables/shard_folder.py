@@ -94,11 +94,7 @@ class Manifest(BaseModel, extra="forbid"):
 
 
 def read_manifest(folder: Path | str) -> Manifest:
-    """Return the manifest of a folder of shards.
-
-    Raises:
-        CheckpointError: If there is none, or it is damaged or of a newer format.
-    """
+    """Return the manifest of a folder of shards."""
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise CheckpointError(
@@ -131,11 +127,7 @@ def fault(folder: Path | str, record: ShardRecord) -> str | None:
 
 
 def files_of_shards(folder: Path | str) -> list[Path]:
-    """Return the files of a folder of shards after a check of their checksums.
-
-    Raises:
-        CheckpointError: If the folder has no manifest, or a file is absent or not what was written.
-    """
+    """Return the files of a folder of shards after a check of their checksums."""
     manifest = read_manifest(folder)
     for record in manifest.shards:
         if wrong := fault(folder, record):
@@ -152,20 +144,7 @@ def digest_of(path: Path) -> str:
 
 
 def agreed(metadata: list[Mapping[str, Any]], names: list[str], folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the metadata of a whole folder: what the files agree about, without the fingerprint of each.
-
-    Args:
-        metadata: The metadata of each file.
-        names: The names of the files, for messages.
-        folder: The folder, for messages.
-
-    Raises:
-        CheckpointError: If a file is of another run.
-
-    Example:
-        >>> agreed([{"run": "3f2a", "fingerprint": "1"}, {"run": "3f2a", "fingerprint": "2"}], ["a", "b"], "z")
-        {'run': '3f2a'}
-    """
+    """Return the metadata of a whole folder: what the files agree about, without the fingerprint of each."""
     first = metadata[0]
     for name, each in zip(names, metadata, strict=True):
         if each.get("run") != first.get("run"):

@@ -7,17 +7,19 @@ them instead, with one pass per digit in the ranges of keys and times.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.tables.fields import Array, blocks, count_and_first, kind_of
+from eventvec.tables.coding import Array, blocks, kind_of, refuse_rows
 from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort
 SIGN = np.uint64(1 << 63)
+Name = TypeVar("Name", str, tuple[str, int])
 
 
 def in_order(keys: Sequence[Array]) -> bool:
@@ -31,10 +33,7 @@ def in_order(keys: Sequence[Array]) -> bool:
 def order_of(keys: Sequence[Array]) -> Array:
     """Return `(rows,)` int64 the places of the rows in order of the first of some columns, then of the second, …
 
-    Rows that are equal in all of them keep their order.
-
-    Args:
-        keys: `(rows,)` each: integers of any width, or float64 without NaN.
+    Rows that are equal in all of them keep their order. Columns hold integers of any width, or float64 without NaN.
     """
     order: Array | None = None
     for values in reversed(keys):  # least significant digits first: each pass keeps the order of the previous one
@@ -45,15 +44,7 @@ def order_of(keys: Sequence[Array]) -> Array:
 
 
 def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
-    """Return `(rows,)` the rank of each value of a column by which events are ordered.
-
-    Args:
-        name: The column, for messages.
-        column: Numbers, times or text.
-
-    Raises:
-        DataError: If a value is missing, or values of the column's type have no order.
-    """
+    """Return `(rows,)` the rank of each value of a column by which events are ordered."""
     if kind_of(column.type) not in ("text", "integer", "float", "time"):
         raise DataError(
             f"column {shown(name)} cannot order events: it holds {column.type}; accepted: numbers, times, text"
@@ -61,10 +52,7 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
     values = polars_series(name, column)
     values = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
     missing = (values.is_null() | values.is_nan() if values.dtype.is_float() else values.is_null()).to_numpy()
-    if missing.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(missing, 'missing value')}; it must order every event"
-        )
+    refuse_rows(name, missing, "missing value", "; it must order every event")
     ranks: Array = values.rank("dense").to_numpy()
     return ranks
 
@@ -72,36 +60,40 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
 def order_ties(
     columns: Mapping[str, Array], times: Sequence[Array], heads: Array, names: Sequence[str]
 ) -> dict[str, Array]:
-    """Return columns in which events of one entity and one time are in order of their values.
+    """Return columns of which the named ones are reordered by `canonical_order`."""
+    places, order = canonical_order({name: columns[name] for name in names}, times, heads)
+    reordered = dict(columns)
+    for name in names if len(places) else ():
+        reordered[name] = columns[name].copy()
+        reordered[name][places] = columns[name][order]
+    return reordered
 
-    The result does not depend on the order that these events had. Values are compared column by column, in order of the
-    columns' names, as the model reads them: codes, and numbers with missing ones last.
+
+def canonical_order(columns: Mapping[Name, Array], times: Sequence[Array], heads: Array) -> tuple[Array, Array]:
+    """Return `(tied,)` the places of events that share entity and time with others, and which event each place gets.
+
+    The events are then in order of their values, whatever order they had. Values are compared column by column, in
+    order of the columns' names, as the model reads them: codes, and numbers with missing ones last.
 
     Args:
         columns: `(events,)` each, in order of entity and time.
         times: `(events,)` the time of each event, and further columns by which they are in order within a time.
         heads: The position of the first event of each entity.
-        names: The columns to compare and to reorder.
     """
     starts = np.zeros(len(times[0]), bool)  # of each group of events with one entity and one time
     starts[heads] = True
     for values in times:
         starts[1:] |= values[1:] != values[:-1]
-    tied = ~starts | ~np.append(starts[1:], True)
-    places = np.flatnonzero(tied)
-    if not len(places) or not names:
-        return dict(columns)
+    places = np.flatnonzero(~starts | ~np.append(starts[1:], True))
+    if not len(places) or not columns:
+        return places[:0], places[:0]
     keys = [starts.cumsum()[places]]
-    for values in (columns[name][places] for name in sorted(names)):
+    for name in sorted(columns):
+        values = columns[name][places]
         keys.append(values)
         if values.dtype == np.float32:
             keys.append(values.view(np.int32))  # puts 0.0 before -0.0, which compare as equal
-    order = places[np.lexsort(keys[::-1])]
-    reordered = dict(columns)
-    for name in names:
-        reordered[name] = columns[name].copy()
-        reordered[name][places] = columns[name][order]
-    return reordered
+    return places, places[np.lexsort(keys[::-1])]
 
 
 def _digits(values: Array) -> Iterator[Array]:

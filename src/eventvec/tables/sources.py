@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from eventvec.errors import DataError, listed, looks_like_data, no_column, shown
 from eventvec.tables.addresses import Address, address_of, public_name
+from eventvec.tables.coding import is_text
 from eventvec.tables.csv_files import csv_types, load_csv, sink_csv
 from eventvec.tables.databases import open_database
-from eventvec.tables.fields import is_text
 from eventvec.tables.layouts import plain, plain_type, polars_series
 from eventvec.tables.paths import CSV, files_of, refuse_changed, stamp_of
 
@@ -79,11 +79,7 @@ class Source:
         yield from (table.slice(start, rows) for start in range(0, len(table), rows))
 
     def together(self, names: Iterable[str]) -> Source:
-        """Return a source that loads the named columns at once if its rows have no order, and else the same source.
-
-        Args:
-            names: All columns that will be loaded; those that the table lacks are passed over.
-        """
+        """Return a source that loads the named columns at once if its rows have no order, and else the same source."""
         if self.ordered:
             return self
         present = [name for name in self.types if name in set(names)]
@@ -116,15 +112,7 @@ class Source:
             yield group
 
     def need(self, names: Iterable[str], table: str | None = None) -> None:
-        """Check that the table has all named columns.
-
-        Args:
-            names: The columns.
-            table: The name of the table, for the message.
-
-        Raises:
-            DataError: If a column is absent.
-        """
+        """Check that the table has all named columns."""
         for name in names:
             if name not in self.types:
                 raise DataError(no_column(name, self.types, self.header, table))
@@ -146,11 +134,6 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
         text: Columns of a CSV file to read as text, whatever they hold.
         key: The column of a CSV file or of numeric values in Postgres that is read as whole numbers or as text, and as
             nothing else.
-
-    Raises:
-        ConfigError: If an address is not of an accepted form, or the package that reads it is not installed.
-        DataError: If there is no such file or table, a file is not of the type of its name, or the files have
-            different columns.
     """
     if isinstance(source, Source):
         return source
@@ -188,12 +171,7 @@ def _database(address: Address, key: str | None) -> Source:
 
 
 def name_of(source: Tabular) -> str:
-    """Return the path of a table or its address without a password, or the text `a table in memory`.
-
-    Example:
-        >>> name_of(Path("people.parquet")), name_of(pa.table({"card": [1]}))
-        ('people.parquet', 'a table in memory')
-    """
+    """Return the path of a table or its address without a password, or the text `a table in memory`."""
     return public_name(source) if isinstance(source, str | os.PathLike) else "a table in memory"
 
 
@@ -212,11 +190,7 @@ def _is_pandas(source: Any) -> bool:
 
 
 def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
-    """Return a table of another library as an Arrow table.
-
-    Raises:
-        DataError: If the library fails to convert it; the message names the first column on which it does.
-    """
+    """Return a table of another library as an Arrow table."""
     try:
         return _call(f"an object of type {type(source).__name__}", partial(convert, source))
     except DataError:
@@ -232,11 +206,7 @@ def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
 
 
 def _call(what: str, function: Callable[[], Any]) -> Any:
-    """Return what a function of another library returns, or a refusal; the library's text may hold values of a key.
-
-    Raises:
-        DataError: If the function fails.
-    """
+    """Return what a function of another library returns, or a refusal; the library's text may hold values of a key."""
     try:
         return function()
     except (Exception, pl.exceptions.PanicException) as error:
@@ -314,11 +284,7 @@ def same_types(names: Sequence[str], first: Path, first_schema: pa.Schema, file:
 
 
 def parquet_schema(file: Path) -> pa.Schema:
-    """Return a Parquet file's columns and metadata.
-
-    Raises:
-        DataError: If the file is not a Parquet file or is damaged.
-    """
+    """Return a Parquet file's columns and metadata."""
     return _schema(file, _metadata(file))
 
 
@@ -397,15 +363,7 @@ def read_table(source: Tabular, columns: list[str] | None = None, table: str | N
 
 
 def columns_of(source: Tabular) -> list[str]:
-    """Return the names of a table's columns without reading any; none for a stream, which can be read only once.
-
-    Raises:
-        DataError: If there is no such file, or it is not of the type of its name.
-
-    Example:
-        >>> columns_of(pl.DataFrame({"card": [1], "churn": [True]}))
-        ['card', 'churn']
-    """
+    """Return the names of a table's columns without reading any; none for a stream, which can be read only once."""
     if isinstance(source, str | os.PathLike):
         return list(open_source(source).types)
     if isinstance(source, pl.LazyFrame):
@@ -424,15 +382,7 @@ def _only(source: Any, columns: Sequence[str]) -> Any:
 
 
 def events_table(events: Sequence[Mapping[str, Any]], key: str) -> pa.Table:
-    """Return a list of events as a table; if none of them has the key, all get the key 0.
-
-    Raises:
-        DataError: If the list is empty, or does not hold dictionaries of plain values.
-
-    Example:
-        >>> events_table([{"day": 1}, {"day": 2, "paid": 0.5}], "card").to_pylist()
-        [{'card': 0, 'day': 1, 'paid': None}, {'card': 0, 'day': 2, 'paid': 0.5}]
-    """
+    """Return a list of events as a table; if none of them has the key, all get the key 0."""
     if not events:
         raise DataError("the list of events is empty; at least one event is needed")
     if not all(isinstance(event, Mapping) and all(isinstance(name, str) for name in event) for event in events):

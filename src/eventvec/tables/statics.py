@@ -17,8 +17,8 @@ from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Static, Text, Vector
 from eventvec.sequences import Values
-from eventvec.tables import fields, kinds
-from eventvec.tables.fields import Array, Coded, Fitting, count_and_first
+from eventvec.tables import coding, kinds
+from eventvec.tables.coding import Array, Coded, Fitting, count_and_first
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.scales import scaled
@@ -179,13 +179,13 @@ class _Matched:
         """Return the field fitted to a column, its values per entity, and notes."""
         field: Static
         if kind == "categorical":
-            codes, texts = fields.coded(name, column)
-            field = fields.vocabulary(name, Coded(codes[self.rows], texts), fitting)
+            codes, texts = coding.coded(name, column)
+            field = coding.frequent(name, texts, Coded(codes[self.rows], texts).counts(), fitting)
             values, notes = self.apply(column, field)
-            return field, values, (*notes, *fields.rare_note(field, fitting))
+            return field, values, (*notes, *coding.rare_note(field, fitting))
         if kind == "numeric":
             scale = replace(fitting, log=False, standardise=True)
-            field = scaled(name, fields.numbers(name, column)[self.rows], scale)
+            field = scaled(name, coding.numbers(name, column)[self.rows], scale)
         elif kind == "vector":
             field = _scaled(name, vectors(name, column)[self.rows])
         else:
@@ -195,12 +195,12 @@ class _Matched:
     def apply(self, column: pa.ChunkedArray, field: Static) -> tuple[Values, tuple[str, ...]]:
         """Return the values of a column per entity, coded by a field of a schema, and notes."""
         if isinstance(field, Categorical):
-            codes = self._per_entity(fields.encode(fields.coded(field.name, column), field), MISSING)
+            codes = self._per_entity(coding.encode(coding.coded(field.name, column), field), MISSING)
             values, missing = torch.from_numpy(codes), codes == MISSING
-            unknown = fields.unknown_note(field.name, int((codes == UNKNOWN).sum()), len(codes), "entities")
+            unknown = coding.unknown_note(field.name, int((codes == UNKNOWN).sum()), len(codes), "entities")
             return values, (*self._missing(field.name, missing), *unknown)
         if isinstance(field, Numeric):
-            numbers = self._per_entity(fields.numbers(field.name, column), np.nan)
+            numbers = self._per_entity(coding.numbers(field.name, column), np.nan)
             return torch.from_numpy(numbers), self._missing(field.name, np.isnan(numbers))
         if isinstance(field, Vector):
             several = self._per_entity(vectors(field.name, column, field.size), np.nan)
@@ -222,11 +222,7 @@ class _Matched:
 
 
 def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matched:
-    """Return the named columns, with the row of each entity.
-
-    Raises:
-        DataError: If a key is missing or repeated, or no key of the table is in the data.
-    """
+    """Return the named columns, with the row of each entity."""
     table = opened.load([key, *names])
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
@@ -253,9 +249,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
 
 
 def _refuse_rows(key: str, wrong: pl.Series, what: str) -> None:
-    if wrong.any():
-        rows = count_and_first(wrong.to_numpy(), what)
-        raise DataError(f"column {shown(key)} of the static table has {rows}; it needs one row per entity")
+    coding.refuse_rows(key, wrong.to_numpy(), what, "; it needs one row per entity", " of the static table")
 
 
 def _check(opened: Source, key: str, columns: Mapping[str, str], data: Dataset) -> None:
@@ -287,8 +281,8 @@ def _infer(name: str, column: pa.ChunkedArray, rows: Array) -> Guess:
     reason = kinds.unusable(column.type)
     if reason is not None:
         return Guess(None, reason)
-    if fields.kind_of(column.type) == "text":
-        codes, texts = fields.coded(name, column)
+    if coding.kind_of(column.type) == "text":
+        codes, texts = coding.coded(name, column)
         present = codes[rows][codes[rows] >= 0]
         distinct, length = len(np.unique(present)), pc.utf8_length(texts).to_numpy()
         if distinct > max(FEW, 0.5 * len(present)) or (len(present) and length[present].mean() > LONG):
@@ -302,27 +296,13 @@ def _kind(field: Static) -> StaticKind:
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Return whether a type is a list of numbers.
-
-    Example:
-        >>> is_vector(pa.list_(pa.float32())), is_vector(pa.list_(pa.string()))
-        (True, False)
-    """
+    """Return whether a type is a list of numbers."""
     lists = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(is_list(kind) for is_list in lists) and fields.kind_of(kind.value_type) in ("integer", "float")
+    return any(is_list(kind) for is_list in lists) and coding.kind_of(kind.value_type) in ("integer", "float")
 
 
 def vectors(name: str, column: pa.ChunkedArray, size: int | None = None) -> Array:
-    """Return `(rows, size)` float32, NaN where a row has no vector.
-
-    Args:
-        name: The column, for messages.
-        column: Lists of numbers.
-        size: The length of each; that of the first if not given.
-
-    Raises:
-        DataError: If it holds no lists of numbers, or a list has another length or a number that is not finite.
-    """
+    """Return `(rows, size)` float32, NaN where a row has no vector."""
     if not is_vector(column.type):
         raise DataError(f"column {shown(name)} cannot be a vector: it holds {column.type}; accepted: lists of numbers")
     values = _stacked(column, size)
@@ -366,6 +346,6 @@ def _scaled(name: str, vectors: Array) -> Vector:
 
 
 def _texts(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if fields.kind_of(column.type) not in ("text", "empty"):
+    if coding.kind_of(column.type) not in ("text", "empty"):
         raise DataError(f"column {shown(name)} cannot be text: it holds {column.type}; accepted: text")
-    return fields.decoded(column).cast(pa.large_string())
+    return coding.decoded(column).cast(pa.large_string())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from eventvec.dataset import Dataset, period
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Static, Text, Vector
 from eventvec.sequences import Sequences, Values
+from eventvec.tables.scales import Spread
 
 
 def describe(data: Dataset) -> list[dict[str, Any]]:
@@ -69,13 +68,8 @@ def _by_parts(x: Sequences, name: str) -> Iterator[Values]:
 
 
 def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, float]]:
-    """Return the kind of a column and the entries of its row.
-
-    Args:
-        field: The column.
-        parts: Its values, one for each event or entity, a part at a time.
-    """
-    total, missing, unknown, spread = 0, 0, 0, _Spread()
+    """Return the kind of a column and the entries of its row."""
+    total, missing, unknown, spread = 0, 0, 0, Spread()
     for values in parts:
         total += len(values)
         if not isinstance(values, Tensor):
@@ -96,7 +90,8 @@ def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, f
         return kind, {"values": field.size - FIRST, "unknown": unknown / max(total, 1), **shares}
     if isinstance(field, Vector):
         return "vector", {"values": field.size, **shares}
-    return "numeric", {**spread.entries(), **shares}
+    numbers = {"mean": spread.mean, "std": spread.std} if spread.count else {}
+    return "numeric", {**numbers, **shares}
 
 
 def _bag(field: Categorical, x: Sequences) -> dict[str, float]:
@@ -109,27 +104,6 @@ def _bag(field: Categorical, x: Sequences) -> dict[str, float]:
         missing += int((bags.lengths == 0).sum())
     shares = {"unknown": unknown / max(elements, 1), "missing": missing / max(x.total, 1)}
     return {"values": field.size - FIRST, **shares}
-
-
-class _Spread:
-    """The mean and the standard deviation of numbers that come in parts (Chan, Golub and LeVeque 1979)."""
-
-    def __init__(self) -> None:
-        self.count, self.mean, self.squares = 0, 0.0, 0.0
-
-    def add(self, values: Tensor) -> None:
-        """Take the numbers of a part into account."""
-        if not len(values):
-            return
-        squares, mean = torch.var_mean(values.double(), correction=0)
-        count, step = self.count + len(values), mean.item() - self.mean
-        self.squares += squares.item() * len(values) + step**2 * self.count * len(values) / count
-        self.mean += step * len(values) / count
-        self.count = count
-
-    def entries(self) -> dict[str, float]:
-        """Return `mean` and `std`, or nothing without numbers."""
-        return {"mean": self.mean, "std": math.sqrt(self.squares / self.count)} if self.count else {}
 
 
 def _row(name: str, kind: str, entries: Mapping[str, float] | None = None) -> dict[str, Any]:

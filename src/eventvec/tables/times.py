@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.fields import BLOCK, Array, count_and_first, decoded, filled, is_text, nulls
+from eventvec.tables.coding import BLOCK, Array, decoded, filled, is_text, nulls, refuse_rows
 
 Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
@@ -64,9 +64,6 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         column: Timestamps of any unit, dates, integers, floats, or text.
         time_format: The strptime format of text, or of integers such as 20130131; or s, ms, us or ns for numbers of
             that unit since 1970. Without it, text is ISO 8601. Columns of a time type ignore it.
-
-    Raises:
-        DataError: If a text cannot be parsed, a time is infinite or too large, or the type is none of these.
     """
     column = decoded(column)
     kind = column.type
@@ -90,9 +87,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         raise DataError(f"column {shown(name)} holds {kind} values beyond 64-bit integers or microseconds") from error
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = filled(column.cast(pa.float64()), np.nan)
-        if np.isinf(values).any():
-            rows = count_and_first(np.isinf(values), "infinite time")
-            raise DataError(f"column {shown(name)} has {rows}; every time must be finite")
+        refuse_rows(name, np.isinf(values), "infinite time", "; every time must be finite")
         return Times(_within(name, values, LATEST_FLOAT), np.isnan(values), "float", None)
     accepted = "timestamps, dates, numbers, ISO text"
     raise DataError(f"column {shown(name)} cannot be the time: it holds {kind}; accepted: {accepted}")
@@ -102,9 +97,6 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
     """Return numbers of a unit since 1970, or texts of such numbers, as whole microseconds.
 
     Whole nanoseconds are cut off, as those of timestamps are, and floats are rounded.
-
-    Raises:
-        DataError: If a text is no number, a number is too large, or the column holds neither.
     """
     series, per_second = pl.Series(column), EPOCHS[unit].per_second
     if series.dtype == pl.String:
@@ -112,11 +104,8 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
         whole = text.cast(pl.Int64, strict=False)
         series = whole if whole.null_count() == text.null_count() else text.cast(pl.Float64, strict=False)
         unreadable = (series.is_null() & text.is_not_null()).to_numpy()
-        if unreadable.any():
-            raise DataError(
-                f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: numbers, which "
-                f"are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
-            )
+        numbers = f"; accepted: numbers, which are {EPOCHS[unit].words} since 1970 (time_format={unit!r})"
+        refuse_rows(name, unreadable, "unreadable time", numbers)
     if not series.dtype.is_numeric():
         raise DataError(
             f"column {shown(name)} cannot be {EPOCHS[unit].words} since 1970: it holds {column.type}; accepted: "
@@ -140,12 +129,7 @@ def _since_1970(name: str, column: pa.ChunkedArray, unit: str) -> Times:
 
 
 def epoch_unit(low: float, high: float) -> EpochUnit | None:
-    """Return the unit in which numbers from low to high look like times since 1970, in 1990 to 2040, if there is one.
-
-    Example:
-        >>> epoch_unit(1_600_000_000_000, 1_600_000_360_000).words, epoch_unit(5, 1_600_000_000)
-        ('milliseconds', None)
-    """
+    """Return the unit in which numbers from low to high look like times since 1970, in 1990 to 2040, if any."""
     first, last = YEARS_1990_TO_2040
     units = EPOCHS.values()
     return next((unit for unit in units if first * unit.per_second <= low <= high < last * unit.per_second), None)
@@ -156,10 +140,6 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
 
     Such numbers are not read as calendar times of their own accord, because the numbers of a later table could look
     otherwise.
-
-    Example:
-        >>> epoch_note("at", parse_times("at", pa.chunked_array([[1_600_000_000, 1_600_000_060]])))
-        ("the times in 'at' look like seconds since 1970 and are read as plain numbers; for calendar times set ...",)
     """
     values = times.values[~times.missing] if times.missing.any() else times.values
     plain = times.kind in ("integer", "float") and len(values)
@@ -183,31 +163,15 @@ def _zone(zone: str | None) -> str | None:
 
 
 def _within(name: str, values: Array, limit: float) -> Array:
-    """Return times, of which none is beyond a limit: the difference of two of them would overflow.
-
-    Raises:
-        DataError: If a time is beyond the limit.
-    """
+    """Return times, of which none is beyond a limit: the difference of two of them would overflow."""
     beyond = (values < -limit) | (values > limit)  # not by the absolute value, which overflows for the least integer
-    if beyond.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(beyond, 'time')} beyond ±{limit:.3g}; every time must be "
-            "within, so that the time between two events can be computed"
-        )
+    within = "; every time must be within, so that the time between two events can be computed"
+    refuse_rows(name, beyond, "time", f" beyond ±{limit:.3g}{within}")
     return values
 
 
 def instant(schema: Schema, value: Instant) -> int | float:
-    """Return a point in time in the unit of a schema's time column; one without a zone is in UTC.
-
-    Raises:
-        ConfigError: If the value is not of the time column's kind, or is beyond what that column can hold.
-
-    Example:
-        >>> schema = Schema("card", "at", "date")
-        >>> instant(schema, "1970-01-03") / DAY
-        2.0
-    """
+    """Return a point in time in the unit of a schema's time column; one without a zone is in UTC."""
     value = without_numpy(value)
     limit = LATEST_FLOAT if schema.time_kind == "float" else LATEST
     try:
@@ -224,15 +188,7 @@ def instant(schema: Schema, value: Instant) -> int | float:
 
 
 def duration(schema: Schema, value: Duration) -> float:
-    """Return a length of time in the unit of a schema's time column.
-
-    Args:
-        schema: The schema, with the kind of the times.
-        value: A number; for calendar times a timedelta, or text: a number with w, d, h, m or s after it.
-
-    Raises:
-        ConfigError: If the value is none of these, negative or infinite.
-    """
+    """Return a length of time in the unit of a schema's time column."""
     units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
     try:
         if not schema.clock:
@@ -253,23 +209,14 @@ def duration(schema: Schema, value: Duration) -> float:
 
 
 def without_numpy(value: Any) -> Any:
-    """Return a point in time as Python has it: numbers of numpy as numbers, its times as datetimes or dates.
-
-    Example:
-        >>> without_numpy(np.int64(3)), without_numpy(np.datetime64("2020-01-31T12:00", "ns"))
-        (3, datetime.datetime(2020, 1, 31, 12, 0))
-    """
+    """Return a point in time as Python has it: numbers of numpy as numbers, its times as datetimes or dates."""
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] == "ns":
         value = value.astype("datetime64[us]")  # Python has no nanoseconds, and numpy would return a whole number
     return value.item() if isinstance(value, np.generic) else value
 
 
 def same_kind(name: str, times: Times, schema: Schema) -> Times:
-    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats.
-
-    Raises:
-        DataError: If the two kinds cannot be compared.
-    """
+    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats."""
     if times.kind == schema.time_kind or (schema.clock and times.kind in ("timestamp", "date")):
         return times
     if schema.time_kind == "float" and times.kind == "integer":
@@ -341,12 +288,9 @@ def _read_text(name: str, column: pa.ChunkedArray, time_format: str | None) -> p
         if parsed.null_count() > text.null_count():
             parsed = parsed.fill_null(_parsed(text, alternative))
     unreadable = (parsed.is_null() & text.is_not_null()).to_numpy()
-    if unreadable.any():
-        iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
-        accepted = f"the format {shown(time_format)}" if time_format else iso
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(unreadable, 'unreadable time')}; accepted: {accepted}"
-        )
+    iso = "ISO 8601, all with a zone or all without; for other formats set time_format= (--time-format)"
+    accepted = f"the format {shown(time_format)}" if time_format else iso
+    refuse_rows(name, unreadable, "unreadable time", f"; accepted: {accepted}")
     if time_format is None and (text.str.len_bytes() == len("2013-01-31")).all():
         parsed = parsed.cast(pl.Date)
     return pa.chunked_array([parsed.to_arrow()])

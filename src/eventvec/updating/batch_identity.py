@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.sequences import Sequences
-from eventvec.tables.fields import Array
+from eventvec.tables.coding import Array
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
 from eventvec.tables.nested import row_hashes

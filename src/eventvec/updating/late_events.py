@@ -17,8 +17,8 @@ from eventvec.errors import DataError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, Values, join, searchsorted, stack
 from eventvec.tables import keys, times
+from eventvec.tables.coding import Array, count_and_first
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.fields import Array, count_and_first
 from eventvec.tables.lists import exploded
 from eventvec.tables.nested import distinct_rows
 from eventvec.tables.sorting import order_ties

@@ -15,7 +15,7 @@ import torch
 
 import eventvec as ev
 from eventvec.errors import DataError
-from eventvec.tables.places import read_places
+from eventvec.tables.prediction_places import read_places
 from eventvec.views import Sinusoids, draw, sinusoids
 
 COVARIATES = ("time", "code", "size")

@@ -15,8 +15,8 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
-from eventvec.tables import fields
-from eventvec.tables.fields import Array, Coded, count_and_first
+from eventvec.tables import coding
+from eventvec.tables.coding import Array, Coded
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Source, Tabular, open_source
 from eventvec.tables.statics import is_vector, vectors
@@ -48,13 +48,9 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
         table: A table with the covariates, and with the key if each entity has its own places.
         covariates: The columns to read; `time` is the time column, which has its own name in the table.
         time_format: The strptime format of times that are text.
-
-    Raises:
-        DataError: If a column is absent, of another kind or width than in the events, or lacks a value; if a key is
-            missing or not among the data; or if there is no key, but a further column.
     """
     schema = data.schema
-    text = [field.name for field in schema.categorical if fields.was_text(field)]
+    text = [field.name for field in schema.categorical if coding.was_text(field)]
     opened = open_source(table, [*text, *([schema.time] if time_format else [])], schema.key)
     names = {name: schema.time if name == TIME else name for name in covariates}
     opened.need(names.values(), "the table of places")
@@ -74,7 +70,7 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
     else:
         rows, places = _matched(data, loaded.column(key), key)
     chosen = pa.array(places)
-    columns = {column: fields.decoded(loaded.column(column)).take(chosen) for column in names.values()}
+    columns = {column: coding.decoded(loaded.column(column)).take(chosen) for column in names.values()}
     return Places(rows, columns, {name: torch.from_numpy(column[places]) for name, column in values.items()})
 
 
@@ -83,7 +79,7 @@ def _matched(data: Dataset, keys: pa.ChunkedArray, key: str) -> tuple[Array, Arr
     frame = pl.DataFrame({key: key_series(keys, key)})
     _refuse(key, frame[key].is_null().to_numpy(), "missing value", "every place needs a key")
     held = data.keys.storage if isinstance(data.keys, pa.ExtensionArray) else data.keys
-    entities, distinct = fields.factorize(pa.chunked_array([held]))
+    entities, distinct = coding.factorize(pa.chunked_array([held]))
     entity = align(distinct, frame, key)
     _refuse(key, entity < 0, "key", f"without events among {len(distinct):,} entities; leave out these rows")
     order = entities.argsort(kind="stable")
@@ -105,10 +101,10 @@ def _values(
         return times.values
     field = next((field for field in schema.fields if field.name == name), None)
     if isinstance(field, Categorical):
-        coded = Coded(*fields.coded(name, column))
-        if not opened.typed and fields.is_text(column.type) and not fields.was_text(field):
-            coded = fields.as_numbers(coded)
-        codes = fields.encode(coded, field)
+        coded = Coded(*coding.coded(name, column))
+        if not opened.typed and coding.is_text(column.type) and not coding.was_text(field):
+            coded = coding.as_numbers(coded)
+        codes = coding.encode(coded, field)
         _refuse(name, codes == MISSING, "missing value", "every place needs one")
         _refuse(name, codes == UNKNOWN, "value", "outside the vocabulary of the run's schema; leave out these rows")
         return codes
@@ -117,11 +113,10 @@ def _values(
     wide = field is None and is_vector(column.type)
     if size > 1 and not wide:
         raise DataError(f"column {shown(name)} of the table of places holds {column.type}, not lists of {size} numbers")
-    values = vectors(name, column, size) if wide else fields.numbers(name, column)
+    values = vectors(name, column, size) if wide else coding.numbers(name, column)
     _refuse(name, np.isnan(values.reshape(len(values), -1).sum(1)), "missing value", "every place needs one")
     return values
 
 
 def _refuse(name: str, wrong: Array, what: str, why: str) -> None:
-    if wrong.any():
-        raise DataError(f"column {shown(name)} of the table of places has {count_and_first(wrong, what)}; {why}")
+    coding.refuse_rows(name, wrong, what, f"; {why}", " of the table of places")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -16,8 +17,9 @@ from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical
 from eventvec.tables.hashing import buckets_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Kind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
+ValueKind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
+FINITE = "; accepted: finite numbers within float32's range (3.4e38), empty where missing"
 BLOCK = 2**18  # values per block, so that intermediate results stay in the cache
 
 
@@ -84,29 +86,36 @@ def filled(column: pa.ChunkedArray, fill: float) -> Array:
 
 
 def count_and_first(mask: Array, what: str, row_of: Array | None = None) -> str:
-    """Return the number of rows that a mask marks and the first of them, for a message.
-
-    Args:
-        mask: The marks.
-        what: What they mark.
-        row_of: The row of each mark, if it is not its place.
-
-    Example:
-        >>> count_and_first(np.array([False, True, True]), "missing value")
-        '2 missing values (first at row 1)'
-    """
+    """Return the number of rows that a mask marks and the first of them, for a message."""
     count = int(mask.sum())
     first = int(mask.argmax() if row_of is None else row_of[mask.argmax()])
     return f"{count:,} {what}{'' if count == 1 else 's'} (first at row {first:,})"
 
 
-def kind_of(kind: pa.DataType) -> Kind:
+@contextmanager
+def counting(how: str) -> Iterator[None]:
+    """Say in errors that name a row how rows are counted, such as within a part of a table."""
+    try:
+        yield
+    except DataError as error:
+        if how and "(first at row" in str(error):
+            raise DataError(f"{error}; rows are counted {how}") from error
+        raise
+
+
+def refuse_rows(name: str, wrong: Array, what: str, rest: str, table: str = "") -> None:
+    """Refuse a column if a mask marks some of its rows; `rest` ends the sentence, and `table` names another table."""
+    if wrong.any():
+        raise DataError(f"column {shown(name)}{table} has {count_and_first(wrong, what)}{rest}")
+
+
+def kind_of(kind: pa.DataType) -> ValueKind:
     """Return the kind of an Arrow type; a dictionary is text, unless its values are times or nested."""
     types = pa.types
     if isinstance(kind, pa.DictionaryType):
         inner = kind_of(kind.value_type)
         return inner if inner in ("time", "other") else "text"
-    tests: dict[Kind, bool] = {
+    tests: dict[ValueKind, bool] = {
         "text": is_text(kind),
         "boolean": types.is_boolean(kind),
         "integer": types.is_integer(kind),
@@ -118,13 +127,7 @@ def kind_of(kind: pa.DataType) -> Kind:
 
 
 def factorize(column: pa.ChunkedArray) -> tuple[Array, pa.Array]:
-    """Return `(rows,)` int32 positions in an array of the distinct values, -1 where null, and that array, unordered.
-
-    Example:
-        >>> codes, values = factorize(pa.chunked_array([["b", None], ["a", "b"]]))
-        >>> codes.tolist(), values.to_pylist()
-        ([0, -1, 1, 0], ['b', 'a'])
-    """
+    """Return `(rows,)` int32 positions in an array of the distinct values, -1 where null, and that array, unordered."""
     if not isinstance(column.type, pa.DictionaryType):
         column = pc.dictionary_encode(column)
     if any(chunk.dictionary.null_count for chunk in column.chunks):  # Arrow unifies only those without nulls
@@ -144,11 +147,7 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def coded(name: str, column: pa.ChunkedArray) -> Coded:
-    """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", booleans are "true" and "false".
-
-    Raises:
-        DataError: If the type cannot be categorical or a number is infinite.
-    """
+    """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", booleans are "true" and "false"."""
     if kind_of(column.type) in ("time", "other"):
         raise DataError(
             f"column {shown(name)} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
@@ -160,18 +159,13 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
-        _finite(name, pc.is_inf(column).fill_null(False).to_numpy())
+        refuse_rows(name, pc.is_inf(column).fill_null(False).to_numpy(), "infinite number", FINITE)
     codes, values = factorize(column)
     return Coded(*_distinct(codes, _texts(values)))
 
 
 def from_numbers(values: Sequence[str]) -> bool:
-    """Return whether texts of categories are those that numbers or booleans have, so that they may come from such.
-
-    Example:
-        >>> from_numbers(["5", "1.5"]), from_numbers(["1.50"]), from_numbers(["true"])
-        (True, False, True)
-    """
+    """Return whether texts of categories are those that numbers or booleans have, so that they may come from such."""
     if set(values) <= {"true", "false"}:
         return True
     try:
@@ -182,12 +176,7 @@ def from_numbers(values: Sequence[str]) -> bool:
 
 
 def was_text(field: Categorical) -> bool:
-    """Return whether a column was text when the schema was fitted; for an earlier schema, by its values.
-
-    Example:
-        >>> was_text(Categorical("code", ("5", "1.5"))), was_text(Categorical("code", ("5", "1.5"), text=True))
-        (False, True)
-    """
+    """Return whether a column was text when the schema was fitted; for an earlier schema, by its values."""
     return not from_numbers(field.values) if field.text is None else field.text
 
 
@@ -196,10 +185,6 @@ def as_numbers(column: Coded) -> Coded:
 
     A column of a CSV file is text as soon as one of its cells is. This makes its other cells what they are in a file
     without such a cell. Digits after a leading zero stay text, as in 00501.
-
-    Example:
-        >>> as_numbers(Coded(np.array([0, 1, 2]), pa.array(["1.50", "free", "True"]))).values.to_pylist()
-        ['1.5', 'free', 'true']
     """
     text = pl.Series(column.values, dtype=pl.String)
     real, whole = text.cast(pl.Float64, strict=False), text.cast(pl.Int64, strict=False)
@@ -214,11 +199,7 @@ def as_numbers(column: Coded) -> Coded:
 
 
 def numbers(name: str, column: pa.ChunkedArray) -> Array:
-    """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0.
-
-    Raises:
-        DataError: If the type cannot be numeric, a text is not a number, or a number is infinite.
-    """
+    """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0."""
     if kind_of(getattr(column.type, "value_type", column.type)) != "text":
         column = decoded(column)
     kind = kind_of(column.type)
@@ -232,40 +213,15 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
         column = column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column
         column = column.cast(pa.int8()) if kind == "boolean" else column
         values = filled(column.cast(pa.float32(), safe=False), np.nan)
-    _finite(name, np.isinf(values))
+    refuse_rows(name, np.isinf(values), "infinite number", FINITE)
     return values
 
 
-def refuse_infinite(name: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column with an infinite number, as inferring its kind does.
-
-    Raises:
-        DataError: If a number is infinite, or lies outside float32's range.
-
-    Example:
-        >>> refuse_infinite("paid", pa.chunked_array([[1.0, float("inf")]]))
-        Traceback (most recent call last):
-        eventvec.errors.DataError: column 'paid' has 1 infinite number (first at row 1); accepted: ...
-    """
-    if kind_of(column.type) == "float":
-        numbers(name, column)
-
-
-def vocabulary(name: str, column: Coded, fitting: Fitting) -> Categorical:
-    """Return the categorical field of a column: values of at least `min_count` rows, most frequent first."""
-    return frequent(name, column.values, column.counts(), fitting)
-
-
 def frequent(name: str, values: pa.Array, counts: Array, fitting: Fitting) -> Categorical:
-    """Return the categorical field of distinct values and their counts, as `vocabulary` does of a column."""
+    """Return the categorical field of distinct values: those of at least `min_count` rows, most frequent first."""
     order = np.lexsort((pc.rank(values).to_numpy(), -counts))
     order = order[counts[order] >= fitting.min_count][: fitting.max_values]
     return Categorical(name, tuple(values.take(pa.array(order)).to_pylist()))
-
-
-def hashed(name: str, column: Coded, fitting: Fitting) -> Categorical:
-    """Return the hashed field of a column, with as many buckets as distinct values up to a maximum."""
-    return Categorical(name, (), buckets=max(1, min(fitting.buckets, int((column.counts() > 0).sum()))))
 
 
 def encode(column: Coded, field: Categorical) -> Array:
@@ -279,35 +235,20 @@ def encode(column: Coded, field: Categorical) -> Array:
 
 
 def unknown_note(name: str, unknown: int, rows: int, what: str) -> tuple[str, ...]:
-    """Return a note about values outside the vocabulary of a column, if there are any.
-
-    Example:
-        >>> unknown_note("shop", 1, 4, "events")
-        ("column 'shop': 1 of 4 events (25.0 %) hold values outside the schema's vocabulary",)
-    """
+    """Return a note about values outside the vocabulary of a column, if there are any."""
     share = f"{100 * unknown / max(rows, 1):.1f} %"
     counted = f"{unknown:,} of {rows:,} {what} ({share})"
     return (f"column {shown(name)}: {counted} hold values outside the schema's vocabulary",) if unknown else ()
 
 
 def rare_note(field: Categorical, fitting: Fitting) -> tuple[str, ...]:
-    """Return a note about a column whose vocabulary is empty because all its values are too rare, if it is.
-
-    Example:
-        >>> rare_note(Categorical("shop", ()), Fitting(min_count=3))
-        ("column 'shop': no value occurs 3 times (min_count), so all are unknown",)
-    """
+    """Return a note about a column whose vocabulary is empty because all its values are too rare, if it is."""
     note = f"column {shown(field.name)}: no value occurs {fitting.min_count} times (min_count), so all are unknown"
     return () if field.values or field.buckets else (note,)
 
 
 def hashed_note(field: Categorical) -> str:
-    """Return a note about a column that is hashed because of its values.
-
-    Example:
-        >>> hashed_note(Categorical("merchant", (), buckets=50))
-        "column 'merchant' is hashed into 50 buckets: more than half of its values are distinct; list columns to ..."
-    """
+    """Return a note about a column that is hashed because of its values."""
     return (
         f"column {shown(field.name)} is hashed into {field.buckets:,} buckets: more than half of its values are "
         "distinct; list columns to use others only"
@@ -366,11 +307,3 @@ def _parsed(name: str, column: pa.ChunkedArray) -> Array:
             "list it as categorical, or leave cells without a number empty"
         )
     return np.append(parsed.cast(pl.Float32).to_numpy(), np.float32(np.nan))[codes]
-
-
-def _finite(name: str, infinite: Array) -> None:
-    if infinite.any():
-        raise DataError(
-            f"column {shown(name)} has {count_and_first(infinite, 'infinite number')}; "
-            "accepted: finite numbers within float32's range (3.4e38), empty where missing"
-        )
