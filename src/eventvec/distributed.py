@@ -260,7 +260,9 @@ def spread(method: Any) -> Iterator[None]:
         yield
         return
     changed = [
-        (module, name, _Shared(getattr(module, name), by_event)) for module, name, by_event in _entries_of(method)
+        (module, name, _Shared(function, by_event))
+        for module, name, by_event in _entries_of(method)
+        if (function := getattr(module, name, None)) is not None
     ]
     for module, name, shared in changed:
         object.__setattr__(module, name, shared)
@@ -429,14 +431,13 @@ def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
 
 
 def _entries_of(method: Any) -> Iterator[tuple[nn.Module, str, bool]]:
-    """Yield each function by which a method reads rows: its module, its name and whether it returns events."""
-    encoder: Any = method.encoder
+    """Yield each function by which a method may read rows: its module, its name and whether it returns events."""
+    encoder: nn.Module = method.encoder
     for name, by_event in (("forward", False), ("states", True), ("read", False), ("at", False)):
-        if hasattr(encoder, name):
-            yield encoder, name, by_event
-    if isinstance(events := getattr(encoder, "events", None), nn.Module):
+        yield encoder, name, by_event
+    if events := dict(encoder.named_children()).get("events"):
         yield events, "forward", True
-    tower: Any = getattr(method, "text_tower", None)
+    tower = dict(method.named_children()).get("text_tower")
     if tower is not None and any(weight.requires_grad for weight in tower.parameters()):
         yield tower, "forward", False
 

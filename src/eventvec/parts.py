@@ -6,6 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib.metadata import entry_points
+from inspect import isclass, isroutine
 from typing import Any, Literal
 
 from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
@@ -122,7 +123,7 @@ def registered_in(tables: Mapping[str, Any]) -> dict[str, str]:
         {}
     """
     names = {*_names(tables), *tables.get("fit", {}).get("beside", ())}
-    return {name: str(getattr(part, "__module__", "")) for name, (_, part) in REGISTERED.items() if name in names}
+    return {name: part.__module__ for name, (_, part) in REGISTERED.items() if name in names}
 
 
 def _names(table: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +137,8 @@ def _names(table: Mapping[str, Any]) -> Iterator[str]:
 
 def _place(part: Constructor) -> str:
     """Return where a class or function was defined."""
-    return f"{getattr(part, '__module__', '?')}.{getattr(part, '__qualname__', type(part).__qualname__)}"
+    named = part if isclass(part) or isroutine(part) else type(part)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @cache

@@ -228,7 +228,7 @@ class Schema:
         parts = [
             part
             for part in ("categorical", "numeric", "gap", "clock", "bags", "texts")
-            if getattr(self, part) != getattr(other, part)
+            if vars(self)[part] != vars(other)[part]
         ]
         if not self.clock and self.time_kind != other.time_kind:
             parts.append("time_kind")

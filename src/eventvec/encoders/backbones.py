@@ -93,7 +93,7 @@ def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
     missing = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
     if missing:
         raise ConfigError(f"backbone {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]}")
-    if hasattr(model, "pooler"):
+    if "pooler" in dict(model.named_children()):
         model.pooler = None  # BERT's head on the first token, which is not used
     model.config.use_cache = False
     if model.config._attn_implementation == "sdpa":
@@ -108,9 +108,9 @@ def position_count(model: Any) -> int:
 
     RoBERTa and its relatives begin to count positions after that of their padding.
     """
-    embeddings = getattr(model, "embeddings", None)
-    first = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    return int(model.config.max_position_embeddings) - (0 if first is None else int(first) + 1)
+    table = dict(model.named_modules()).get("embeddings.position_embeddings")
+    padding = table.padding_idx if isinstance(table, nn.Embedding) else None
+    return int(model.config.max_position_embeddings) - (0 if padding is None else padding + 1)
 
 
 def folder_pooling(folder: Path) -> Pooling | None:
@@ -245,7 +245,7 @@ def select_trained(model: Any, lora: int) -> None:
         for module in model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-            if isinstance(getattr(module, "attention_dropout", None), float):
+            if isinstance(vars(module).get("attention_dropout"), float):
                 module.attention_dropout = 0.0  # Llama and related models
         settings = peft.LoraConfig(r=lora, lora_alpha=lora, lora_dropout=0.05, target_modules=list(ATTENTION))
         try:

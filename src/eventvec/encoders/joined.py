@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -36,7 +36,7 @@ class Joined(nn.Module):
         >>> learned = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4)
         >>> encoder = Joined({"learned": learned, "timing": ev.encoders.RunningHandcrafted(schema)})
         >>> x = Sequences({"time": torch.tensor([1, 5]), "gap": torch.ones(2)}, torch.tensor([0]), torch.tensor([2]))
-        >>> encoder.parts, encoder(x).shape, hasattr(encoder, "state")
+        >>> encoder.parts, encoder(x).shape, capabilities(encoder).continues
         ({'learned': (0, 4), 'timing': (4, 11)}, torch.Size([1, 11]), True)
     """
 
@@ -66,7 +66,8 @@ class Joined(nn.Module):
         Raises:
             AttributeError: If a part has none.
         """
-        if not all(hasattr(encoder, name) for encoder in self._each() for name in ("state", "stored_dim", "read")):
+        parts = [capabilities(encoder) for encoder in self._each()]
+        if not all(part.continues and part.stored_dim is not None for part in parts):
             raise AttributeError("a part of the encoder cannot continue from a stored state")
         return self._state
 

@@ -142,16 +142,19 @@ class LanguageEncoder(nn.Module):
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
+        words = {
+            "pooling": pooling, "hidden": hidden, "reads": reads, "first": first, "temporal": temporal, "dtype": dtype
+        }  # fmt: skip
         for option, accepted in ACCEPTED.items():
-            if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
-                raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
+            if words[option] not in accepted:
+                raise ConfigError(f"{option} {words[option]!r} is not known; {nearest(words[option], accepted)}")
         fixed = {"hidden": "all"} if reads != "all" else {}
         fixed |= {"first": "text", "temporal": "sinusoidal"} if reads == "serialised" else {}
         for option, required in fixed.items():
-            if (value := getattr(self, option)) != required:
+            if words[option] != required:
                 raise ConfigError(
-                    f"{option} must be {required} where reads is {reads}, got {value}: it needs both tokens of texts "
-                    "and temporal vectors"
+                    f"{option} must be {required} where reads is {reads}, got {words[option]}: it needs both tokens of "
+                    "texts and temporal vectors"
                 )
         if dtype != "float32" and not lora:
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")

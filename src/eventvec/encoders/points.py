@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.normalisation import BatchNorm2d
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema
@@ -327,7 +327,7 @@ def points_of(encoder: Encoder) -> PointEncoder:
         >>> points_of(SetEncoder(PointEncoder(), dim=8)).dim
         2
     """
-    points = getattr(encoder, "events", None)
+    points = capabilities(encoder).events
     if not isinstance(points, PointEncoder):
         raise ConfigError(
             f"encoder must encode points for a targeted method, got {type(encoder).__name__} over "

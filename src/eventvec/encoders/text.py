@@ -59,7 +59,7 @@ class TextEncoder(nn.Module):
         self.text, self.longest = text, longest
         self.model, self.tokenizer = pretrained(folder)
         self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
-        self.kinds = int(getattr(self.model.config, "type_vocab_size", 1)) > 1
+        self.kinds = int(self.model.config.to_dict().get("type_vocab_size", 1)) > 1
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         special = self.tokenizer.encode("a", "a").special_tokens_mask

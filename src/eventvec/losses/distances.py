@@ -21,7 +21,7 @@ from torch import Tensor
 from eventvec.errors import ConfigError
 from eventvec.losses.negatives import Candidates, HardNegatives, PairNegatives, Rule, TripletNegatives
 from eventvec.losses.positives import positive_pairs
-from eventvec.views.draws import at_least
+from eventvec.options import at_least
 
 
 def squared_distances(z: Tensor) -> Tensor:

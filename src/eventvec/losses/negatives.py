@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
-from eventvec.views.draws import at_least
+from eventvec.options import at_least
 
 
 @dataclass(frozen=True, eq=False)

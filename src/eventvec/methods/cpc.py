@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import state_size
-from eventvec.errors import ConfigError
+from eventvec.encoders.interface import check_states, state_size
 from eventvec.methods.declarations import StateEncoder
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy
-from eventvec.views.draws import at_least, integers
+from eventvec.views.draws import integers
 
 BLOCK = 32
 """Events of a row in one matrix product, so that short rows are not padded to the length of a long one."""
@@ -48,11 +48,7 @@ class CPC(nn.Module):
         super().__init__()
         at_least("horizons", horizons, 1)
         at_least("negatives", negatives, 1)
-        if not (hasattr(encoder, "states") and getattr(encoder, "causal", False)):
-            raise ConfigError(
-                "encoder must have a state after each event that does not depend on later events, got "
-                f"{type(encoder).__name__}; accepted: the encoders gru, lstm"
-            )
+        check_states(encoder, "gru, lstm", causal=True)
         self.encoder, self.horizons, self.negatives = encoder, horizons, negatives
         self.maps = nn.Linear(state_size(encoder), horizons * encoder.events.dim)
 

@@ -88,9 +88,9 @@ def fclr(
         0
     """
     if not isinstance(encoder, SetEncoder) or encoder.layers:
-        description = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
+        layers = f" with layers = {encoder.layers}" if isinstance(encoder, SetEncoder) else ""
         raise ConfigError(
-            f"encoder of FCLR must be a set encoder without attention, got {description}; "
+            f"encoder of FCLR must be a set encoder without attention, got {type(encoder).__name__}{layers}; "
             'write [encoder] name = "set", layers = 0'
         )
     return CReSP(encoder, views, temperature, projection)

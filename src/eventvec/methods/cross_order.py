@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences, join
@@ -47,7 +47,7 @@ class CrossOrder(nn.Module):
 
     def __init__(self, encoder: Encoder, pairs: Windowed = OrderPairs()) -> None:  # noqa: B008 (frozen)
         super().__init__()
-        if not getattr(encoder, "joins", False) and not getattr(getattr(encoder, "events", None), "joins", False):
+        if not (capabilities(encoder).joins or capabilities(capabilities(encoder).events).joins):
             raise ConfigError(
                 f"encoder must distinguish the second window from the first, got {type(encoder).__name__}; accepted: "
                 "the encoder `text`, and others with events = Segmented(EventEncoder(schema)) (`segmented`)"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, EventEncoding, readable_rows
+from eventvec.encoders.interface import Encoder, EventEncoding, declarations, readable_rows
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
@@ -135,8 +135,7 @@ def declared(method: Method | nn.Module) -> Declared:
         >>> declared(Scored()).score_entry, declared(torch.nn.Identity()).static_columns
         ('validation_accuracy', ())
     """
-    values = {field.name: getattr(method, field.name, None) for field in fields(Declared)}
-    return Declared(**{name: value for name, value in values.items() if value is not None})
+    return declarations(method, Declared)
 
 
 def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:

@@ -217,7 +217,5 @@ def _numbers(points: PointEncoder) -> int:
 def _check(encoder: Encoder, fits: bool, name: str) -> Encoder:
     if fits:
         return encoder
-    raise ConfigError(
-        f"encoder must be [encoder] name = {name} for this method, got {type(encoder).__name__} with layers = "
-        f"{getattr(encoder, 'layers', None)}"
-    )
+    layers = f" with layers = {encoder.layers}" if isinstance(encoder, SetEncoder) else ""
+    raise ConfigError(f"encoder must be [encoder] name = {name} for this method, got {type(encoder).__name__}{layers}")

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
-from eventvec.encoders.interface import state_size
+from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
+from eventvec.options import at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences, keep_copy, on_host
 from eventvec.views import RandomSlices
-from eventvec.views.draws import at_least, integers
+from eventvec.views.draws import integers
 from eventvec.views.sizes import slice_bounds
 
 COMPONENTS = 8
@@ -81,11 +82,7 @@ class NextEvent(nn.Module):
         super().__init__()
         check_schema(schema)
         at_least("negatives", negatives, 2)
-        if not (hasattr(encoder, "states") and getattr(encoder, "causal", False)):
-            raise ConfigError(
-                "encoder must have a state after each event that does not depend on later events, got "
-                f"{type(encoder).__name__}; accepted: the encoders gru, lstm"
-            )
+        check_states(encoder, "gru, lstm", causal=True)
         if not isinstance(views, RandomSlices) or views.shortest < 2:
             raise ConfigError(f"views must be RandomSlices with shortest of at least 2 events, got {views}")
         self.encoder, self.schema, self.views, self.negatives = encoder, schema, views, negatives

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ LITTLE = 0.05
 """The share of the range between floor and chance below which a difference is called small."""
 
 
+@runtime_checkable
 class Targeted(Protocol):
     """A method whose loss tells the observation at x* from those of other rows, by cosines over a temperature."""
 
@@ -105,7 +106,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
         >>> round(use.floor, 2), round(use.chance, 2)
         (2.23, 4.16)
     """
-    if not (isinstance(method, nn.Module) and hasattr(method, "loss_of_targets") and hasattr(method, "temperature")):
+    if not (isinstance(method, nn.Module) and isinstance(method, Targeted)):
         raise ConfigError(
             f"method must predict at x* and be trained by a contrastive loss, got {type(method).__name__}; accepted: "
             "TargetedCReSP, MetaCDE"
@@ -125,7 +126,7 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     finally:
         method.train(training)
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
-    plain = isinstance(getattr(method, "target_head", None), PlainHead)
+    plain = isinstance(vars(method).get("target_head"), PlainHead)
     queries = size * method.targets
     return CovariateUse(loss, elsewhere, contrastive_floor(queries, method.temperature), math.log(queries), plain)
 

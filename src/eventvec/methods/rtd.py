@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import state_size
+from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
@@ -44,11 +44,7 @@ class RTD(nn.Module):
         super().__init__()
         if not 0 < share < 1:
             raise ConfigError(f"share must be in (0, 1), got {share}")
-        if not hasattr(encoder, "states"):
-            raise ConfigError(
-                f"encoder must have a state after each event, got {type(encoder).__name__}; accepted: the encoders "
-                "gru, lstm, set, tcn"
-            )
+        check_states(encoder, "gru, lstm, set, tcn")
         self.encoder, self.share = encoder, share
         self.head = nn.Linear(state_size(encoder), 1)
 

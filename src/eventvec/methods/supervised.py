@@ -176,7 +176,7 @@ class Supervised(nn.Module):
         self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.label_fields]
 
     def _of_classes(self, target: Label) -> Tensor:
-        return cast(Tensor, getattr(self, f"class_weights_{self.label_fields.index(target)}"))
+        return self.get_buffer(f"class_weights_{self.label_fields.index(target)}")
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a label, any of several.

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.dataset import static_texts, static_values
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label
 from eventvec.retrieval import score_retrieval
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import Categorical
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
 from eventvec.views.sizes import validation_share
@@ -205,7 +205,8 @@ class TPPEmbedding(nn.Module):
 
 
 def _domain_field(encoder: Encoder, name: str) -> Categorical:
-    schema: Schema | None = getattr(encoder, "schema", getattr(getattr(encoder, "events", None), "schema", None))
+    own = capabilities(encoder)
+    schema = own.schema or capabilities(own.events).schema
     if schema is None:
         raise ConfigError(f"domain needs an encoder that has the schema of the data, got {type(encoder).__name__}")
     field = schema.static_field(name)

@@ -15,7 +15,7 @@ from eventvec.checkpoint import Run
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import accepts, check_seed, gather
+from eventvec.options import accepts, at_least, check_seed, gather
 from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
@@ -64,9 +64,8 @@ class DriftOptions:
         check_seed("seed", self.seed)
         if not 0 < self.level < 1:
             raise ConfigError(f"level must be above 0 and below 1, got {self.level}")
-        for name, least in (("entities", 2), ("permutations", 19)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        at_least("entities", self.entities, 2)
+        at_least("permutations", self.permutations, 19)
 
 
 @accepts(DriftOptions, Columns, TableFormat)

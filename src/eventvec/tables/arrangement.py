@@ -71,7 +71,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
         opened_source = opened_source.together(_used(opened_source, options, schema, explode or ()))
     events = exploded(opened_source, explode or ())
     opened = events.table
-    named: dict[str, Any] = {name: getattr(columns, name) for name in request.KINDS}
+    named: dict[str, Any] = {name: vars(columns)[name] for name in request.KINDS}
     roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
     if schema is not None:
@@ -99,7 +99,7 @@ def _used(source: Source, options: ReadOptions, schema: Schema | None, explode: 
     elif columns.meds:
         named = set(request.MEDS.values())
     else:
-        listed = [getattr(columns, kind) for kind in request.KINDS]  # which are not checked yet
+        listed = [vars(columns)[kind] for kind in request.KINDS]  # which are not checked yet
         named = {name for names in listed if isinstance(names, list | tuple) for name in names if isinstance(name, str)}
         named |= {name for name in (columns.key, columns.time, order) if name is not None}
         if columns.categorical is None and columns.numeric is None:

@@ -143,6 +143,12 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)
 
 
+def _plain_or_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column, decoded if it is a dictionary of other values than texts."""
+    texts = isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) == "text"
+    return column if texts else decoded(column)
+
+
 def coded(name: str, column: pa.ChunkedArray) -> Coded:
     """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", booleans are "true" and "false".
 
@@ -153,8 +159,7 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
         raise DataError(
             f"column {shown(name)} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
         )
-    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
-        column = decoded(column)
+    column = _plain_or_texts(column)
     kind = kind_of(column.type)
     if kind == "empty":
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))
@@ -219,8 +224,7 @@ def numbers(name: str, column: pa.ChunkedArray) -> Array:
     Raises:
         DataError: If the type cannot be numeric, a text is not a number, or a number is infinite.
     """
-    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
-        column = decoded(column)
+    column = _plain_or_texts(column)
     kind = kind_of(column.type)
     if kind in ("time", "other"):
         raise DataError(f"column {shown(name)} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from eventvec.errors import ConfigError, nearest
@@ -219,7 +219,7 @@ class ReadOptions:
         table: dict[str, Any] = {"path": name_of(source)} if isinstance(source, str | os.PathLike) else {}
         if isinstance(source, Mapping):
             table["path"] = {name: name_of(each) for name, each in source.items()}
-        for group in (getattr(self, field.name) for field in fields(self)):
+        for group in vars(self).values():
             defaults = as_table(type(group)())
             for name, value in as_table(group).items():
                 if name in ("cutoffs", "static"):

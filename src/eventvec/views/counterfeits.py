@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, Values
-from eventvec.views.draws import at_least, shuffled_order, sources
+from eventvec.views.draws import shuffled_order, sources
 
 Exchanged: TypeAlias = Literal["types", "gaps"]
 TIMES = ("time", "gap")

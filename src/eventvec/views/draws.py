@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy, on_host, places, with_copy
 
 
@@ -63,16 +64,6 @@ def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:
     """Return `(total,)` positions of events, in random order within each row; `row` must be non-decreasing."""
     half = torch.rand(len(row), generator=rng, device=row.device, dtype=torch.float64) / 2  # never rounds to 1
     return (row + half).view(torch.int64).argsort()  # bits sort as the numbers do, and integers by a radix sort
-
-
-def at_least(name: str, value: int, least: int) -> None:
-    """Check that an option is not below its minimum.
-
-    Raises:
-        ConfigError: If the option is below its minimum.
-    """
-    if value < least:
-        raise ConfigError(f"{name} must be at least {least}, got {value}")
 
 
 def check_bounds(shortest: int, longest: int) -> None:

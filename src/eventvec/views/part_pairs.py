@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, stack
 from eventvec.views.cuts import restart_gap
-from eventvec.views.draws import at_least, coins, integers
+from eventvec.views.draws import coins, integers
 from eventvec.views.windows import RandomSlices
 
 

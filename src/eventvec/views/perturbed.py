@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, on_host
-from eventvec.views.draws import at_least, cut_at_random, sources
+from eventvec.views.draws import cut_at_random, sources
 
 PLACES = ("time", "gap", "segment")
 """The columns that stay where they are when pieces change places."""

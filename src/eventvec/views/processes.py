@@ -18,9 +18,9 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset, static_values
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.schema import Numeric, Schema, Static, Vector
 from eventvec.sequences import Sequences
-from eventvec.views.draws import at_least
 
 PERIOD = 8.0
 RADIUS, SPEED = 0.15, 0.4

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
-from eventvec.views.draws import at_least, check_bounds, integers, shuffled_order, slice_lengths, sources, subset
+from eventvec.views.draws import check_bounds, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 

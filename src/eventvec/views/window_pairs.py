@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import DataError, nearest
+from eventvec.options import at_least
 from eventvec.schema import FIRST
 from eventvec.sequences import Sequences
 from eventvec.views.cuts import restart_gap
-from eventvec.views.draws import at_least, coins, integers
+from eventvec.views.draws import coins, integers
 from eventvec.views.ties import distinct_times, during
 
 
@@ -32,8 +33,9 @@ class _Windows:
     count: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("length", 1), ("skip", 0), ("count", 1)):
-            at_least(name, getattr(self, name), least)
+        at_least("length", self.length, 1)
+        at_least("skip", self.skip, 0)
+        at_least("count", self.count, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with at least one pair in order."""

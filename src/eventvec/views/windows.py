@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, on_host, places, searchsorted, with_copy
-from eventvec.views.draws import at_least, check_bounds, cut_at_random, integers, slice_lengths, sources
+from eventvec.views.draws import check_bounds, cut_at_random, integers, slice_lengths, sources
 
 LARGEST_WIDTH = 2**62
 """A width beyond any integer time, which can be added to one without overflow."""
