@@ -352,13 +352,6 @@ def test_each_encoder_and_method_has_a_name_in_configurations():
     assert {CoLES, Order} <= set(METHOD_NAMES.values())
 
 
-@pytest.mark.parametrize("name", ["cresp", "cresp_untargeted"])
-def test_options_of_views_without_a_name_are_refused_with_the_names(name):
-    config = {"method": {"name": name, "views": {"count": 2}}, "encoder": {"name": "set", "events": {"name": "pairs"}}}
-    with pytest.raises(ConfigError, match=r"add name = one of: shuffled_parts, sinusoids, snooker$"):
-        build_method(config, make.schema())
-
-
 def test_an_unknown_option_of_a_nested_dataclass_is_refused():
     assert check({"min_count": 2}, Fitting, "data.fitting") == Fitting(min_count=2)
     with pytest.raises(ConfigError, match=r"^data.fitting has no option 'min_cuont'; did you mean 'min_count'"):

@@ -12,14 +12,13 @@ from typing import Any, Literal
 from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
 from eventvec.encoders.beside import BESIDE
 from eventvec.encoders.heads import GatedHead, PlainHead
-from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sinusoidal import FEATURES
 from eventvec.errors import ConfigError, shown
 from eventvec.losses import LOSSES, Gaussian
 from eventvec.losses.negatives import NEGATIVES
 from eventvec.methods import CNP, METHODS, Order, SlicePairs
-from eventvec.views import PAIRS, PROCESSES, VIEWS
+from eventvec.views import PAIRS, VIEWS
 
 Constructor = Callable[..., Any]
 Kind = Literal["method", "encoder", "events", "views", "pairs", "negatives", "beside"]
@@ -43,14 +42,11 @@ NESTED: Mapping[str, Constructor] = ChainMap(
     PAIRS,
     NEGATIVES,
     EVENT_ENCODERS,
-    dict(PROCESSES),
     dict(LOSSES),
     dict(FEATURES),
     {
-        "resnet18": ResNet18,
         "gated_head": GatedHead,
         "plain_head": PlainHead,
-        "picture_decoder": PictureDecoder,
         "gaussian": Gaussian,
         "text_tower": SentenceEncoder,
     },

@@ -10,20 +10,24 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from experiments.cresp.pictures import Images
+from experiments.cresp.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
 from eventvec.config import build_method, describe
-from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
+from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.run_files import with_former_defaults
 from eventvec.sequences import Sequences
 from eventvec.suggestions import suggest
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
+from eventvec.views import ShuffledParts, hold_out
 from laws import rng
+
+pytestmark = pytest.mark.usefixtures("named_processes")
 
 MAJORITY = 0.862
 """The accuracy of the more frequent label of each pair, which ignores the time."""

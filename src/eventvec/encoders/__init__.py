@@ -18,7 +18,6 @@
     static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each
     residual       ResNet-18 for series
-    pictures       ResNet-18 and a decoder, for small pictures
     at_places      representations of points that depend on x*: cross-attention, kernel mean
     segments       which of two joined rows an event is from
     heads          multi-layer perceptrons, projection heads, and heads that read a context and x*
@@ -38,8 +37,7 @@ from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.language import LanguageEncoder
-from eventvec.encoders.pictures import PictureDecoder, ResNet18
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.residual import ResidualNetwork
 from eventvec.encoders.running import RunningHandcrafted
@@ -70,7 +68,6 @@ EVENT_ENCODERS: dict[str, Callable[..., Any]] = {
     "segmented": Segmented,
     "pairs": PointEncoder,
     "numbers": Numbers,
-    "images": Images,
 }
 """The event encoders by their names in a configuration."""
 
@@ -88,18 +85,15 @@ __all__ = [
     "GatedHead",
     "Handcrafted",
     "Harmonics",
-    "Images",
     "Joined",
     "KernelMean",
     "LanguageEncoder",
     "Numbers",
     "PaperTransformer",
-    "PictureDecoder",
     "PlainHead",
     "PointEncoder",
     "RandomFourier",
     "Recurrent",
-    "ResNet18",
     "ResidualNetwork",
     "RunningHandcrafted",
     "Segmented",

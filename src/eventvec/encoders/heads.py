@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -57,8 +58,16 @@ def expander(dim: int, out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(dim, out, bias=False), norm, nn.ReLU(), nn.Linear(out, out, bias=False))
 
 
+class Head(ABC):
+    """A description of a network that reads a context and a place x*; `build` returns the network."""
+
+    @abstractmethod
+    def build(self, context: int, covariate: int, out: int) -> nn.Module:
+        """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
+
+
 @dataclass(frozen=True)
-class PlainHead:
+class PlainHead(Head):
     """A head that reads `[c, g_cov(x*)]` with a multi-layer perceptron of three hidden layers.
 
     Mathieu et al. 2021, Section 3.2, and the decoder of the conditional neural process in the public code. As the
@@ -77,7 +86,7 @@ class PlainHead:
 
 
 @dataclass(frozen=True)
-class GatedHead:
+class GatedHead(Head):
     """A head in which sinusoidal features f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
 
     Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; the public code gates `[c, x*]` with a

@@ -48,12 +48,3 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
 
 class BatchNorm1d(_OfWholeBatch, nn.BatchNorm1d):
     """Normalises the columns of `(n, channels)`."""
-
-
-class BatchNorm2d(_OfWholeBatch, nn.BatchNorm2d):
-    """Normalises the channels of `(n, channels, height, width)`.
-
-    Example:
-        >>> BatchNorm2d(1)(torch.tensor([[[[1.0]]], [[[3.0]]]])).flatten().round().tolist()
-        [-1.0, 1.0]
-    """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder, capabilities
-from eventvec.encoders.normalisation import BatchNorm2d
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -27,9 +25,9 @@ class ValueEncoding(Protocol):
     """A `torch.nn.Module` that turns the values of one column into one vector per event, such as `Numbers`.
 
     Example:
-        >>> network: ValueEncoding = Images(size=8, dim=4)
+        >>> network: ValueEncoding = Numbers(size=2)
         >>> network.dim
-        4
+        2
     """
 
     dim: int
@@ -73,72 +71,10 @@ class Numbers(nn.Module):
         if shape != (self.size,) and (shape, self.size) != ((), 1):
             raise DataError(
                 f"values have shape {shape}, but this network takes {self.size} number{'s' * (self.size > 1)} per "
-                "value; set the option `size` of numbers, or use images for pictures"
+                "value; set the option `size` of numbers"
             )
         out: Tensor = self.net(values.float().reshape(-1, self.size))
         return out
-
-
-class Images(nn.Module):
-    """An observation network for small images: three strided convolutions with batch norm, and a linear layer.
-
-    It replaces the ResNet18 of Mathieu et al. 2021, Section 5.3, so that training is possible on a CPU.
-
-    Args:
-        size: Height and width in pixels.
-        channels: Number of colours.
-        width: Channels of the first convolution; each of the others doubles them.
-        dim: Size of the result.
-
-    Raises:
-        ConfigError: If a number is below 1.
-
-    Example:
-        >>> Images(size=28, dim=8)(torch.rand(5, 3, 28, 28)).shape
-        torch.Size([5, 8])
-    """
-
-    def __init__(self, size: int = 28, channels: int = 3, width: int = 16, dim: int = 64) -> None:
-        super().__init__()
-        if min(size, channels, width, dim) < 1:
-            raise ConfigError(
-                "size, channels, width and dim must be at least 1, "
-                f"got size {size}, channels {channels}, width {width}, dim {dim}"
-            )
-        self.size, self.channels, self.width, self.dim = size, channels, width, dim
-        self.shape: tuple[int, ...] = (channels, size, size)
-        sizes = [channels, width, 2 * width, 4 * width]
-        blocks = [
-            nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), BatchNorm2d(o), nn.ReLU()) for i, o in pairwise(sizes)
-        ]
-        reduced = -(-size // 8)  # each of the three strides halves the size, rounding up
-        self.net = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(4 * width * reduced**2, dim))
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `(events, dim)` from images `(events, channels, size, size)` with values of order one.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
-        check_pictures(values, self.shape)
-        out: Tensor = self.net(values.float())
-        return out
-
-
-def check_pictures(values: Tensor, expected: tuple[int, ...]) -> None:
-    """Refuse pictures of another shape than a network takes.
-
-    Raises:
-        DataError: If the values have another shape.
-
-    Example:
-        >>> check_pictures(torch.rand(5, 3, 8, 8), (3, 8, 8))
-    """
-    if (shape := tuple(values.shape[1:])) != expected:
-        raise DataError(
-            f"values have shape {shape}, but this network takes images of shape {expected}; set the options "
-            "`channels` and `size` of images"
-        )
 
 
 class PointEncoder(nn.Module):

@@ -12,7 +12,7 @@ from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggests
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker
+from eventvec.views import Process, ShuffledParts
 
 
 class CReSP(nn.Module):
@@ -31,16 +31,16 @@ class CReSP(nn.Module):
 
     Example:
         >>> from eventvec.encoders.points import PointEncoder
-        >>> from eventvec.views import sinusoids
-        >>> method = CReSP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=2, length=5))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        >>> method = CReSP(SetEncoder(PointEncoder(), dim=16))
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(2),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
     ) -> None:
@@ -73,7 +73,7 @@ class CReSP(nn.Module):
 @suggests(lambda x: {"encoder": {"name": "set", "layers": 0}})
 def fclr(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(2),  # noqa: B008 (frozen)
     temperature: float = 0.5,
     projection: int = 128,
 ) -> CReSP:

@@ -14,7 +14,7 @@ from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+from eventvec.views import Process, ShuffledParts, hold_out
 
 POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
 """The table of an event encoder that suits targeted methods."""
@@ -45,10 +45,9 @@ class TargetedCReSP(nn.Module):
     Example:
         >>> from eventvec.encoders.points import Numbers
         >>> from eventvec.encoders.sets import SetEncoder
-        >>> from eventvec.views import sinusoids
-        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
-        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        >>> method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16))
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
@@ -61,7 +60,7 @@ class TargetedCReSP(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
         target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
@@ -205,13 +204,13 @@ def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tenso
     )
 
 
-def rows_with(views: ShuffledParts | Sinusoids | Snooker, targets: int, x: Sequences) -> Tensor:
+def rows_with(views: ShuffledParts | Process, targets: int, x: Sequences) -> Tensor:
     """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn."""
     rows = views.usable(x)
     return rows & (x.lengths > targets) if isinstance(views, ShuffledParts) else rows
 
 
-def one_view(views: ShuffledParts | Sinusoids | Snooker, targets: int) -> ShuffledParts | Sinusoids | Snooker:
+def one_view(views: ShuffledParts | Process, targets: int) -> ShuffledParts | Process:
     """Return the sampler if it draws one view of each row, whose first events are targets.
 
     Raises:

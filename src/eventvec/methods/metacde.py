@@ -15,7 +15,7 @@ from eventvec.methods.cresp_targeted import POINTS, observed, one_view, rows_wit
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+from eventvec.views import Process, ShuffledParts, hold_out
 
 
 class MetaCDE(nn.Module):
@@ -39,9 +39,9 @@ class MetaCDE(nn.Module):
 
     Example:
         >>> from eventvec.encoders.points import Numbers, PointEncoder
-        >>> from eventvec.views import sinusoids
-        >>> method = MetaCDE(KernelMean(PointEncoder(Numbers(1, width=8))), Sinusoids(count=1, length=10))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        >>> method = MetaCDE(KernelMean(PointEncoder(Numbers(1, width=8))))
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
@@ -54,7 +54,7 @@ class MetaCDE(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
         targets: int = 1,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.at_places import CrossAttention, context_at, targets_of
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import Head, PlainHead
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.pictures import PictureDecoder
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, shown
@@ -19,10 +17,7 @@ from eventvec.losses import Gaussian, gaussian_nll
 from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, varied_covariates
 from eventvec.methods.declarations import suggests
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
-
-Decoder: TypeAlias = PlainHead | GatedHead | PictureDecoder
-"""A network from c and x* to the mean and the raw deviation of an observation."""
+from eventvec.views import Process, ShuffledParts, hold_out
 
 
 class CNP(nn.Module):
@@ -37,8 +32,7 @@ class CNP(nn.Module):
     Args:
         encoder: An encoder over a `PointEncoder`: `SetEncoder` or `CrossAttention`.
         views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
-        decoder: The network from c and x* to the mean and the deviation: `PlainHead`, as in the public code, or
-            `PictureDecoder`.
+        decoder: The network from c and x* to the mean and the raw deviation: `PlainHead`, as in the public code.
         likelihood: The Gaussian with its smallest deviation.
         targets: Events of each row that are held out and predicted from the others, at least 1.
 
@@ -48,9 +42,8 @@ class CNP(nn.Module):
 
     Example:
         >>> from eventvec.encoders.points import PointEncoder
-        >>> from eventvec.views import sinusoids
-        >>> method = CNP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=1, length=10))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).shape
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> CNP(SetEncoder(PointEncoder(), dim=16)).loss(x, torch.Generator().manual_seed(0)).shape
         torch.Size([])
     """
 
@@ -64,8 +57,8 @@ class CNP(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-        decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+        decoder: Head = PlainHead(),  # noqa: B008 (frozen)
         likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
@@ -137,8 +130,8 @@ class Distribution(nn.Module):
 @suggests(lambda x: {"encoder": {"name": "set", "layers": 0, "events": POINTS}})
 def cnp(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:
@@ -159,8 +152,8 @@ def cnp(
 @suggests(lambda x: {"encoder": {"name": "set", "events": POINTS}})
 def acnp(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:
@@ -184,8 +177,8 @@ def acnp(
 @suggests(lambda x: {"encoder": {"name": "cross_attention", "events": POINTS}})
 def acnp_cross(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:

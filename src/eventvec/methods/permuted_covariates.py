@@ -16,7 +16,7 @@ from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+from eventvec.views import Process, ShuffledParts, hold_out
 
 BATCH, BATCHES = 64, 20
 LITTLE = 0.05
@@ -27,7 +27,7 @@ LITTLE = 0.05
 class Targeted(Protocol):
     """A method whose loss tells the observation at x* from those of other rows, by cosines over a temperature."""
 
-    views: ShuffledParts | Sinusoids | Snooker
+    views: ShuffledParts | Process
     temperature: float
     targets: int
 
@@ -99,10 +99,9 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     Example:
         >>> from eventvec.encoders import Numbers, PointEncoder, SetEncoder
         >>> from eventvec.methods import TargetedCReSP
-        >>> from eventvec.views import sinusoids
-        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
-        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
-        >>> use = covariate_use(method, sinusoids(64).sequences, torch.Generator().manual_seed(0))
+        >>> method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16))
+        >>> x = Sequences({"x": torch.rand(320), "y": torch.rand(320)}, 5 * torch.arange(64), torch.full((64,), 5))
+        >>> use = covariate_use(method, x, torch.Generator().manual_seed(0))
         >>> round(use.floor, 2), round(use.chance, 2)
         (2.23, 4.16)
     """
