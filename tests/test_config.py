@@ -25,7 +25,7 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.encoders.interface import EventEncoding
-from eventvec.encoders.recurrent import Part
+from eventvec.encoders.recurrent import ReadOut
 from eventvec.errors import ConfigError, listed
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
@@ -295,7 +295,7 @@ def test_values_that_a_type_refuses(value, kind):
 
 def test_arguments_of_classes_and_of_functions():
     assert arguments(HardNegatives) == {"count": int}
-    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int, "read_out": Sequence[Part]}
+    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int, "read_out": Sequence[ReadOut]}
 
 
 # Describing

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 Values: TypeAlias = Union[Tensor, "Sequences"]
-Rows: TypeAlias = Tensor | Sequence[int] | slice
+RowIndex: TypeAlias = Tensor | Sequence[int] | slice
 COPIES: MutableMapping[Tensor, Tensor] = WeakTensorKeyDictionary()
 """The copies on the CPU of lengths, or of numbers of rows, that are on a device, for as long as these are in use."""
 BLOCK = 1 << 20
@@ -71,7 +71,7 @@ class Sequences:
         """Length of the longest row, 0 without rows; lengths are read from the device once."""
         return int(on_host(self.lengths).max()) if len(self) else 0
 
-    def __getitem__(self, rows: Rows) -> Sequences:
+    def __getitem__(self, rows: RowIndex) -> Sequences:
         """Return the selected rows, in that order; no event is copied.
 
         Args:

@@ -10,7 +10,7 @@ import polars as pl
 import torch
 
 from eventvec.attribution.change_rows import Influence, Row
-from eventvec.attribution.left_out import Part
+from eventvec.attribution.left_out import LeftOut
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
@@ -313,5 +313,5 @@ def _model(labelled: Target, name: str | None) -> str:
     return next(iter(choose(labelled.task, [name or default])[0]))
 
 
-def _row(part: Part, change: float, half: float) -> Row:
+def _row(part: LeftOut, change: float, half: float) -> Row:
     return {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}

@@ -41,13 +41,13 @@ from eventvec.texts import event_lines, strings
 
 Hidden = Literal["all", "time", "time_and_type"]
 Reads = Literal["all", "text", "time", "serialised"]
-Part = Literal["text", "time"]
+First = Literal["text", "time"]
 Temporal = Literal["sinusoidal", "linear"]
 ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "pooling": ("auto", *get_args(Pooling)),
     "hidden": get_args(Hidden),
     "reads": get_args(Reads),
-    "first": get_args(Part),
+    "first": get_args(First),
     "temporal": get_args(Temporal),
     "dtype": get_args(DType),
 }
@@ -128,7 +128,7 @@ class LanguageEncoder(nn.Module):
         lora: int = 16,
         longest: int | None = None,
         reads: Reads = "all",
-        first: Part = "text",
+        first: First = "text",
         temporal: Temporal = "sinusoidal",
         dtype: DType = "float32",
     ) -> None:

@@ -15,8 +15,8 @@ from eventvec.scan import routing
 from eventvec.scan.pack import Pack
 from eventvec.sequences import Sequences, single_events
 
-Part = Literal["last", "mean", "max"]
-PARTS: tuple[Part, ...] = ("last", "mean", "max")
+ReadOut = Literal["last", "mean", "max"]
+READ_OUTS: tuple[ReadOut, ...] = ("last", "mean", "max")
 
 
 class Recurrent(nn.Module):
@@ -64,7 +64,7 @@ class Recurrent(nn.Module):
         cell: Literal["gru", "lstm"] = "gru",
         dim: int = 256,
         layers: int = 1,
-        read_out: Sequence[Part] = ("last",),
+        read_out: Sequence[ReadOut] = ("last",),
     ) -> None:
         super().__init__()
         check_events(events)
@@ -74,8 +74,10 @@ class Recurrent(nn.Module):
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
         if cell not in kinds:
             raise ConfigError(f"cell {cell!r} is not known; {nearest(cell, kinds)}")
-        if not read_out or not set(read_out) <= set(PARTS) or len(set(read_out)) < len(read_out):
-            raise ConfigError(f"read_out must be one or more of {', '.join(PARTS)}, each once, got {list(read_out)}")
+        if not read_out or not set(read_out) <= set(READ_OUTS) or len(set(read_out)) < len(read_out):
+            raise ConfigError(
+                f"read_out must be one or more of {', '.join(READ_OUTS)}, each once, got {list(read_out)}"
+            )
         self.events, self.cell, self.layers, self.read_out = events, cell, layers, tuple(read_out)
         self.state_dim, self.dim = dim, dim * len(read_out)
         self.pools = self.read_out != ("last",)
@@ -187,7 +189,7 @@ class Recurrent(nn.Module):
         return torch.cat([self.start, sums, maxima, sums[:1]])
 
 
-def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
+def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[ReadOut] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of GRU cells.
 
     Example:
@@ -200,7 +202,7 @@ def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequen
     return Recurrent(events, "gru", dim, layers, read_out)
 
 
-def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
+def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[ReadOut] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of LSTM cells.
 
     Example:

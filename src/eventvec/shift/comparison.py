@@ -20,7 +20,7 @@ from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
-from eventvec.shift.permutations import Comparison, compare_shares, compare_vectors, holm, linear_scores
+from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.tables import Embeddings
 from eventvec.tables.fields import Array
@@ -219,7 +219,7 @@ def _compared(
     if counts != sizes:
         notes.append(f"a random sample of the entities was compared (seed {chosen.seed})")
     weights = sample.weights(chosen.permutations, rng)
-    results: list[tuple[Comparison, dict[str, Any]]] = []
+    results: list[tuple[PermutationTest, dict[str, Any]]] = []
     for done, (name, test) in enumerate(tests):
         if progress:
             progress(done, len(tests), name)
@@ -238,7 +238,7 @@ def _compared(
     return Drift(shifts, chosen.level, sizes, counts, events, chosen.permutations, chosen.seed, tuple(notes))
 
 
-def _described(profile: Profile, result: Comparison) -> dict[str, Any]:
+def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
     """Return the entries of a `Shift` about a column: the largest change, and the shares of bins."""
     assert result.old is not None
     assert result.new is not None

@@ -16,7 +16,7 @@ from eventvec.tables.cutoffs import cut_note, cutoff_times, no_cutoff_notes, ref
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.fields import Array, Fitting, count_and_first, pick
 from eventvec.tables.kinds import unusable
-from eventvec.tables.lists import Events, exploded, exploded_note
+from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Source, Tabular
@@ -38,7 +38,7 @@ class Table:
         ordered: Whether the rows have an order, see `Source`.
     """
 
-    events: Events
+    events: ExplodedEvents
     requested: request.Request
     names: list[str]
     order: str | None
@@ -316,14 +316,14 @@ class Rows:
         return Rows(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
-def _tie_ranks(events: Events, order: str) -> Array:
+def _tie_ranks(events: ExplodedEvents, order: str) -> Array:
     """Return `(events,)` the rank of each event by the column that orders those at one time."""
     with events.counting(order):
         return events.of(order, ranks_of(order, next(events.stream([order]))))
 
 
 def _rows(
-    events: Events,
+    events: ExplodedEvents,
     columns: Iterator[pa.ChunkedArray],
     tie_ranks: Array | None,
     requested: request.Request,

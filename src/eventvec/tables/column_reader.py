@@ -13,7 +13,7 @@ from eventvec.schema import UNKNOWN, Categorical, Schema, Text
 from eventvec.sequences import Sequences
 from eventvec.tables import fields, kinds, request
 from eventvec.tables.fields import Array, Coded, Fitting, pick
-from eventvec.tables.lists import Events
+from eventvec.tables.lists import ExplodedEvents
 from eventvec.tables.nested import distinct_bags, distinct_texts, elements
 from eventvec.tables.scales import scaled
 
@@ -39,7 +39,7 @@ class ColumnReader:
 
     names: list[str]
     arrow: Iterator[pa.ChunkedArray]
-    events: Events
+    events: ExplodedEvents
     order: Array | None
     heads: Array
     times: Array
