@@ -34,9 +34,6 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
     They are the nested rows `static["targets"]`. Points that read x and y also take one target for each row from the
     static columns `x*` and, where it is there, `y*`; these come first.
-
-    Raises:
-        DataError: If there are none, they have another length, or a row with a target has no event to predict from.
     """
     place, targets = x.static.get("x*"), x.static.get("targets")
     if isinstance(place, Tensor) and (points.covariates, points.observations) == (("x",), ("y",)):
@@ -59,14 +56,7 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
 
 def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
-    """Return the context representation `(targets, dim)` and g_cov(x*) of each target, in row order.
-
-    The context representation depends on x* only if the encoder is a `PlaceEncoder`.
-
-    Raises:
-        DataError: If the rows have no targets, see `targets_of`, these have another width or are not finite, or a row
-            has no event.
-    """
+    """Return `(targets, dim)` the context, which depends on x* in a `PlaceEncoder`, and g_cov(x*) of each target."""
     points = points_of(encoder)
     targets = targets_of(points, x)
     covariate = points.g_cov(targets, x, "*")
@@ -81,8 +71,8 @@ class CrossAttention(nn.Module):
 
     Kim et al. 2019, as in the public Neural Process Family code: the query is the encoded x*, the keys are the encoded
     covariates of the context, by the same network, and the values are the representations of its points. Called without
-    a place, the encoder returns the mean of these, as `SetEncoder` does. Mathieu et al. 2021 call a neural process with
-    self-attention and mean attentive; this one is not in their code.
+    a place, the encoder returns the mean of these. Mathieu et al. 2021 call a neural process with self-attention and
+    mean attentive; this one is not in their code.
 
     Relations: `SetEncoder` has the same representations of points and takes their mean.
 
@@ -98,9 +88,8 @@ class CrossAttention(nn.Module):
 
     Example:
         >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]))
-        >>> encoder = CrossAttention(PointEncoder(), dim=16)
-        >>> encoder(x).shape, encoder.at(x, torch.rand(1, 1)).shape
-        (torch.Size([1, 16]), torch.Size([1, 16]))
+        >>> CrossAttention(PointEncoder(), dim=16).at(x, torch.rand(1, 1)).shape
+        torch.Size([1, 16])
     """
 
     def __init__(
@@ -158,12 +147,9 @@ class KernelMean(nn.Module):
         ConfigError: If λ is not above 0 and finite.
 
     Example:
-        >>> x = Sequences({"x": torch.tensor([0.0, 9.0]), "y": torch.tensor([1.0, 2.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> KernelMean(PointEncoder())(x).tolist()
+        >>> columns = {"x": torch.tensor([0.0, 9.0]), "y": torch.tensor([1.0, 2.0])}
+        >>> KernelMean(PointEncoder())(Sequences(columns, torch.tensor([0]), torch.tensor([2]))).tolist()
         [[1.5]]
-        >>> bool(KernelMean(PointEncoder()).at(x, torch.tensor([[9.0]])) > 1.5)
-        True
     """
 
     def __init__(self, events: PointEncoder, ridge: float = 1e-3) -> None:

@@ -41,14 +41,7 @@ BLOCK = 16_384
 
 
 def backbone_folder(backbone: str) -> Path:
-    """Return the folder of a backbone.
-
-    Args:
-        backbone: a folder, a name in the folder that the variable EVENTVEC_MODELS names, or an installed package.
-
-    Raises:
-        ConfigError: If there is no such backbone.
-    """
+    """Return the folder of a backbone: a path, a name in the folder of EVENTVEC_MODELS, or an installed package."""
     if not isinstance(backbone, str):
         raise ConfigError(f"backbone must be text, the path of a folder or a name, got {type(backbone).__name__}")
     candidates = [Path(backbone)]
@@ -69,13 +62,8 @@ def backbone_folder(backbone: str) -> Path:
 def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
     """Return the model and the tokenizer of a folder; nothing is read from the network.
 
-    Args:
-        folder: The folder.
-        dtype: The precision of the weights. With `4bit`, the matrices are NF4 with double quantisation, the products
-            are in bfloat16, and the model is on the GPU (Dettmers et al. 2023).
-
-    Raises:
-        ConfigError: If the files cannot be read or lack weights, or this machine cannot hold weights of 4 bits.
+    With `4bit`, the matrices are NF4 with double quantisation, the products are in bfloat16, and the model is on the
+    GPU (Dettmers et al. 2023).
     """
     transformers = need("transformers", "text")
     options = {"local_files_only": True, "trust_remote_code": False}
@@ -114,18 +102,7 @@ def position_count(model: Any) -> int:
 
 
 def folder_pooling(folder: Path) -> Pooling | None:
-    """Return how a sentence-transformers folder pools; None for another folder. Modules after the pooling are not read.
-
-    Args:
-        folder: The folder of the backbone.
-
-    Raises:
-        ConfigError: If a file cannot be read, or the folder pools in a way that is not known here.
-
-    Example:
-        >>> folder_pooling(Path("absent")) is None
-        True
-    """
+    """Return how a sentence-transformers folder pools, whose later modules are not read; None for another folder."""
     settings = _pooling_settings(folder)
     if settings is None:
         return None
@@ -141,18 +118,7 @@ def folder_pooling(folder: Path) -> Pooling | None:
 
 
 def folder_prompt(folder: Path) -> str:
-    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default.
-
-    Args:
-        folder: The folder of the backbone.
-
-    Raises:
-        ConfigError: If a file cannot be read, or the folder does not pool over the prompt.
-
-    Example:
-        >>> folder_prompt(Path("absent"))
-        ''
-    """
+    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default."""
     settings = _json(folder / "config_sentence_transformers.json")
     prompts = settings.get("prompts") or {}
     prompt = str(prompts.get("query") or prompts.get(settings.get("default_prompt_name")) or "")
@@ -179,11 +145,7 @@ def _json(path: Path) -> Any:
 
 
 def stored_tokenizer(text: str) -> Any:
-    """Return the tokenizer that a run folder holds as JSON.
-
-    Raises:
-        ValueError: If the text is not a tokenizer.
-    """
+    """Return the tokenizer that a run folder holds as JSON."""
     kind = need("tokenizers", "text").Tokenizer
     try:
         return kind.from_str(text)
@@ -233,9 +195,6 @@ def select_trained(model: Any, lora: int) -> None:
     """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table.
 
     Beside adapters, the frozen backbone has no dropout of its own: that of MiniLM takes two fifths of a step on a CPU.
-
-    Raises:
-        ConfigError: If the rank is out of range, or the model has no layers for adapters.
     """
     size = int(model.config.hidden_size)
     if not 0 <= lora <= size:

@@ -24,17 +24,9 @@ def mlp(*sizes: int) -> nn.Sequential:
 def projection_head(dim: int, out: int) -> nn.Sequential:
     """Return the projection head of a contrastive loss: linear, batch norm, ReLU, linear, batch norm.
 
-    As in the public code of Mathieu et al. 2021, there are no biases, and the last normalisation has no weights.
-    Unlike there, the statistics are those of the batch in evaluation mode too: queries and keys have different
-    statistics, and with running ones, which mix them, a trained model's validation loss is at chance level.
-
-    Raises:
-        ConfigError: If `out` is below 1.
-
-    Example:
-        >>> import torch
-        >>> projection_head(8, 4)(torch.rand(3, 8)).shape
-        torch.Size([3, 4])
+    As in the public code of Mathieu et al. 2021, there are no biases, and the last normalisation has no weights. Unlike
+    there, the statistics are those of the batch in evaluation mode too: queries and keys have different statistics, and
+    with running ones, which mix them, a trained model's validation loss is at chance level.
     """
     if out < 1:
         raise ConfigError(f"projection must be at least 1, got {out}")
@@ -48,11 +40,6 @@ def expander(dim: int, out: int) -> nn.Sequential:
 
     Relations: `projection_head` ends in a normalisation, which would already fix the variance that the VICReg loss
     controls.
-
-    Example:
-        >>> import torch
-        >>> expander(8, 4)(torch.rand(3, 8)).shape
-        torch.Size([3, 4])
     """
     norm = nn.BatchNorm1d(out, track_running_stats=False)
     return nn.Sequential(nn.Linear(dim, out, bias=False), norm, nn.ReLU(), nn.Linear(out, out, bias=False))
@@ -75,8 +62,7 @@ class PlainHead(Head):
 
     Example:
         >>> import torch
-        >>> head = PlainHead().build(context=8, covariate=1, out=4)
-        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        >>> PlainHead().build(context=8, covariate=1, out=4)(torch.rand(5, 8), torch.rand(5, 1)).shape
         torch.Size([5, 4])
     """
 
@@ -93,8 +79,6 @@ class GatedHead(Head):
     sigmoid. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
     first step; a plain perceptron learned to ignore x* where the context alone lowers a contrastive loss.
 
-    Relations: `PlainHead` has no gates. `sinusoidal` has the features as covariate networks.
-
     Args:
         features: `harmonics` of the longest period, or `random_fourier` features of a typical one.
         count: Harmonics of each number of g_cov(x*), or random frequencies.
@@ -106,8 +90,7 @@ class GatedHead(Head):
 
     Example:
         >>> import torch
-        >>> head = GatedHead().build(context=8, covariate=1, out=4)
-        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        >>> GatedHead().build(context=8, covariate=1, out=4)(torch.rand(5, 8), torch.rand(5, 1)).shape
         torch.Size([5, 4])
     """
 

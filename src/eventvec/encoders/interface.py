@@ -112,14 +112,7 @@ class Capabilities:
 
 
 def capabilities(part: object) -> Capabilities:
-    """Return what an encoder or an event encoder has beside `dim` and its call, with the defaults of what it has not.
-
-    Example:
-        >>> import eventvec as ev
-        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
-        >>> capabilities(encoder).continues, capabilities(nn.Identity()).continues
-        (True, False)
-    """
+    """Return what an encoder or an event encoder has beside `dim` and its call, with defaults for the rest."""
     return declarations(part, Capabilities)
 
 
@@ -130,15 +123,7 @@ def declarations(part: object, kind: type[T]) -> T:
 
 
 def state_size(encoder: Encoder) -> int:
-    """Return the size of an encoder's vectors of events, `states(x)`.
-
-    Example:
-        >>> import eventvec as ev
-        >>> events = ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))
-        >>> encoder = ev.encoders.GRU(events, dim=8, read_out=["last", "mean"])
-        >>> encoder.dim, state_size(encoder)
-        (16, 8)
-    """
+    """Return the size of an encoder's vectors of events, `states(x)`."""
     size = capabilities(encoder).state_dim
     return int(encoder.dim if size is None else size)
 
@@ -155,16 +140,7 @@ def check_states(encoder: Encoder, accepted: str, causal: bool = False) -> None:
 
 
 def check_encoder(encoder: Any) -> None:
-    """Refuse what is no encoder.
-
-    Raises:
-        ConfigError: If it has no `dim`, or no weights to look for.
-
-    Example:
-        >>> check_encoder("gru")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: the encoder must be a module with `dim`, such as eventvec.encoders.GRU, got str...
-    """
+    """Refuse what is no encoder."""
     if not _is_built(encoder, "dim", "parameters"):
         what = f"the class {encoder.__name__}" if isinstance(encoder, type) else type(encoder).__name__
         raise ConfigError(
@@ -174,16 +150,7 @@ def check_encoder(encoder: Any) -> None:
 
 
 def check_events(events: Any) -> None:
-    """Refuse what is no event encoder.
-
-    Raises:
-        ConfigError: If it has no `dim`.
-
-    Example:
-        >>> check_events(None)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: events must be an event encoder, such as ...
-    """
+    """Refuse what is no event encoder."""
     if not _is_built(events, "dim"):
         raise ConfigError(
             "events must be an event encoder, such as eventvec.encoders.EventEncoder(data.schema), got "
@@ -197,29 +164,13 @@ def _is_built(part: Any, *names: str) -> bool:
 
 
 def check_depth(layers: int) -> None:
-    """Refuse a number of layers that no network has; each takes time to build, however small it is.
-
-    Raises:
-        ConfigError: If there are more than `DEEPEST` layers.
-
-    Example:
-        >>> check_depth(1_000_000)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: layers must be at most 1000, got 1000000
-    """
+    """Refuse a number of layers that no network has; each takes time to build, however small it is."""
     if layers > DEEPEST:
         raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
 
 
 def readable_rows(part: object, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all if it has no `usable`.
-
-    Example:
-        >>> import eventvec as ev
-        >>> x = ev.Sequences({}, torch.tensor([0, 2]), torch.tensor([2, 1]))
-        >>> readable_rows(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), x).tolist()
-        [True, True]
-    """
+    """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all without `usable`."""
     usable = capabilities(part).usable
     rows: Tensor = torch.ones_like(x.lengths, dtype=torch.bool) if usable is None else usable(x)
     return rows

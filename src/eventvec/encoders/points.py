@@ -22,13 +22,7 @@ TIME, SECOND = "time", 1_000_000
 
 @runtime_checkable
 class ValueEncoding(Protocol):
-    """A `torch.nn.Module` that turns the values of one column into one vector per event, such as `Numbers`.
-
-    Example:
-        >>> network: ValueEncoding = Numbers(size=2)
-        >>> network.dim
-        2
-    """
+    """A `torch.nn.Module` that turns the values of one column into one vector per event, such as `Numbers`."""
 
     dim: int
     shape: tuple[int, ...]
@@ -62,11 +56,7 @@ class Numbers(nn.Module):
         self.net = mlp(size, width, width) if width else nn.Identity()
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return `(events, dim)` from values `(events, size)`, or `(events,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
+        """Return `(events, dim)` from values `(events, size)`, or `(events,)` where the size is 1."""
         shape = tuple(values.shape[1:])
         if shape != (self.size,) and (shape, self.size) != ((), 1):
             raise DataError(
@@ -80,18 +70,16 @@ class Numbers(nn.Module):
 class PointEncoder(nn.Module):
     """The event encoder of a stochastic process: `[g_cov(x), g_obs(y)]` (Mathieu et al. 2021, Section 3.2).
 
-    The covariate and the observation are one or more columns each. A row of an irregular table (time, parameter, value)
-    has the covariates time and parameter and the observation value. Numbers are scaled by the schema, as `EventEncoder`
-    scales them, and the network of their side reads them side by side. The codes of a categorical column are embedded,
-    as `EventEncoder` embeds them; the embeddings follow the network's result.
+    The covariate and the observation are one or more columns each: a row of an irregular table (time, parameter, value)
+    has the covariates time and parameter and the observation value. Numbers are scaled by the schema and read side by
+    side by the network of their side; the embedded codes of categorical columns follow the network's result.
 
     The covariate `time` is the time since the earliest event of the context, which a target may precede: what a
     prediction knows of the row, and no date. It is in seconds for calendar times, otherwise in the unit of the times,
-    and it is scaled as gaps are: by a signed logarithm, the mean and the standard deviation. A copy of the time column,
-    named as a numeric column, is not counted from the context.
+    and scaled as gaps are. A copy of the time column, named as a numeric column, is not counted from the context.
 
-    All numbers must be finite: rows with others are not `usable`, and encoding them raises an error. On an accelerator
-    they are not checked, because that would synchronise the device; `embed` checks its result instead.
+    All numbers must be finite: rows with others are not `usable`, and encoding them raises an error, except on an
+    accelerator, where a check would synchronise the device; `embed` checks its result instead.
 
     Relations: `EventEncoder` has no covariate, and its time is the gap before the event.
 
@@ -99,8 +87,8 @@ class PointEncoder(nn.Module):
         observation: The network g_obs of the numbers; the identity if not given. A side without numbers has none.
         covariate: The network g_cov of the numbers; the identity if not given, as in all experiments of the paper's
             code. `Harmonics` and `RandomFourier` suit angles.
-        schema: Has the kinds and the scales of columns of a table. Without it, as for a process that draws values, all
-            columns are numbers, which are read as they are.
+        schema: Has the kinds and the scales of columns of a table. Without it, all columns are numbers, read as they
+            are.
         scaled: Whether numbers are scaled by the schema.
         covariates: The columns of the covariate; `time` is the time column.
         observations: The columns of the observation.
@@ -110,16 +98,9 @@ class PointEncoder(nn.Module):
             another number of columns.
 
     Example:
-        >>> x = Sequences({"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> PointEncoder()(x).tolist()
+        >>> columns = {"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])}
+        >>> PointEncoder()(Sequences(columns, torch.tensor([0]), torch.tensor([2]))).tolist()
         [[0.5, 3.0], [2.0, 4.0]]
-        >>> from eventvec.schema import Numeric
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("y", log=False, mean=3.0, std=2.0),))
-        >>> PointEncoder(schema=schema)(x).tolist()
-        [[0.5, 0.0], [2.0, 0.5]]
-        >>> PointEncoder(covariates=["y"], observations=["x"])(x).tolist()
-        [[3.0, 0.5], [4.0, 2.0]]
     """
 
     def __init__(
@@ -153,11 +134,7 @@ class PointEncoder(nn.Module):
         return tuple(name for name in names if name not in self.codes)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(total, dim)`, in row order.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
-        """
+        """Return `(total, dim)`, in row order."""
         _need((*self.covariates, *self.observations), x)
         return torch.cat([self.g_cov(x), self.g_obs(x)], 1)
 
@@ -168,18 +145,11 @@ class PointEncoder(nn.Module):
             x: Rows of events, or of targets.
             context: As many rows, from whose earliest event time is counted; x itself if not given.
             star: What follows the name of a column in messages.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
         """
         return self._encoded(self.covariate, self.covariate_codes, self.covariates, x, context, star)
 
     def g_obs(self, x: Sequences, star: str = "") -> Tensor:
-        """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
-        """
+        """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`."""
         return self._encoded(self.observation, self.observation_codes, self.observations, x, None, star)
 
     def _encoded(
@@ -196,11 +166,7 @@ class PointEncoder(nn.Module):
         return torch.cat([*numbers, *(table(code.long()) for table, code in zip(tables, codes, strict=True))], 1)
 
     def numbers(self, names: Sequence[str], x: Sequences, context: Sequences | None = None, star: str = "") -> Tensor:
-        """Return the scaled numbers of columns, `(total, ...)` of one, and side by side `(total, k)` of several.
-
-        Raises:
-            DataError: If they are not finite, or a column is missing.
-        """
+        """Return the scaled numbers of columns, `(total, ...)` of one, and side by side `(total, k)` of several."""
         columns = []
         for name in names:
             values = self.column(name, x, context)
@@ -214,11 +180,7 @@ class PointEncoder(nn.Module):
         return columns[0] if len(columns) == 1 else torch.cat([c.float().reshape(len(c), -1) for c in columns], 1)
 
     def column(self, name: str, x: Sequences, context: Sequences | None = None) -> Tensor:
-        """Return `(total, ...)` a column as it is in the table; time since the earliest event of the context.
-
-        Raises:
-            DataError: If the column is missing.
-        """
+        """Return `(total, ...)` a column as it is in the table; time since the earliest event of the context."""
         _need((name,), x)
         values = x.values(name)
         if name != TIME:
@@ -227,11 +189,7 @@ class PointEncoder(nn.Module):
         return (values - first[x.rows()]).double() / (SECOND if self.schema and self.schema.clock else 1)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns.
-
-        Raises:
-            DataError: If there are events, and a column is missing.
-        """
+        """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns."""
         names = (*self.covariates, *self.observations)
         if not x.total:
             return torch.ones_like(x.lengths, dtype=torch.bool)
@@ -242,27 +200,13 @@ class PointEncoder(nn.Module):
 
 
 def earliest(x: Sequences) -> Tensor:
-    """Return `(n,)` the time of each row's earliest event, 0 for an empty row.
-
-    Example:
-        >>> earliest(Sequences({"time": torch.tensor([5, 3, 9])}, torch.tensor([0, 3]), torch.tensor([3, 0]))).tolist()
-        [3, 0]
-    """
+    """Return `(n,)` the time of each row's earliest event, 0 for an empty row."""
     times = x.values(TIME)
     return times.new_zeros(len(x)).scatter_reduce(0, x.rows(), times, "amin", include_self=False)
 
 
 def points_of(encoder: Encoder) -> PointEncoder:
-    """Return the event encoder of an encoder over points.
-
-    Raises:
-        ConfigError: If the encoder's events are not points.
-
-    Example:
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> points_of(SetEncoder(PointEncoder(), dim=8)).dim
-        2
-    """
+    """Return the event encoder of an encoder over points."""
     points = capabilities(encoder).events
     if not isinstance(points, PointEncoder):
         raise ConfigError(

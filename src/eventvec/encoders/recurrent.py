@@ -25,11 +25,9 @@ class Recurrent(nn.Module):
     Babaev et al. 2022, Section 3.5, who read the state after the last event. The mean and the maximum of the states
     after each event may stand beside it: they keep what happened long ago. The state before the first event is learned
     for both cells (the public code does not use it for the LSTM), and an empty row is read from it alone. An embedding
-    does not depend on other rows. It can be continued from a stored state however it is read, because the sum, the
-    maximum and the count of states are stored too.
+    can be continued from a stored state however it is read: sum, maximum and count of states are stored too.
 
-    Relations: `Transformer` and `TemporalConvolution` compute all steps at once, but cannot be continued from a stored
-    state.
+    Relations: `Transformer` and `TemporalConvolution` compute all steps at once, but cannot be continued.
 
     Args:
         events: The event encoder, `(total, events.dim)`.
@@ -40,17 +38,14 @@ class Recurrent(nn.Module):
         read_out: The parts of the embedding: `last`, `mean` or `max`, or several of them side by side.
 
     Raises:
-        ConfigError: If the cell is unknown, a number is below 1, or `read_out` has no parts, unknown ones or one twice.
+        ConfigError: If an option is unknown or out of range.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = Recurrent(EventEncoder(schema, time=()), "lstm", dim=8)
-        >>> x = Sequences({"code": torch.tensor([2, 3, 2])}, torch.tensor([0]), torch.tensor([3]))
-        >>> rows = torch.tensor([0])
-        >>> stored = encoder.state(x.slice(rows, torch.tensor([0]), torch.tensor([2])))
-        >>> continued = encoder.state(x.slice(rows, torch.tensor([2]), torch.tensor([1])), stored)
+        >>> import eventvec as ev
+        >>> encoder = Recurrent(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), "lstm", dim=8).eval()
+        >>> x, row = Sequences({"gap": torch.arange(3.0)}, torch.tensor([0]), torch.tensor([3])), torch.tensor([0])
+        >>> stored = encoder.state(x.slice(row, torch.tensor([0]), torch.tensor([2])))
+        >>> continued = encoder.state(x.slice(row, torch.tensor([2]), torch.tensor([1])), stored)
         >>> torch.allclose(encoder.read(continued), encoder(x), atol=1e-6)
         True
     """
@@ -92,14 +87,10 @@ class Recurrent(nn.Module):
         return self._embedding(ends[-1][0], pools).index_select(0, pack.ranks)
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, k)` the state after each row's last event.
+        """Return `(n, k)` the state after each row's last event, from initial states or the learned one.
 
         It has `layers·parts·state_dim` numbers, then the sum and the maximum of the last layer's states and their
         count, unless `read_out` is `last` alone.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; the learned state if not given.
         """
         pack, ends, pools = self._run(x, initial, whole=True)
         return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
@@ -110,12 +101,7 @@ class Recurrent(nn.Module):
         return len(self._first())
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
-        """Return `(total, state_dim)` the last layer's state after each event, in row order.
-
-        Args:
-            x: The rows.
-            events: `(total, events.dim)` events in row order that are already encoded; encoded here if not given.
-        """
+        """Return `(total, state_dim)` the last layer's state after each event, from encoded events if given."""
         pack = Pack.of(x.lengths)
         packed = self._look_up(x, pack) if events is None else events.index_select(0, pack.events)
         starts = self._starts(self.start.expand(len(x), -1))
@@ -133,13 +119,7 @@ class Recurrent(nn.Module):
     def _run(
         self, x: Sequences, initial: Tensor | None, whole: bool
     ) -> tuple[Pack, list[tuple[Tensor, ...]], list[Tensor]]:
-        """Return the layout, each layer's state after each row's last event, and sums, maxima and counts of states.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; the learned state if not given.
-            whole: Whether an LSTM's c is needed.
-        """
+        """Return the layout, each layer's last states (an LSTM's c if `whole`), and sums, maxima, counts of states."""
         pack = Pack.of(x.lengths)
         first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
         stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
@@ -193,10 +173,8 @@ def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequen
     """Return a `Recurrent` encoder of GRU cells.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> GRU(EventEncoder(schema), dim=8).dim
+        >>> import eventvec as ev
+        >>> GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8).dim
         8
     """
     return Recurrent(events, "gru", dim, layers, read_out)
@@ -206,10 +184,8 @@ def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Seque
     """Return a `Recurrent` encoder of LSTM cells.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> LSTM(EventEncoder(schema), dim=8).dim
+        >>> import eventvec as ev
+        >>> LSTM(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8).dim
         8
     """
     return Recurrent(events, "lstm", dim, layers, read_out)

@@ -20,12 +20,9 @@ class Segmented(nn.Module):
         events: The event encoder, `(total, events.dim)`.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder
-        >>> from eventvec import join
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> x = Sequences({"code": torch.tensor([2])}, torch.tensor([0]), torch.tensor([1]))
-        >>> first, second = Segmented(EventEncoder(schema, time=()))(join(x, x))
+        >>> import eventvec as ev
+        >>> x = Sequences({"gap": torch.ones(1)}, torch.tensor([0]), torch.tensor([1]))
+        >>> first, second = Segmented(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")).eval())(ev.join(x, x))
         >>> bool((first == second).all())
         False
     """

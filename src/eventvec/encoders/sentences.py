@@ -42,15 +42,12 @@ class SentenceEncoder(nn.Module):
     of each batch, and its trained weights are saved. An empty text gives zeros.
 
     Relations: `LanguageEncoder` reads events and descriptions by one backbone; this one reads descriptions beside
-    another encoder of histories, see `TPPEmbedding`, and texts of events in `EventEncoder`. `TextEncoder` reads the
-    texts of a whole row together.
+    another encoder of histories, see `TPPEmbedding`, and texts of events in `EventEncoder`.
 
     Args:
-        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
-            package that contains a model.
-        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained;
-            0 trains all weights but the token table. Without it, the backbone is frozen. Only with 0, the backbone has
-            dropout of its own.
+        backbone: As in `LanguageEncoder`.
+        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained; 0
+            trains all weights but the token table. Without it, the backbone is frozen.
         pooling: As in `LanguageEncoder`.
         prompt: The words before each text; those that the folder has for queries if not given.
 
@@ -100,11 +97,7 @@ class SentenceEncoder(nn.Module):
         return self
 
     def forward(self, texts: Sequences) -> Tensor:
-        """Return `(n, dim)`, one vector per text; rows that share their bytes are looked up once.
-
-        Args:
-            texts: `n` texts as from `texts.text_column`.
-        """
+        """Return `(n, dim)`, one vector per text; rows that share their bytes are looked up once."""
         shared, place = torch.stack([texts.starts, texts.lengths], 1).unique(dim=0, return_inverse=True)
         distinct = Sequences(texts.columns, shared[:, 0], shared[:, 1])
         words = strings(distinct.take(distinct.flat(), distinct.lengths))
@@ -116,11 +109,7 @@ class SentenceEncoder(nn.Module):
         return torch.frombuffer(bytearray(self.origin.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Check the hash that `get_extra_state` returned.
-
-        Raises:
-            CheckpointError: If the saved weights were trained with another backbone.
-        """
+        """Refuse weights that were trained with another backbone, by the hash of `get_extra_state`."""
         if bytes(state.cpu().numpy()) != self.origin.encode():
             raise CheckpointError(
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
@@ -170,15 +159,7 @@ class SentenceEncoder(nn.Module):
 
 
 class SentenceTower(nn.Module):
-    """An encoder of the descriptions in a static column: a linear map of the vectors of a sentence encoder.
-
-    A row without a description gives zeros.
-
-    Args:
-        sentences: The sentence encoder.
-        projection: The map from its vectors into the space of the histories' embeddings.
-        column: Static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
-    """
+    """An encoder of descriptions in a static column: a linear map of sentence vectors; zeros without a description."""
 
     def __init__(self, sentences: SentenceEncoder, projection: nn.Linear, column: str) -> None:
         super().__init__()
@@ -187,11 +168,7 @@ class SentenceTower(nn.Module):
         self.training = projection.training
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row's description.
-
-        Raises:
-            DataError: If the rows have no such static column, or it does not hold texts.
-        """
+        """Return `(n, dim)`, one embedding per row's description."""
         texts = static_texts(x, self.column)
         z: Tensor = self.projection(self.sentences(texts))
         return z.float() * (texts.lengths > 0).unsqueeze(1)

@@ -20,8 +20,6 @@ class Harmonics(nn.Module):
     Mathieu et al. 2021, Section 5.2, in the reading of the public code, which takes harmonics 1 to 3 of an angle. With
     a period longer than the range of x, different values have different features.
 
-    Relations: `RandomFourier` has random frequencies.
-
     Args:
         size: How many numbers a covariate consists of.
         count: Harmonics of each number.
@@ -46,11 +44,7 @@ class Harmonics(nn.Module):
         self.register_buffer("frequencies", every.flatten(1) / period, persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
+        """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
         return _waves(values, self.size, self.frequencies)
 
 
@@ -59,8 +53,6 @@ class RandomFourier(nn.Module):
 
     Rahimi and Recht 2007, for the Gaussian kernel of length scale period/2π; named in Mathieu et al. 2021, Section 3.2.
     The frequencies are drawn when the network is built, are saved with it, and are not trained.
-
-    Relations: `Harmonics` has fixed frequencies.
 
     Args:
         size: How many numbers a covariate consists of.
@@ -71,9 +63,8 @@ class RandomFourier(nn.Module):
         ConfigError: If a number is not positive, or the period is not finite.
 
     Example:
-        >>> features = RandomFourier(size=3, count=16)(torch.rand(5, 3))
-        >>> features.shape, bool(features.abs().max() <= 1)
-        (torch.Size([5, 32]), True)
+        >>> RandomFourier(size=3, count=16)(torch.rand(5, 3)).shape
+        torch.Size([5, 32])
     """
 
     frequencies: Tensor
@@ -86,11 +77,7 @@ class RandomFourier(nn.Module):
         self.register_buffer("frequencies", torch.randn(size, count) / period)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · count)` from values `(n, size)`, or `(n,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
+        """Return `(n, 2 · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
         return _waves(values, self.size, self.frequencies)
 
 
@@ -102,16 +89,7 @@ FEATURES: Mapping[str, Callable[[int, int, float], Harmonics | RandomFourier]] =
 
 
 def check_features(size: int, count: int, period: float) -> None:
-    """Refuse numbers of sinusoidal features that are out of range.
-
-    Raises:
-        ConfigError: If a number is not positive, or the period is not finite.
-
-    Example:
-        >>> check_features(size=1, count=0, period=2.0)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: size and count must be at least 1, and period above 0 and finite, got ...
-    """
+    """Refuse numbers of sinusoidal features that are out of range."""
     if min(size, count) < 1 or not 0 < period < math.inf:
         raise ConfigError(
             f"size and count must be at least 1, and period above 0 and finite, "

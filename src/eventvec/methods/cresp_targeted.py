@@ -23,9 +23,9 @@ POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
 class TargetedCReSP(nn.Module):
     """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
-    `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from
-    `hold_out`. As in the public code, the target's representation depends on y* only, and prediction and target share
-    one projection head.
+    `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from `hold_out`.
+    As in the public code, the target's representation depends on y* only, and prediction and target share one
+    projection head.
 
     Relations: `CReSP` has a single representation of a realisation, which depends on no x*.
 
@@ -43,8 +43,7 @@ class TargetedCReSP(nn.Module):
         ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders.points import Numbers
-        >>> from eventvec.encoders.sets import SetEncoder
+        >>> from eventvec.encoders import Numbers, SetEncoder
         >>> method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16))
         >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
@@ -93,12 +92,7 @@ class TargetedCReSP(nn.Module):
     forward = loss
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn.
-
-        Raises:
-            ConfigError: If observations are represented by a single number.
-            DataError: If the covariates have single values in all events of at least two rows.
-        """
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
         return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
@@ -112,59 +106,26 @@ class TargetedCReSP(nn.Module):
 
 
 class Prediction(nn.Module):
-    """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder.
-
-    Args:
-        encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
-        head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate_dim)` to `(n, dim)`.
-        dim: Size of the head's output.
-    """
+    """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder."""
 
     def __init__(self, encoder: Encoder, head: nn.Module, dim: int) -> None:
         super().__init__()
         self.encoder, self.head, self.dim = encoder, head, dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, dim)`, one prediction per target, in row order.
-
-        Raises:
-            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
-        """
+        """Return `(targets, dim)`, one prediction per target, in row order."""
         out: Tensor = self.head(*context_at(self.encoder, x))
         return out.float()
 
 
 def observed(encoder: Encoder, context: Sequences) -> Tensor:
-    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`.
-
-    Example:
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.arange(7.0, 10.0)}, torch.tensor([0]), torch.tensor([3]))
-        >>> observed(SetEncoder(PointEncoder(), dim=8), hold_out(x)).tolist()
-        [[7.0]]
-    """
+    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`."""
     points = points_of(encoder)
     return points.g_obs(targets_of(points, context), "*")
 
 
 def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that a targeted contrastive method can learn from them.
-
-    Args:
-        points: The event encoder.
-        rows: `(n,)` bool, the rows from which a context and a target can be drawn.
-        x: The rows. Those of a stochastic process have no events yet.
-
-    Raises:
-        ConfigError: If observations are represented by a single number.
-        DataError: If the covariate has a single value in all events of at least two rows.
-
-    Example:
-        >>> from eventvec.encoders.points import Numbers
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long())
-        >>> usable_targets(PointEncoder(Numbers(1, width=8)), torch.tensor([True, False]), x)
-        tensor([ True, False])
-    """
+    """Return `(n,)` bool: `rows`, after a check that a targeted contrastive method can learn from them."""
     if points.observation_dim < 2:
         raise ConfigError(
             "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
@@ -174,21 +135,7 @@ def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
 
 
 def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that a covariate varies.
-
-    Args:
-        points: The event encoder.
-        rows: `(n,)` bool, the rows from which a context and targets can be drawn.
-        x: The rows. Those of a stochastic process have no events yet.
-
-    Raises:
-        DataError: If each covariate has a single value in all events of at least two rows.
-
-    Example:
-        >>> x = Sequences({"x": torch.tensor([1.0, 2.0])}, torch.tensor([0, 0]), torch.tensor([2, 1]))
-        >>> varied_covariates(PointEncoder(), torch.tensor([True, False]), x)
-        tensor([ True, False])
-    """
+    """Return `(n,)` bool: `rows` of x, after a check that a covariate varies; those of a process have no events yet."""
     used, several = x[rows & (x.lengths > 0)], len(points.covariates) > 1
     if len(used) < 2:
         return rows
@@ -211,15 +158,7 @@ def rows_with(views: ShuffledParts | Process, targets: int, x: Sequences) -> Ten
 
 
 def one_view(views: ShuffledParts | Process, targets: int) -> ShuffledParts | Process:
-    """Return the sampler if it draws one view of each row, whose first events are targets.
-
-    Raises:
-        ConfigError: If it draws several, there is no target, or no event is left beside the targets.
-
-    Example:
-        >>> one_view(ShuffledParts(1), targets=1).count
-        1
-    """
+    """Return the sampler if it draws one view of each row, whose first events are targets."""
     if views.count != 1:
         raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
     if targets < 1:

@@ -127,25 +127,12 @@ class Declared:
 
 
 def declared(method: Method | nn.Module) -> Declared:
-    """Return what a method declares about itself, with the defaults of what it does not.
-
-    Example:
-        >>> class Scored(torch.nn.Module):
-        ...     scored_by = "accuracy"
-        >>> declared(Scored()).score_entry, declared(torch.nn.Identity()).static_columns
-        ('validation_accuracy', ())
-    """
+    """Return what a method declares about itself, with the defaults of what it does not."""
     return declarations(method, Declared)
 
 
 def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that a method can use and that its encoder can read.
-
-    Args:
-        method: Its `usable` marks the rows that it can use, and its encoder's `usable` the rows that it can read. A
-            method or encoder without `usable` takes all rows.
-        x: The rows.
-    """
+    """Return `(n,)` bool: the rows that a method can use and that its encoder can read."""
     usable = readable_rows(method, x).clone()
     for block in x.blocks():  # an encoder looks at the values of all events
         usable[block] &= readable_rows(method.encoder, x[block])
@@ -155,24 +142,14 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
 def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestion:
     """Return the options and the encoder that suit a method for data x, as tables of a configuration.
 
-    Args:
-        constructor: A class or function that returns a method. Its attribute `suggested`, if it has one, returns the
-            tables from x. Without one, or without a table for the encoder, the encoder is `gru`.
-        x: The rows.
+    They are those of the constructor's `suggested`, if it has one. Without a table for the encoder, it is `gru`.
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
     return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
 
 
 def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
-    """Return a decorator that sets the attribute `suggested` of a function that returns a method.
-
-    Example:
-        >>> @suggests(lambda x: {"encoder": {"name": "lstm"}})
-        ... def variant(encoder): ...
-        >>> suggested(variant, Sequences({}, torch.tensor([0]), torch.tensor([1])))
-        {'method': {}, 'encoder': {'name': 'lstm'}, 'fit': {}}
-    """
+    """Return a decorator that sets the attribute `suggested` of a function that returns a method."""
 
     def declare(function: _F) -> _F:
         vars(function)["suggested"] = rule
@@ -182,11 +159,6 @@ def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
 
 
 def suggested_slices(x: Sequences) -> Suggestion:
-    """Return the suggestion of a method that compares slices: `views` up to twice the median length.
-
-    Example:
-        >>> suggested_slices(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
-        {'method': {'views': {'name': 'random_slices', 'shortest': 18, 'longest': 150}}}
-    """
+    """Return the suggestion of a method that compares slices: `views` up to twice the median length."""
     shortest, longest = slice_bounds(x)
     return {"method": {"views": {"name": "random_slices", "shortest": shortest, "longest": longest}}}

@@ -36,11 +36,11 @@ class ExpertTriplets(nn.Module):
         ConfigError: If a feature cannot be used, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Numeric
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(Numeric("speed"),))
-        >>> method = ExpertTriplets(GRU(EventEncoder(schema, time=()), dim=4), schema, ["speed"])
-        >>> x = Sequences({"v": torch.randn(6)}, torch.arange(3) * 2, torch.full((3,), 2), {"speed": torch.arange(3.0)})
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("speed"),))
+        >>> method = ExpertTriplets(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4), schema, ["speed"])
+        >>> speed = {"speed": torch.arange(3.0)}
+        >>> x = Sequences({"gap": torch.ones(6)}, torch.arange(3) * 2, torch.full((3,), 2), speed)
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
@@ -64,11 +64,7 @@ class ExpertTriplets(nn.Module):
         return self.features
 
     def prepare(self, x: Sequences) -> None:
-        """Refuse rows to train on in which no feature has two values.
-
-        Raises:
-            DataError: If there are such.
-        """
+        """Refuse rows to train on in which no feature has two values."""
         check_differences(expert_features(x, self.fields), self.features)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:

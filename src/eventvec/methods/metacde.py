@@ -29,7 +29,7 @@ class MetaCDE(nn.Module):
 
     Args:
         encoder: A `KernelMean` over a `PointEncoder`, whose observation net also represents y*.
-        views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
+        views: As for `TargetedCReSP`.
         temperature: τ of the cosine similarity, above 0.
         projection: Size of the space in which predictions and targets are compared.
         targets: As for `TargetedCReSP`.
@@ -88,12 +88,7 @@ class MetaCDE(nn.Module):
     forward = loss
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn.
-
-        Raises:
-            ConfigError: If observations are represented by a single number.
-            DataError: If the covariates have single values in all events of at least two rows.
-        """
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
         return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
     def remark(self, x: Sequences, rng: torch.Generator) -> str:
@@ -107,27 +102,12 @@ class MetaCDE(nn.Module):
 
 
 class KernelPrediction(nn.Module):
-    """The kernel mean at each target of rows from `hold_out`, as an encoder.
-
-    Args:
-        encoder: A `KernelMean`.
-
-    Example:
-        >>> from eventvec.encoders.points import PointEncoder
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.ones(3)}, torch.tensor([0]), torch.tensor([3]),
-        ...               {"x*": torch.tensor([0.5])})
-        >>> KernelPrediction(KernelMean(PointEncoder()))(x).round(decimals=3).tolist()
-        [[1.0]]
-    """
+    """The kernel mean at each target of rows from `hold_out`, as an encoder."""
 
     def __init__(self, encoder: KernelMean) -> None:
         super().__init__()
         self.encoder, self.dim = encoder, encoder.dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, dim)`, one prediction per target, in row order.
-
-        Raises:
-            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
-        """
+        """Return `(targets, dim)`, one prediction per target, in row order."""
         return context_at(self.encoder, x)[0].float()

@@ -41,7 +41,6 @@ class CNP(nn.Module):
             or the decoder does not return observations of the size that the encoder reads.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
         >>> CNP(SetEncoder(PointEncoder(), dim=16)).loss(x, torch.Generator().manual_seed(0)).shape
         torch.Size([])
@@ -87,30 +86,12 @@ class CNP(nn.Module):
     forward = loss
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn.
-
-        Raises:
-            DataError: If the covariates have single values in all events of at least two rows.
-        """
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
         return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
 
 class Distribution(nn.Module):
-    """The mean and the standard deviation at each target of rows from `hold_out`, as an encoder.
-
-    Args:
-        encoder: An encoder over a `PointEncoder`.
-        net: A decoder that was built, from c and g_cov(x*) to means and raw deviations.
-        likelihood: The Gaussian.
-
-    Example:
-        >>> from eventvec.encoders.points import PointEncoder
-        >>> net = PlainHead().build(context=8, covariate=1, out=2)
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
-        ...               {"x*": torch.tensor([0.5])})
-        >>> Distribution(SetEncoder(PointEncoder(), dim=8), net, Gaussian())(x).shape
-        torch.Size([1, 2])
-    """
+    """The mean and the standard deviation at each target of rows from `hold_out`, as an encoder."""
 
     def __init__(self, encoder: Encoder, net: nn.Module, likelihood: Gaussian) -> None:
         super().__init__()
@@ -118,11 +99,7 @@ class Distribution(nn.Module):
         self.dim = 2 * _numbers(points_of(encoder))
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, 2 · size)`, the means and then the standard deviations, in row order.
-
-        Raises:
-            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
-        """
+        """Return `(targets, 2 · size)`, the means and then the standard deviations, in row order."""
         mean, raw = self.net(*context_at(self.encoder, x)).float().chunk(2, 1)
         return torch.cat([mean, self.likelihood.deviation(raw)], 1)
 
@@ -141,7 +118,6 @@ def cnp(
         ConfigError: If the encoder is not a `SetEncoder` without attention.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> cnp(SetEncoder(PointEncoder(), dim=16, layers=0)).encoder.layers
         0
     """
@@ -166,7 +142,6 @@ def acnp(
         ConfigError: If the encoder is not a `SetEncoder` with attention.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> acnp(SetEncoder(PointEncoder(), dim=16)).encoder.layers
         2
     """
@@ -188,7 +163,6 @@ def acnp_cross(
         ConfigError: If the encoder is not a `CrossAttention`.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> acnp_cross(CrossAttention(PointEncoder(), dim=16)).encoder.layers
         0
     """

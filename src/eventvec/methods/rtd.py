@@ -24,19 +24,17 @@ class RTD(nn.Module):
     Relations: `CPC` predicts the next events; this method classifies the events of the row itself.
 
     Args:
-        encoder: Encoder that is trained, `encoder.states(x) -> (total, state_dim)`: `gru`, `lstm` or `set`.
+        encoder: Encoder that is trained, `encoder.states(x) -> (total, state_dim)`: `gru`, `lstm`, `set` or `tcn`.
         share: Probability that an event is replaced, in (0, 1).
 
     Raises:
         ConfigError: If the share is not in (0, 1), or the encoder has no states.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = RTD(GRU(EventEncoder(schema, time=()), dim=8))
-        >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> RTD(encoder).loss(x, torch.Generator()).item() > 0
         True
     """
 

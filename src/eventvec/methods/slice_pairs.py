@@ -17,8 +17,7 @@ class SlicePairs(nn.Module):
     """A classifier of pairs of parts, on the unit sphere (NSP and SOP in Babaev et al. 2022, Section 4.1).
 
     The head is that of the public code at the time of the paper: both embeddings side by side, linear, ReLU, dropout,
-    batch normalisation, linear; the loss is cross-entropy. As in the public code, all events of a slice are used; only
-    the views of CoLES leave out events.
+    batch normalisation, linear; the loss is cross-entropy. As in the public code, all events of a slice are used.
 
     Relations: `Order` has a linear classifier that also sees differences, and takes windows of equal length.
 
@@ -32,13 +31,10 @@ class SlicePairs(nn.Module):
         ConfigError: If the width is below 1, or the share is not in [0, 1).
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = GRU(EventEncoder(schema, time=()), dim=8)
-        >>> method = SlicePairs(encoder, SwappedPairs(RandomSlices(2, 2, 4)), hidden=16)
-        >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> SlicePairs(encoder, SwappedPairs(RandomSlices(2, 2, 4)), hidden=16).loss(x, torch.Generator()).item() > 0
         True
     """
 
@@ -83,9 +79,8 @@ def nsp(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  
     """Return next sequence prediction: in a pair with label 0, the second part comes from another slice.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> nsp(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
+        >>> import eventvec as ev
+        >>> nsp(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))).pairs
         NextPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, NextPairs(views))
@@ -96,9 +91,8 @@ def sop(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  
     """Return sequence order prediction: in a pair with label 0, the parts are swapped.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> sop(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
+        >>> import eventvec as ev
+        >>> sop(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))).pairs
         SwappedPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, SwappedPairs(views))

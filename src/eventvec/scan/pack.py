@@ -19,12 +19,7 @@ from eventvec.sequences import on_host
 
 
 class Chunk(NamedTuple):
-    """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step.
-
-    Example:
-        >>> Chunk(first=1, at=3, end=6, sizes=[2, 1]).sizes
-        [2, 1]
-    """
+    """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step."""
 
     first: int
     at: int

@@ -67,11 +67,7 @@ def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def check_bounds(shortest: int, longest: int) -> None:
-    """Check that the shortest length is at least 1 and not above the longest.
-
-    Raises:
-        ConfigError: If `shortest` is below 1 or above `longest`.
-    """
+    """Check that the shortest length is at least 1 and not above the longest."""
     at_least("shortest", shortest, 1)
     if longest < shortest:
         raise ConfigError(f"longest must be at least shortest, got longest {longest} and shortest {shortest}")

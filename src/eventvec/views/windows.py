@@ -214,12 +214,7 @@ class TimeWindows:
         return float(parts[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[parts[2][0]] * 1e6
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with at least two windows.
-
-        Raises:
-            DataError: If there is no column `time`, or if `width` is a text and times are fractions or every row is
-                shorter.
-        """
+        """Return `(n,)` bool: true for rows with at least two windows."""
         self._refuse_all_wider(x, self._times(x)[0])
         usable = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         for block in x.blocks():
@@ -227,11 +222,7 @@ class TimeWindows:
         return usable
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, source)`, `count` views of each row that has a window, row after row.
-
-        Raises:
-            DataError: If there is no column `time`, or if `width` is a text and times are fractions.
-        """
+        """Return `(views, source)`, `count` views of each row that has a window, row after row."""
         begins = self._begins(batch)
         n_windows = self._n_windows(batch, begins)
         counts = on_host(n_windows)
