@@ -2,10 +2,9 @@
 
 Each loss is a function of embeddings `z (n, d)` and `source (n,)`, where equal numbers mark positive pairs. Below it
 stands its configured form: a frozen dataclass that holds the options and is called as ``(z, source, rng) -> scalar``.
-The dataclasses of losses on distances first scale embeddings to unit length (Babaev et al. 2022, Section 3.4), so that
-distances are in [0, 2]. Defaults and formulas are those of the public code of CoLES (Babaev et al. 2022, Table 7). The
-losses are sums over pairs, except for `binomial_deviance` and `histogram`. What is *not* here: the choice of negatives
-(`negatives`).
+Those on distances first scale embeddings to unit length (Babaev et al. 2022, Section 3.4), so that distances are in [0,
+2]. Defaults and formulas are those of the public code of CoLES (Babaev et al. 2022, Table 7). The losses are sums over
+pairs, except for `binomial_deviance` and `histogram`.
 """
 
 from __future__ import annotations
@@ -79,9 +78,6 @@ def contrastive(
         >>> z = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         >>> contrastive(z, torch.tensor([0, 0, 1]), margin=0.5, negatives=HardNegatives()).item()
         0.0
-        >>> loss = contrastive(z, torch.tensor([0, 1, 2]), margin=1.0, negatives=HardNegatives())
-        >>> round(loss.item(), 4)  # the pair of rows 0 and 1 counts once from each end
-        2.0
     """
     squared, same = squared_distances(z), source[:, None] == source
     distance, counts = _negatives(z, squared, same, negatives, rng)
@@ -100,8 +96,7 @@ class Contrastive:
         ConfigError: If the margin is not in (0, 2].
 
     Example:
-        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
-        >>> Contrastive(margin=0.5)(z, source, torch.Generator()).item()
+        >>> Contrastive(margin=0.5)(torch.eye(2), torch.tensor([0, 1]), torch.Generator()).item()
         0.0
     """
 
@@ -160,8 +155,7 @@ class Margin:
         ConfigError: If the margin is not above 0 and finite, or beta is not in (0, 2].
 
     Example:
-        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
-        >>> Margin()(z, source, torch.Generator()).item()
+        >>> Margin()(torch.eye(2), torch.tensor([0, 1]), torch.Generator()).item()
         0.0
     """
 
@@ -224,8 +218,7 @@ class Triplet:
         ConfigError: If the margin is not in (0, 2].
 
     Example:
-        >>> z, source = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 0, 1])
-        >>> Triplet()(z, source, torch.Generator()).item()
+        >>> Triplet()(torch.eye(2)[[0, 0, 1]], torch.tensor([0, 0, 1]), torch.Generator()).item()
         0.0
     """
 
@@ -360,8 +353,7 @@ class Histogram:
         ConfigError: If there are fewer than 2 bins.
 
     Example:
-        >>> z, source = torch.tensor([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), torch.tensor([0, 0, 1])
-        >>> Histogram()(z, source, torch.Generator()).item()
+        >>> Histogram()(torch.eye(2)[[0, 0, 1]], torch.tensor([0, 0, 1]), torch.Generator()).item()
         0.0
     """
 

@@ -115,9 +115,8 @@ class BarlowTwins:
         ConfigError: If the weight is not above 0 and finite.
 
     Example:
-        >>> z = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [-1.0, -1.0]])
-        >>> round(BarlowTwins(0.5)(z, torch.tensor([0, 0, 1, 1]), torch.Generator()).item(), 3)
-        1.0
+        >>> BarlowTwins()(torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.Generator()).shape
+        torch.Size([])
     """
 
     redundancy: float = 0.0051

@@ -20,7 +20,7 @@ class Process(ABC):
 
     Args:
         count: Views per row, at least 1.
-        length: Events per view, at least 1; a targeted method holds one or more of them out, and needs one beside them.
+        length: Events per view, at least 1; a targeted method holds some out, and needs one beside them.
 
     Raises:
         ConfigError: If an option is below its minimum.
@@ -34,9 +34,6 @@ class Process(ABC):
         ...         values = torch.rand(len(source) * self.length, generator=rng)
         ...         lengths = torch.full_like(source, self.length)
         ...         return Sequences({"x": values, "y": values}, lengths.cumsum(0) - lengths, lengths), source
-        >>> rows = Sequences({}, torch.zeros(3).long(), torch.zeros(3).long())
-        >>> Noise(count=1, length=4)(rows, torch.Generator())[0].total
-        12
     """
 
     count: int = 1
