@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -86,6 +87,12 @@ def at_least(name: str, value: float | None, least: int) -> None:
     """Refuse an option that is below its minimum; None is no value."""
     if value is not None and value < least:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def above_zero(name: str, value: float) -> None:
+    """Refuse a number that is not above 0 and finite."""
+    if not 0 < value < math.inf:
+        raise ConfigError(f"{name} must be above 0 and finite, got {value}")
 
 
 def check_seed(name: str, value: Any, bits: int = 62) -> None:

@@ -201,6 +201,16 @@ def alone_in_one(rank: int, folder: Path) -> None:
         method.encoder(make.sequences([9, 1, 1, 2]))
     draw = float(torch.rand(()))
     assert distributed.broadcast_number(draw) == draw
+    wrong, right = make.sequences([9, 1, 1, 2]), make.sequences([9, 1, 1, 2])
+    wrong.columns.clear()  # fails inside, in the share of each process
+    with distributed.spread(method):
+        assert "forward" not in vars(method.encoder)
+        with pytest.raises(KeyError):
+            method.encoder(wrong)
+        assert not distributed.in_share()
+        assert len(method.encoder(right)) == 4
+    assert not method.encoder._forward_hooks
+    assert not method.encoder._forward_pre_hooks
     # Rounding may differ between machines, but both end with the same epoch.
     losses = iter([3.0, 2.0 + rank, 1.0 + 3 * rank])
     state.validate = lambda *arguments: ([next(losses)], None)

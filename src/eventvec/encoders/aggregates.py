@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Schema, check_schema
 from eventvec.sequences import Sequences
 
@@ -62,8 +62,7 @@ class Aggregates(nn.Module):
     def __init__(self, schema: Schema, values: int = 200) -> None:
         super().__init__()
         check_schema(schema)
-        if values < 0:
-            raise ConfigError(f"values must be at least 0, got {values}")
+        at_least("values", values, 0)
         self.values = values
         self.numeric = tuple(column.name for column in schema.numeric)
         self.categorical, self.bags = schema.categorical, schema.bags

@@ -13,11 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder, readable_rows
+from eventvec.encoders.interface import Encoder, OverEvents, readable_rows
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences, single_events
 
 
@@ -62,7 +64,7 @@ def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
     covariate = points.g_cov(targets, x, "*")
     if not isinstance(encoder, PlaceEncoder):
         return encoder(x)[targets.rows()], covariate
-    at = encoder.at(x, targets.pad(covariate))
+    at = distributed.share(encoder.at, x, targets.pad(covariate))
     return at.flatten(0, 1)[targets.rows() * targets.longest + targets.steps()], covariate
 
 
@@ -131,7 +133,7 @@ class CrossAttention(nn.Module):
         return readable_rows(self.points, x)
 
 
-class KernelMean(nn.Module):
+class KernelMean(OverEvents):
     """A weighted mean of the observations' representations: the conditional mean embedding of MetaCDE.
 
     ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))`` (Ton et al. 2021, in the reading of the public code
@@ -152,10 +154,11 @@ class KernelMean(nn.Module):
         [[1.5]]
     """
 
+    events: PointEncoder
+
     def __init__(self, events: PointEncoder, ridge: float = 1e-3) -> None:
         super().__init__()
-        if not 0 < ridge < float("inf"):
-            raise ConfigError(f"ridge must be above 0 and finite, got {ridge}")
+        above_zero("ridge", ridge)
         self.events, self.ridge = events, ridge
         self.dim = points_of(self).observation_dim
         self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate_dim))
@@ -189,10 +192,6 @@ class KernelMean(nn.Module):
         squared = ((first.unsqueeze(2) - second.unsqueeze(1)) / lengths).square().sum(-1)
         out: Tensor = F.softplus(self.raw_scale) * (-squared / 2).exp()
         return out
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the encoder of points can read."""
-        return readable_rows(self.events, x)
 
 
 def _places(x: Sequences, covariate: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences
 
 FARTHEST = 10.0
@@ -57,8 +58,7 @@ class Compressed(nn.Module):
     def __init__(self, encoder: Encoder, components: int | None = 64) -> None:
         super().__init__()
         check_encoder(encoder)
-        if components is not None and components < 1:
-            raise ConfigError(f"components must be at least 1, got {components}")
+        at_least("components", components, 1)
         self.encoder, self.components = encoder, components
         width = int(encoder.dim)
         self.dim = width if components is None else components

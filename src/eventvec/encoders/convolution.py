@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
 
-class TemporalConvolution(nn.Module):
+class TemporalConvolution(OverEvents):
     """Residual blocks of dilated convolutions over encoded events, averaged over the row.
 
     Follows Bai et al. 2018 and Yue et al. 2022 (TS2Vec): block i adds two convolutions of dilation ``2^i``, each after
@@ -87,10 +87,6 @@ class TemporalConvolution(nn.Module):
         for block in self.blocks if x.total else ():  # torch's convolution refuses an empty series
             h = block(h, mask)
         return h
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 class _Block(nn.Module):

@@ -139,6 +139,16 @@ def check_states(encoder: Encoder, accepted: str, causal: bool = False) -> None:
         )
 
 
+class OverEvents(nn.Module):
+    """A module that reads the events that its event encoder can read."""
+
+    events: EventEncoding
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the event encoder can read."""
+        return readable_rows(self.events, x)
+
+
 def check_encoder(encoder: Any) -> None:
     """Refuse what is no encoder."""
     if not _is_built(encoder, "dim", "parameters"):

@@ -18,6 +18,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.dataset import static_texts
 from eventvec.encoders.backbones import (
     DType,
@@ -330,7 +331,7 @@ class TextTower(nn.Module):
         """Return `(n, dim)`, one embedding per row's description."""
         texts = static_texts(x, self.column)
         queries = [self.language.prompt + text for text in strings(texts)]
-        return self.language.read(self.language.text_tokens(queries, is_filled(texts)))
+        return distributed.share(self.language.read, self.language.text_tokens(queries, is_filled(texts)))
 
 
 def is_filled(x: Sequences) -> Tensor:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.pooling import pooled
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
@@ -19,7 +19,7 @@ ReadOut = Literal["last", "mean", "max"]
 READ_OUTS: tuple[ReadOut, ...] = ("last", "mean", "max")
 
 
-class Recurrent(nn.Module):
+class Recurrent(OverEvents):
     """A GRU or LSTM over encoded events; the embedding is read from the last layer's states.
 
     Babaev et al. 2022, Section 3.5, who read the state after the last event. The mean and the maximum of the states
@@ -111,10 +111,6 @@ class Recurrent(nn.Module):
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the embedding of each state."""
         return self._embedding(self._starts(state)[-1][0], self._pools(state) if self.pools else [])
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
     def _run(
         self, x: Sequences, initial: Tensor | None, whole: bool

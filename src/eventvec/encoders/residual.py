@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
 from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
@@ -16,7 +16,7 @@ from eventvec.sequences import Sequences
 STAGES = 4
 
 
-class ResidualNetwork(nn.Module):
+class ResidualNetwork(OverEvents):
     """Eight basic blocks of convolutions over encoded events, averaged over the row: ResNet-18 for series.
 
     Follows He et al. 2016 with convolutions over one axis: four stages of two blocks, of which each after the first
@@ -75,10 +75,6 @@ class ResidualNetwork(nn.Module):
         mean = h.float().sum(-1) / lengths.clamp(min=1).unsqueeze(1)
         out: Tensor = self.outputs(mean)
         return out.float()
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 class _Block(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Sequences
 
@@ -68,9 +68,8 @@ class RunningHandcrafted(nn.Module):
 
     def __init__(self, schema: Schema, values: int = 200, frequent: int = 20) -> None:
         super().__init__()
-        for name, number in (("values", values), ("frequent", frequent)):
-            if number < 0:
-                raise ConfigError(f"{name} must be at least 0, got {number}")
+        at_least("values", values, 0)
+        at_least("frequent", frequent, 0)
         self.values, self.frequent, self.clock = values, frequent, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
         self.names = tuple(self._names())

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents
 from eventvec.sequences import Sequences
 
 
-class Segmented(nn.Module):
+class Segmented(OverEvents):
     """An event encoder that adds a learned vector to the events of the second of two rows joined by `join`.
 
     Rows that were not joined have no column `segment`, and their events are encoded as those of a first row.
@@ -41,7 +41,3 @@ class Segmented(nn.Module):
         if "segment" not in x.columns:
             return values
         return values + x.values("segment").unsqueeze(1) * self.second
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)

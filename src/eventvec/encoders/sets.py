@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
 
-class SetEncoder(nn.Module):
+class SetEncoder(OverEvents):
     """The mean over a row's events, after a network on each event and self-attention; the order has no influence.
 
     Mathieu et al. 2021, Section 3.2, as in the public code (the paper prints a sum instead of the mean). Padding is
@@ -89,10 +89,6 @@ class SetEncoder(nn.Module):
     def _output(self, values: Tensor) -> Tensor:
         out: Tensor = self.last(values)
         return out
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 class _Gated(nn.Module):

@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
 
-class Transformer(nn.Module):
+class Transformer(OverEvents):
     """Self-attention over a learned start token and the encoded events; the start token's output is the embedding.
 
     The layers are pre-norm with GELU. Positions are sinusoidal and counted from the row's last event, so that recent
@@ -72,10 +72,6 @@ class Transformer(nn.Module):
         age = (recent.lengths[recent.rows()] - 1 - recent.steps()).unsqueeze(1)  # 0 at the last event
         return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)) + self._positions(age))
 
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
-
     def _positions(self, age: Tensor) -> Tensor:
         half = self.dim // 2
         frequencies = torch.exp(torch.arange(half, device=age.device) * (-math.log(10_000.0) / half))
@@ -83,7 +79,7 @@ class Transformer(nn.Module):
         return torch.cat([angles.sin(), angles.cos()], 1)
 
 
-class PaperTransformer(nn.Module):
+class PaperTransformer(OverEvents):
     """The transformer of Babaev et al. 2022, Table 6, as in the public code, except that padding is masked.
 
     The layers are post-norm with ReLU, and a layer norm follows the last. There are no positions and no causal mask, so
@@ -142,10 +138,6 @@ class PaperTransformer(nn.Module):
         """Return `(n, dim)`, one embedding per row."""
         recent = _latest(x, self.longest)
         return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)))
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 def _latest(x: Sequences, longest: int) -> Sequences:

@@ -20,7 +20,7 @@ from torch import Tensor
 from eventvec.errors import ConfigError
 from eventvec.losses.negatives import Candidates, HardNegatives, PairNegatives, Rule, TripletNegatives
 from eventvec.losses.positives import positive_pairs
-from eventvec.options import at_least
+from eventvec.options import above_zero, at_least
 
 
 def squared_distances(z: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class Margin:
     negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
-        _positive("margin", self.margin)
+        above_zero("margin", self.margin)
         _on_the_sphere("beta", self.beta)
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
@@ -298,8 +298,8 @@ class BinomialDeviance:
     negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
-        _positive("alpha", self.alpha)
-        _positive("cost", self.cost)
+        above_zero("alpha", self.alpha)
+        above_zero("cost", self.cost)
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, means over pairs times the number of views."""
@@ -381,11 +381,6 @@ def _root(squared: Tensor) -> Tensor:
 
 def _mean(values: Tensor, counts: Tensor) -> Tensor:
     return (values * counts).sum() / counts.sum().clamp(min=1)
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < float("inf"):
-        raise ConfigError(f"{name} must be above 0 and finite, got {value}")
 
 
 def _on_the_sphere(name: str, value: float) -> None:

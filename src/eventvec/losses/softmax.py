@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eventvec.errors import ConfigError
+from eventvec.options import above_zero
 
 
 def nt_xent(z: Tensor, source: Tensor, *, temperature: float) -> Tensor:
@@ -63,8 +63,7 @@ class NTXent:
     temperature: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {self.temperature}")
+        above_zero("temperature", self.temperature)
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, the mean over ordered positive pairs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.interface import check_states, state_size
 from eventvec.methods.declarations import StateEncoder
 from eventvec.options import at_least
@@ -53,7 +54,7 @@ class CPC(nn.Module):
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean cross-entropy of each next event among itself and the row's negatives."""
         z = self.encoder.events(batch)  # (total, d)
-        c = self.encoder.states(batch, z)  # (total, dim)
+        c = distributed.share(self.encoder.states, batch, z, by_event=True)  # (total, dim)
         predicted = self.maps(c).unflatten(1, (self.horizons, -1))  # W_k c, (total, horizons, d)
         ahead = torch.arange(1, self.horizons + 1, device=batch.device)
         exists = (batch.steps()[:, None] + ahead) < batch.lengths[batch.rows()][:, None]  # (total, horizons)

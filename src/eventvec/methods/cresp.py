@@ -11,6 +11,7 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggests
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts
 
@@ -47,8 +48,7 @@ class CReSP(nn.Module):
         super().__init__()
         if views.count < 2:
             raise ConfigError(f"count of views must be at least 2 to compare views of a row, got {views.count}")
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
+        above_zero("temperature", temperature)
         self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
         self.project = projection_head(encoder.dim, projection)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +15,7 @@ from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts, hold_out
 
@@ -20,7 +23,65 @@ POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
 """The table of an event encoder that suits targeted methods."""
 
 
-class TargetedCReSP(nn.Module):
+class TargetedMethod(nn.Module, ABC):
+    """A method that holds out the first events of each view and predicts them from the others, at their x*."""
+
+    def __init__(self, encoder: Encoder, views: ShuffledParts | Process, targets: int) -> None:
+        super().__init__()
+        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+
+    @property
+    @abstractmethod
+    def predictor(self) -> nn.Module:
+        """An encoder of rows from `hold_out` that returns a prediction for each target."""
+
+    @abstractmethod
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`."""
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean loss over the targets of all rows."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
+        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
+
+
+class TargetedContrast(TargetedMethod):
+    """A targeted method that finds the representation of y* among those of the batch, behind a projection head."""
+
+    project: nn.Module
+
+    def __init__(
+        self, encoder: Encoder, views: ShuffledParts | Process, temperature: float, projection: int, targets: int
+    ) -> None:
+        above_zero("temperature", temperature)
+        super().__init__(encoder, views, targets)
+        self.temperature, self.projection = temperature, projection
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`."""
+        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
+        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
+        if points_of(self.encoder).observation_dim < 2:
+            raise ConfigError(
+                "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
+                'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
+            )
+        return super().usable(x)
+
+    def remark(self, x: Sequences, rng: torch.Generator) -> str:
+        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
+        return str(covariate_use(self, x, rng))
+
+
+class TargetedCReSP(TargetedContrast):
     """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
     `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from `hold_out`.
@@ -65,12 +126,8 @@ class TargetedCReSP(nn.Module):
         target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
-        super().__init__()
         points = points_of(encoder)
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
-        self.temperature, self.projection = temperature, projection
+        super().__init__(encoder, views, temperature, projection, targets)
         self.target_head, size = target_head, points.observation_dim
         self.head = target_head.build(encoder.dim, points.covariate_dim, size)
         self.project = projection_head(size, projection)
@@ -79,25 +136,6 @@ class TargetedCReSP(nn.Module):
     def predictor(self) -> Prediction:
         """An encoder of rows from `hold_out` that returns ĉ = h(c, x*) for each target."""
         return Prediction(self.encoder, self.head, points_of(self.encoder).observation_dim).train(self.training)
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss over the targets of all rows."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
-
-    def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss over the targets of rows from `hold_out`."""
-        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
-        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
-        return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
-
-    def remark(self, x: Sequences, rng: torch.Generator) -> str:
-        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
-        return str(covariate_use(self, x, rng))
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
@@ -122,16 +160,6 @@ def observed(encoder: Encoder, context: Sequences) -> Tensor:
     """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`."""
     points = points_of(encoder)
     return points.g_obs(targets_of(points, context), "*")
-
-
-def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that a targeted contrastive method can learn from them."""
-    if points.observation_dim < 2:
-        raise ConfigError(
-            "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
-            'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
-        )
-    return varied_covariates(points, rows, x)
 
 
 def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:

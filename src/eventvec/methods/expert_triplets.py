@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.interface import Encoder, check_encoder
-from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.expclr import ExpCLR, check_differences, expert_features, feature_fields
+from eventvec.options import above_zero, at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 
@@ -49,10 +49,8 @@ class ExpertTriplets(nn.Module):
         self, encoder: Encoder, schema: Schema, features: Sequence[str], margin: float = 1.0, count: int = 16
     ) -> None:
         super().__init__()
-        if not 0 < margin < float("inf"):
-            raise ConfigError(f"margin must be above 0 and finite, got {margin}")
-        if count < 1:
-            raise ConfigError(f"count must be at least 1, got {count}")
+        above_zero("margin", margin)
+        at_least("count", count, 1)
         check_encoder(encoder)
         check_schema(schema)
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import torch
+from typing import cast
+
 from torch import Tensor, nn
 
-from eventvec import losses
 from eventvec.encoders.at_places import KernelMean, context_at
 from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError
-from eventvec.methods.cresp_targeted import POINTS, observed, one_view, rows_with, usable_targets
+from eventvec.methods.cresp_targeted import POINTS, TargetedContrast
 from eventvec.methods.declarations import Suggestion
-from eventvec.methods.permuted_covariates import covariate_use
 from eventvec.sequences import Sequences
-from eventvec.views import Process, ShuffledParts, hold_out
+from eventvec.views import Process, ShuffledParts
 
 
-class MetaCDE(nn.Module):
+class MetaCDE(TargetedContrast):
     """A context's kernel mean at x* predicts the representation of y* among those of other rows (Ton et al. 2021).
 
     The conditional mean embedding ``ĉ = Σ_i w_i g_obs(y_i)`` of Ton et al., trained with the loss of targeted CReSP
@@ -59,41 +57,18 @@ class MetaCDE(nn.Module):
         projection: int = 128,
         targets: int = 1,
     ) -> None:
-        super().__init__()
         if not isinstance(encoder, KernelMean):
             raise ConfigError(
                 f"encoder of MetaCDE must be a kernel mean, got {type(encoder).__name__}; "
                 'write [encoder] name = "kernel_mean"'
             )
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
-        self.temperature, self.projection = temperature, projection
+        super().__init__(encoder, views, temperature, projection, targets)
         self.project = projection_head(encoder.dim, projection)
 
     @property
     def predictor(self) -> KernelPrediction:
         """An encoder of rows from `hold_out` that returns ĉ for each target."""
-        return KernelPrediction(self.encoder).train(self.training)
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss over the targets of all rows."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
-
-    def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss over the targets of rows from `hold_out`."""
-        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
-        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
-        return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
-
-    def remark(self, x: Sequences, rng: torch.Generator) -> str:
-        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
-        return str(covariate_use(self, x, rng))
+        return KernelPrediction(cast(KernelMean, self.encoder)).train(self.training)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:

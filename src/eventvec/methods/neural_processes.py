@@ -14,13 +14,13 @@ from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, shown
 from eventvec.losses import Gaussian, gaussian_nll
-from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, varied_covariates
+from eventvec.methods.cresp_targeted import POINTS, TargetedMethod
 from eventvec.methods.declarations import suggests
 from eventvec.sequences import Sequences
-from eventvec.views import Process, ShuffledParts, hold_out
+from eventvec.views import Process, ShuffledParts
 
 
-class CNP(nn.Module):
+class CNP(TargetedMethod):
     """A context and x* predict the distribution of the observation y* (Garnelo et al. 2018).
 
     ``-log p(y*|c, x*)`` with a Gaussian p whose mean and deviation a decoder computes from c and x* (Mathieu et al.
@@ -61,9 +61,8 @@ class CNP(nn.Module):
         likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
-        super().__init__()
         points = points_of(encoder)
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+        super().__init__(encoder, views, targets)
         self.decoder, self.likelihood = decoder, likelihood
         self.net = decoder.build(encoder.dim, points.covariate_dim, 2 * _numbers(points))
 
@@ -72,22 +71,12 @@ class CNP(nn.Module):
         """An encoder of rows from `hold_out` that returns the mean and the deviation of y* for each target."""
         return Distribution(self.encoder, self.net, self.likelihood).train(self.training)
 
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss over the targets of all rows."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
-
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss over the targets of rows from `hold_out`."""
         mean, deviation = self.predictor(context).chunk(2, 1)
         points = points_of(self.encoder)
         y = points.numbers(points.observations, targets_of(points, context), star="*")
         return gaussian_nll(mean, deviation, y.float().reshape(mean.shape))
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
-        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
 
 
 class Distribution(nn.Module):

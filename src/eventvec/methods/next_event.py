@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec import losses
+from eventvec import distributed, losses
 from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
@@ -92,7 +92,7 @@ class NextEvent(nn.Module):
         """Return the mean over the events of the slices, first events excluded, of the sum over fields, in nats."""
         x, _ = self.views(batch, rng)
         later = _later(x)
-        states = self.encoder.states(x)[later - 1]
+        states = distributed.share(self.encoder.states, x, by_event=True)[later - 1]
         return self._nll(states, x, x.flat()[later], rng if self.training else None).nansum(1).mean()
 
     forward = loss

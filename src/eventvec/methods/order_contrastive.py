@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,11 +14,43 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.methods.declarations import Suggestion, suggests
 from eventvec.sequences import Sequences
-from eventvec.views import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
+from eventvec.views import (
+    BiasedOrderPairs,
+    EntityPairs,
+    NextPairs,
+    OrderPairs,
+    PermutationPairs,
+    SwappedPairs,
+    Windowed,
+)
 from eventvec.views.sizes import window_length
 
 
-class Order(nn.Module):
+class PairClassifier(nn.Module, ABC):
+    """A method that predicts the label of pairs of views; `logits` is the classifier."""
+
+    def __init__(self, encoder: Encoder, pairs: Windowed | NextPairs | SwappedPairs) -> None:
+        super().__init__()
+        self.encoder, self.pairs = encoder, pairs
+        self.learns_order = not isinstance(pairs, EntityPairs | NextPairs)
+
+    @abstractmethod
+    def logits(self, views: Sequences) -> Tensor:
+        """Return `(m,)` log-odds that each pair of `2m` views, first members before second members, has label 1."""
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean cross-entropy over the pairs of a batch."""
+        views, label = self.pairs(batch, rng)
+        return F.binary_cross_entropy_with_logits(self.logits(views), label)
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a pair can be drawn."""
+        return self.pairs.usable(x)
+
+
+class Order(PairClassifier):
     """A classifier of pairs over one representation of each window (Agrawal et al. 2022, Equation 1).
 
     ``h = c ∘ (g, g)``: the encoder g is shared, and the classifier c is linear in ``[g, g', g - g', |g - g'|]``, as in
@@ -39,9 +73,7 @@ class Order(nn.Module):
     """
 
     def __init__(self, encoder: Encoder, pairs: Windowed) -> None:
-        super().__init__()
-        self.encoder, self.pairs = encoder, pairs
-        self.learns_order = not isinstance(pairs, EntityPairs)
+        super().__init__(encoder, pairs)
         self.classifier = nn.Linear(4 * encoder.dim, 1)
 
     def logits(self, views: Sequences) -> Tensor:
@@ -49,17 +81,6 @@ class Order(nn.Module):
         first, second = self.encoder(views).chunk(2)
         features = torch.cat([first, second, first - second, (first - second).abs()], -1)  # (m, 4 · dim)
         return torch.squeeze(self.classifier(features), -1).float()
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over the pairs of a batch."""
-        views, label = self.pairs(batch, rng)
-        return F.binary_cross_entropy_with_logits(self.logits(views), label)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least one pair in order."""
-        return self.pairs.usable(x)
 
 
 def _suggested_length(x: Sequences) -> Suggestion:

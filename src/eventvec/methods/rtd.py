@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
@@ -57,7 +58,7 @@ class RTD(nn.Module):
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean cross-entropy over all events of the batch, first events included."""
         rows, replaced = self.replace(batch, rng)
-        logits = self.head(self.encoder.states(rows)).squeeze(1).float()
+        logits = self.head(distributed.share(self.encoder.states, rows, by_event=True)).squeeze(1).float()
         return F.binary_cross_entropy_with_logits(logits, replaced.float())
 
     forward = loss

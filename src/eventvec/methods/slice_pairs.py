@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggested_slices, suggests
+from eventvec.methods.order_contrastive import PairClassifier
 from eventvec.sequences import Sequences
 from eventvec.views import NextPairs, RandomSlices, SwappedPairs
 
 
-class SlicePairs(nn.Module):
+class SlicePairs(PairClassifier):
     """A classifier of pairs of parts, on the unit sphere (NSP and SOP in Babaev et al. 2022, Section 4.1).
 
     The head is that of the public code at the time of the paper: both embeddings side by side, linear, ReLU, dropout,
@@ -41,13 +42,12 @@ class SlicePairs(nn.Module):
     def __init__(
         self, encoder: Encoder, pairs: NextPairs | SwappedPairs, hidden: int = 512, dropout: float = 0.5
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, pairs)
         if hidden < 1:
             raise ConfigError(f"hidden must be at least 1, got {hidden}")
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
-        self.encoder, self.pairs, self.hidden, self.dropout = encoder, pairs, hidden, dropout
-        self.learns_order = isinstance(pairs, SwappedPairs)
+        self.hidden, self.dropout = hidden, dropout
         first, norm = nn.Linear(2 * encoder.dim, hidden), nn.BatchNorm1d(hidden)
         self.head = nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), norm, nn.Linear(hidden, 1))
 
@@ -55,17 +55,6 @@ class SlicePairs(nn.Module):
         """Return `(m,)` log-odds that each pair of `2m` views, first members before second members, has label 1."""
         first, second = F.normalize(self.encoder(views), dim=-1).chunk(2)
         return torch.squeeze(self.head(torch.cat([first, second], -1)), -1).float()
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over the pairs of a batch."""
-        views, label = self.pairs(batch, rng)
-        return F.binary_cross_entropy_with_logits(self.logits(views), label)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least as many events as the shortest slice."""
-        return self.pairs.usable(x)
 
 
 def _suggested(x: Sequences) -> Suggestion:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec import losses
+from eventvec import distributed, losses
 from eventvec.dataset import static_texts, static_values
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
@@ -17,6 +17,7 @@ from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label
+from eventvec.options import above_zero
 from eventvec.retrieval import score_retrieval
 from eventvec.schema import Categorical
 from eventvec.sequences import Sequences
@@ -78,8 +79,7 @@ class TPPEmbedding(nn.Module):
         text_tower: SentenceEncoder | None = None,
     ) -> None:
         super().__init__()
-        if not 0 < scale < float("inf"):
-            raise ConfigError(f"scale must be above 0 and finite, got {scale}")
+        above_zero("scale", scale)
         if objective not in get_args(Objective):
             raise ConfigError(f"objective must be ranking, symmetric or mse, got {objective!r}")
         for option, value in (("negatives", negatives), ("domain", domain)):
@@ -149,7 +149,7 @@ class TPPEmbedding(nn.Module):
             return self.encoder(views).unflatten(0, shape), differ.unflatten(0, shape)
         tokens = self.encoder.tokens(views)
         differ = ~_equal_tokens(tokens, self.encoder.tokens(batch)[source])
-        return self.encoder.read(tokens).unflatten(0, shape), differ.unflatten(0, shape)
+        return distributed.share(self.encoder.read, tokens).unflatten(0, shape), differ.unflatten(0, shape)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: rows with a description, at least one event and, if there are domains, a known one."""

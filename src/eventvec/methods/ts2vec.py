@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eventvec import losses
+from eventvec import distributed, losses
 from eventvec.encoders.interface import check_encoder, check_states
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
@@ -73,7 +73,7 @@ class TS2Vec(nn.Module):
         """Return `(n, overlap, d)` states of the overlap, from a crop with masked events."""
         events = self.encoder.events(crop)
         visible = torch.rand(len(events), generator=rng, device=rng.device) >= self.masking
-        states = self.encoder.states(crop, events * visible.unsqueeze(1))
+        states = distributed.share(self.encoder.states, crop, events * visible.unsqueeze(1), by_event=True)
         first = crop.lengths.cumsum(0) - crop.lengths + offset
         place = first.unsqueeze(1) + torch.arange(overlap, device=crop.device)
         out: Tensor = states[place].float()

@@ -178,8 +178,7 @@ class ShuffledParts:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        if self.longest is not None:
-            at_least("longest", self.longest, 1)
+        at_least("longest", self.longest, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with an event for each view, and with at least two events."""
