@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.sinusoidal import FEATURES, Features, Harmonics, RandomFourier, check_features
+from eventvec.encoders.sinusoidal import FEATURES, Features, Sinusoidal, check_features
 from eventvec.errors import ConfigError
 
 
@@ -121,7 +121,7 @@ class _Plain(nn.ModuleList):
 class _Gated(nn.Module):
     """A multi-layer perceptron on a context that features of a place scale and shift."""
 
-    def __init__(self, features: Harmonics | RandomFourier, context: int, out: int) -> None:
+    def __init__(self, features: Sinusoidal, context: int, out: int) -> None:
         super().__init__()
         self.features = features
         self.scale, self.shift = nn.Linear(features.dim, context), nn.Linear(features.dim, context)

@@ -14,7 +14,35 @@ from eventvec.errors import ConfigError, DataError
 Features: TypeAlias = Literal["harmonics", "random_fourier"]
 
 
-class Harmonics(nn.Module):
+class Sinusoidal(nn.Module):
+    """The sine and cosine of ``2πω·x`` for each of some frequencies ω, `(size, k)`."""
+
+    frequencies: Tensor
+
+    def __init__(self, size: int, count: int, period: float) -> None:
+        super().__init__()
+        check_features(size, count, period)
+        self.size, self.count, self.period, self.shape = size, count, period, (size,)
+
+    @property
+    def dim(self) -> int:
+        """The number of features, two for each frequency."""
+        return 2 * self.frequencies.shape[1]
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return `(n, dim)`, sines and then cosines, from values `(n, size)`, or `(n,)` where the size is 1."""
+        size, shape = self.size, tuple(values.shape[1:])
+        if shape != (size,) and (shape, size) != ((), 1):
+            raise DataError(
+                f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per "
+                "covariate; set the option `size`"
+            )
+        with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
+            angles = 2 * math.pi * (values.float().reshape(-1, size) @ self.frequencies)
+        return torch.cat([angles.sin(), angles.cos()], 1)
+
+
+class Harmonics(Sinusoidal):
     """The sine and cosine of ``2πk·x/period`` for k from 1 to `count`, of each number of a covariate.
 
     Mathieu et al. 2021, Section 5.2, in the reading of the public code, which takes harmonics 1 to 3 of an angle. With
@@ -33,22 +61,13 @@ class Harmonics(nn.Module):
         [[0.0, 0.0, 1.0, 1.0]]
     """
 
-    frequencies: Tensor
-
     def __init__(self, size: int = 1, count: int = 16, period: float = 20.0) -> None:
-        super().__init__()
-        check_features(size, count, period)
-        self.size, self.count, self.period, self.dim = size, count, period, 2 * size * count
-        self.shape: tuple[int, ...] = (size,)
+        super().__init__(size, count, period)
         every = torch.eye(size)[:, :, None] * torch.arange(1, count + 1)  # (size, size, count)
         self.register_buffer("frequencies", every.flatten(1) / period, persistent=False)
 
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
-        return _waves(values, self.size, self.frequencies)
 
-
-class RandomFourier(nn.Module):
+class RandomFourier(Sinusoidal):
     """Random Fourier features of a covariate: sine and cosine of ``2πω·x``, ω normal with deviation 1/period.
 
     Rahimi and Recht 2007, for the Gaussian kernel of length scale period/2π; named in Mathieu et al. 2021, Section 3.2.
@@ -67,21 +86,12 @@ class RandomFourier(nn.Module):
         torch.Size([5, 32])
     """
 
-    frequencies: Tensor
-
     def __init__(self, size: int = 1, count: int = 32, period: float = 2.0) -> None:
-        super().__init__()
-        check_features(size, count, period)
-        self.size, self.count, self.period, self.dim = size, count, period, 2 * count
-        self.shape: tuple[int, ...] = (size,)
+        super().__init__(size, count, period)
         self.register_buffer("frequencies", torch.randn(size, count) / period)
 
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
-        return _waves(values, self.size, self.frequencies)
 
-
-FEATURES: Mapping[str, Callable[[int, int, float], Harmonics | RandomFourier]] = {
+FEATURES: Mapping[str, Callable[[int, int, float], Sinusoidal]] = {
     "harmonics": Harmonics,
     "random_fourier": RandomFourier,
 }
@@ -95,15 +105,3 @@ def check_features(size: int, count: int, period: float) -> None:
             f"size and count must be at least 1, and period above 0 and finite, "
             f"got size {size}, count {count}, period {period}"
         )
-
-
-def _waves(values: Tensor, size: int, frequencies: Tensor) -> Tensor:
-    shape = tuple(values.shape[1:])
-    if shape != (size,) and (shape, size) != ((), 1):
-        raise DataError(
-            f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per covariate; "
-            "set the option `size`"
-        )
-    with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
-        angles = 2 * math.pi * (values.float().reshape(-1, size) @ frequencies)
-    return torch.cat([angles.sin(), angles.cos()], 1)

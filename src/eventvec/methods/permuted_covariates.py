@@ -131,14 +131,9 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
 
 
 def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
-    """Return rows from `hold_out` whose targets have the covariates of the row before; the first row those of the last.
+    """Return rows from `hold_out`, in random order, whose targets have the covariates of the row before.
 
     Times are those since the earliest event of the context, because another row may lie years before.
-
-    Args:
-        context: The rows, in random order.
-        points: The event encoder, which names the covariates.
-        count: The number of targets of each row.
     """
     targets = targets_of(points, context)
     targets = targets.take(targets.flat(), targets.lengths)
@@ -151,14 +146,10 @@ def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
 
 
 def contrastive_floor(rows: int, temperature: float) -> float:
-    """Return the smallest InfoNCE of cosines: ``log(1 + (B - 1)·exp(-(1 + 1/(B - 1)) / τ))`` for B rows.
+    """Return the smallest InfoNCE of cosines for B rows: ``log(1 + (B - 1)·exp(-(1 + 1/(B - 1)) / τ))``.
 
-    A prediction then equals its target, and the B targets are the corners of a regular simplex, with cosines
-    -1/(B - 1). It needs B - 1 dimensions; a batch whose targets resemble one another has a higher one.
-
-    Args:
-        rows: B, at least 2.
-        temperature: τ, above 0.
+    A prediction then equals its target, and the B targets are the corners of a regular simplex, with cosines -1/(B -
+    1). It needs B - 1 dimensions; a batch whose targets resemble one another has a higher one.
     """
     others = rows - 1
     return math.log1p(others * math.exp(-(1 + 1 / others) / temperature))

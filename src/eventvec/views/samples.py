@@ -17,7 +17,24 @@ from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlic
 
 
 @dataclass(frozen=True)
-class RandomSamples:
+class _Sized:
+    """The options of samplers of subsets of some sizes."""
+
+    count: int = 5
+    shortest: int = 15
+    longest: int = 150
+
+    def __post_init__(self) -> None:
+        at_least("count", self.count, 2)
+        check_bounds(self.shortest, self.longest)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with more than one possible sample."""
+        return x.lengths > self.shortest
+
+
+@dataclass(frozen=True)
+class RandomSamples(_Sized):
     """A fixed number of random subsets of each row's events, in the order of time.
 
     The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
@@ -40,18 +57,6 @@ class RandomSamples:
         [0, 0, 0]
     """
 
-    count: int = 5
-    shortest: int = 15
-    longest: int = 150
-
-    def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-        check_bounds(self.shortest, self.longest)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with more than one possible sample."""
-        return x.lengths > self.shortest
-
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
         source = sources(len(batch), self.count, batch.device)
@@ -61,7 +66,7 @@ class RandomSamples:
 
 
 @dataclass(frozen=True)
-class CappedSamples:
+class CappedSamples(_Sized):
     """A fixed number of random subsets of each row's events, whose sizes are drawn without regard to the row.
 
     The size is uniform on `{shortest, …, longest - 1}` and then capped at the row's length, as in the public code of
@@ -83,21 +88,12 @@ class CappedSamples:
         [9, 9, 9, 9]
     """
 
-    count: int = 5
-    shortest: int = 15
-    longest: int = 150
-
     def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-        at_least("shortest", self.shortest, 1)
-        if self.longest <= self.shortest:
+        super().__post_init__()
+        if self.longest == self.shortest:
             raise ConfigError(
                 f"longest must be above shortest, got longest {self.longest} and shortest {self.shortest}"
             )
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with more than one possible sample."""
-        return x.lengths > self.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
