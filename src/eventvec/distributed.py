@@ -172,7 +172,8 @@ def broadcast_number(number: float) -> float:
     """Return the number that the first process gave, such as its time, so that all decide alike."""
     if process_count() == 1:
         return number
-    told = torch.tensor([number], dtype=torch.float64, device=_device_of_messages())
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"  # a group that the caller made may have NCCL alone
+    told = torch.tensor([number], dtype=torch.float64, device=device)
     dist.broadcast(told, 0)
     return float(told)
 
@@ -478,8 +479,3 @@ def _readers_of(method: Any) -> Iterator[tuple[nn.Module, bool]]:
     tower = dict(method.named_children()).get("text_tower")
     if tower is not None and any(weight.requires_grad for weight in tower.parameters()):
         yield tower, False
-
-
-def _device_of_messages() -> torch.device:
-    """Return where the tensors of short messages must be; a group that the caller made may have NCCL alone."""
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")

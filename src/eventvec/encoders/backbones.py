@@ -6,11 +6,13 @@ import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -157,6 +159,18 @@ def blocks(tokens: Sequences) -> Iterator[Tensor]:
     """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row."""
     order = tokens.lengths.argsort(descending=True, stable=True)
     yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
+
+
+def in_blocks(tokens: Sequences, read: Callable[[Sequences], Tensor]) -> Tensor:
+    """Return `(n, d)` what a function returns for rows of tokens, which it reads in blocks to bound memory."""
+    rows = list(blocks(tokens))
+    z = torch.cat([read(tokens[block]) for block in rows])
+    return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+
+
+def concatenated(lists: Iterable[Sequence[int]]) -> Tensor:
+    """Return the numbers of lists, such as the tokens of texts, one list after the other."""
+    return torch.from_numpy(np.fromiter(chain.from_iterable(lists), np.int64))
 
 
 def freeze(model: nn.Module) -> str:

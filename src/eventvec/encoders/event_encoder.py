@@ -119,7 +119,8 @@ class EventEncoder(nn.Module):
             raw = [_column(x, column.name, index) for column in self.numeric]
             numbers = torch.stack([column.scale(values) for column, values in zip(self.numeric, raw, strict=True)], 1)
             missing = numbers.isnan()
-            parts += [self._normalise(numbers.masked_fill(missing, 0)), missing.float()]
+            numbers = numbers.masked_fill(missing, 0)
+            parts += [numbers if self.norm is None else self.norm(numbers), missing.float()]
             parts += [table(column.bins(v)) for table, column, v in zip(self.binned, self.numeric, raw, strict=False)]
         for period in self.periods:
             phase = (_column(x, "time", index) + THURSDAY) % period
@@ -127,9 +128,6 @@ class EventEncoder(nn.Module):
             parts += [angle.sin(), angle.cos()]
         mixed: Tensor = self.mix(torch.cat(parts, 1))
         return mixed
-
-    def _normalise(self, numbers: Tensor) -> Tensor:
-        return numbers if self.norm is None else self.norm(numbers)
 
 
 class Mixing(nn.Module):

@@ -101,7 +101,7 @@ class Handcrafted(nn.Module):
             parts.append(signed_log(change) if column.log else change)
         n_late = tally(late, rows, n).clamp(min=1).unsqueeze(1)
         for field in self.categorical:
-            code, size = x.values(field.name).long(), self._n_frequent(len(field.values))
+            code, size = x.values(field.name).long(), min(self.running.n_values(field), self.frequent)
             parts.append(_mixture(code, rows, n, field.size))
             slots = FIRST + size + 1
             group = rows * slots + code.clamp(max=slots - 1)
@@ -122,9 +122,6 @@ class Handcrafted(nn.Module):
         rates = [(1 + late).log() - (1 + count / k).log() for late, k in zip(windows, LATE.values(), strict=True)]
         shares = torch.stack([*late_in_span, *windows], 1) / count.clamp(min=1).unsqueeze(1)
         return [signed_log(seconds), shares, torch.stack(rates, 1)]
-
-    def _n_frequent(self, n_values: int) -> int:
-        return min(self.values, self.frequent, n_values)
 
     def _names(self) -> Iterator[str]:
         yield from ("time: recency", "time: tenure", "gap: median")

@@ -9,11 +9,9 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor, nn
@@ -24,11 +22,12 @@ from eventvec.encoders.backbones import (
     DType,
     Pooling,
     backbone_folder,
-    blocks,
+    concatenated,
     file_hash,
     folder_pooling,
     folder_prompt,
     freeze,
+    in_blocks,
     pool,
     position_count,
     pretrained,
@@ -225,9 +224,7 @@ class LanguageEncoder(nn.Module):
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)
-        rows = list(blocks(tokens))
-        z = torch.cat([self._read(tokens[block]) for block in rows])
-        return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+        return in_blocks(tokens, self._read)
 
     def get_extra_state(self) -> Tensor:
         """Return the tokenizer, the hash of the frozen weights and the prompt, as UTF-8 bytes."""
@@ -267,8 +264,8 @@ class LanguageEncoder(nn.Module):
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
         """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each."""
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
-        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
-        return torch.from_numpy(ids), torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
+        ids = concatenated(encoding.ids for encoding in encodings)
+        return ids, torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
 
     def _words(self) -> Sequences:
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)

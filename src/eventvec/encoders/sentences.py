@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +16,7 @@ from eventvec.encoders.backbones import (
     Pooling,
     backbone_folder,
     blocks,
+    concatenated,
     folder_pooling,
     folder_prompt,
     freeze,
@@ -140,8 +139,8 @@ class SentenceEncoder(nn.Module):
         device = self.model.get_input_embeddings().weight.device
         encodings = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
         lengths = torch.tensor([len(each) for each in encodings], dtype=torch.int64)
-        ids = np.fromiter(chain.from_iterable(each.ids for each in encodings), np.int64)
-        tokens = Sequences({"token": torch.from_numpy(ids)}, lengths.cumsum(0) - lengths, lengths)
+        ids = concatenated(each.ids for each in encodings)
+        tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
         filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
         order = [filled[rows] for rows in blocks(tokens[filled])]
         vectors = torch.zeros(len(texts), self.dim, device=device)

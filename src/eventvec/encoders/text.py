@@ -6,14 +6,19 @@ Weights are loaded from a local folder or an installed package, never from the n
 from __future__ import annotations
 
 import re
-from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.backbones import backbone_folder, blocks, position_count, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import (
+    backbone_folder,
+    concatenated,
+    in_blocks,
+    position_count,
+    pretrained,
+    stored_tokenizer,
+)
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences, read_together
 from eventvec.texts import strings
@@ -74,9 +79,7 @@ class TextEncoder(nn.Module):
         tokens = self.tokens(x)
         if torch.is_grad_enabled() or not len(tokens):
             return self.states(tokens)[:, 0] if len(tokens) else torch.zeros(0, self.dim, device=x.device)
-        rows = list(blocks(tokens))
-        z = torch.cat([self.states(tokens[block])[:, 0] for block in rows])
-        return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+        return in_blocks(tokens, lambda block: self.states(block)[:, 0])
 
     def tokens(self, x: Sequences) -> Sequences:
         """Return rows of tokens with the columns `token`, `kind`, 1 after the first [SEP], and `special`, 0 or 1."""
@@ -87,7 +90,7 @@ class TextEncoder(nn.Module):
         lengths = torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
         lists = {"token": [e.ids for e in encodings], "kind": [e.type_ids for e in encodings]}
         lists["special"] = [e.special_tokens_mask for e in encodings]
-        columns = {n: torch.from_numpy(np.fromiter(chain.from_iterable(rows), np.int64)) for n, rows in lists.items()}
+        columns = {n: concatenated(rows) for n, rows in lists.items()}
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
 
     def _shortened(self, texts: list[str]) -> list[str]:
