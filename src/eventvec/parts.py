@@ -13,7 +13,7 @@ from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
 from eventvec.encoders.beside import BESIDE
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.sentences import SentenceEncoder
-from eventvec.encoders.sinusoidal import FEATURES
+from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.errors import ConfigError, shown
 from eventvec.losses import LOSSES, Gaussian
 from eventvec.losses.negatives import NEGATIVES
@@ -43,9 +43,9 @@ NESTED: Mapping[str, Constructor] = ChainMap(
     NEGATIVES,
     EVENT_ENCODERS,
     dict(LOSSES),
-    dict(FEATURES),
     {
         "gated_head": GatedHead,
+        "harmonics": Harmonics,
         "plain_head": PlainHead,
         "gaussian": Gaussian,
         "text_tower": SentenceEncoder,

@@ -42,9 +42,7 @@ def test_a_plain_module_has_the_defaults() -> None:
     assert capabilities(Lengths()) == Capabilities()
     assert (state_size(Lengths()), readable_rows(Lengths(), x).tolist()) == (1, [True, True, True])
     assert ev.encode(Lengths(), x).tolist() == [[3], [0], [2]]
-    with pytest.raises(
-        ConfigError, match=r"must have a state after each event, got Lengths; accepted: .* gru"
-    ):
+    with pytest.raises(ConfigError, match=r"must have a state after each event, got Lengths; accepted: .* gru"):
         check_states(Lengths(), "gru")
 
 

@@ -87,7 +87,7 @@ def test_the_same_holds_for_pictures_at_the_size_of_a_cpu():
 # Heads
 
 
-@pytest.mark.parametrize("head", [GatedHead(), GatedHead("random_fourier", 8, 2.0), PlainHead()])
+@pytest.mark.parametrize("head", [GatedHead(), GatedHead(8, 2.0), PlainHead()])
 def test_the_target_head_is_described_and_built_again(head):
     method = on_positions(dim=16, width=8, layers=1, head=head)
     again = build_method(describe(method), snooker(1).schema)

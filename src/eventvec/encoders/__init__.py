@@ -21,7 +21,7 @@
     at_places      representations of points that depend on x*: cross-attention, kernel mean
     segments       which of two joined rows an event is from
     heads          multi-layer perceptrons, projection heads, and heads that read a context and x*
-    sinusoidal     harmonics and random Fourier features of covariates
+    sinusoidal     harmonics of covariates
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
+from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
 
@@ -92,7 +92,6 @@ __all__ = [
     "PaperTransformer",
     "PlainHead",
     "PointEncoder",
-    "RandomFourier",
     "Recurrent",
     "ResidualNetwork",
     "RunningHandcrafted",

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.sinusoidal import FEATURES, Features, Sinusoidal, check_features
+from eventvec.encoders.sinusoidal import Harmonics, check_harmonics
 from eventvec.errors import ConfigError
 
 
@@ -73,20 +73,19 @@ class PlainHead(Head):
 
 @dataclass(frozen=True)
 class GatedHead(Head):
-    """A head in which sinusoidal features f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
+    """A head in which harmonics f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
 
     Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; the public code gates `[c, x*]` with a
     sigmoid. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
     first step; a plain perceptron learned to ignore x* where the context alone lowers a contrastive loss.
 
     Args:
-        features: `harmonics` of the longest period, or `random_fourier` features of a typical one.
-        count: Harmonics of each number of g_cov(x*), or random frequencies.
-        period: The period in the unit of g_cov(x*), see `Harmonics` and `RandomFourier`. The default, with harmonics,
-            suits covariates of standard deviation one and ranges up to about ten.
+        count: Harmonics of each number of g_cov(x*).
+        period: The longest period, in the unit of g_cov(x*). The default suits covariates of standard deviation one and
+            ranges up to about ten.
 
     Raises:
-        ConfigError: If the features are not known, or a number is not positive.
+        ConfigError: If a number is not positive.
 
     Example:
         >>> import torch
@@ -94,18 +93,15 @@ class GatedHead(Head):
         torch.Size([5, 4])
     """
 
-    features: Features = "harmonics"
     count: int = 16
     period: float = 20.0
 
     def __post_init__(self) -> None:
-        if self.features not in FEATURES:
-            raise ConfigError(f"features {self.features!r} are not known; accepted: {', '.join(FEATURES)}")
-        check_features(1, self.count, self.period)
+        check_harmonics(1, self.count, self.period)
 
     def build(self, context: int, covariate: int, out: int) -> nn.Module:
         """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
-        return _Gated(FEATURES[self.features](covariate, self.count, self.period), context, out)
+        return _Gated(Harmonics(covariate, self.count, self.period), context, out)
 
 
 class _Plain(nn.ModuleList):
@@ -121,7 +117,7 @@ class _Plain(nn.ModuleList):
 class _Gated(nn.Module):
     """A multi-layer perceptron on a context that features of a place scale and shift."""
 
-    def __init__(self, features: Sinusoidal, context: int, out: int) -> None:
+    def __init__(self, features: Harmonics, context: int, out: int) -> None:
         super().__init__()
         self.features = features
         self.scale, self.shift = nn.Linear(features.dim, context), nn.Linear(features.dim, context)

@@ -86,7 +86,7 @@ class PointEncoder(nn.Module):
     Args:
         observation: The network g_obs of the numbers; the identity if not given. A side without numbers has none.
         covariate: The network g_cov of the numbers; the identity if not given, as in all experiments of the paper's
-            code. `Harmonics` and `RandomFourier` suit angles.
+            code. `Harmonics` suits angles.
         schema: Has the kinds and the scales of columns of a table. Without it, all columns are numbers, read as they
             are.
         scaled: Whether numbers are scaled by the schema.
