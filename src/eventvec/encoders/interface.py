@@ -18,8 +18,32 @@ DEEPEST = 1000
 T = TypeVar("T")
 
 
+class Module(Protocol):
+    """What `torch.nn.Module` gives to encoders and methods."""
+
+    training: bool
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
+        """Yield the weights."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Put it into training mode, or into evaluation mode if `mode` is false."""
+
+    def eval(self) -> Self:
+        """Put it into evaluation mode."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """Move the weights to a device."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Replace the weights by those of the same names."""
+
+
 @runtime_checkable
-class Encoder(Protocol):
+class Encoder(Module, Protocol):
     """A `torch.nn.Module` that turns rows of events into one vector per row. `Capabilities` lists what it may have.
 
     Example:
@@ -30,28 +54,9 @@ class Encoder(Protocol):
     """
 
     dim: int
-    training: bool
 
     def __call__(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one vector per row."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Yield the weights."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Put the encoder into training mode, or into evaluation mode if `mode` is false."""
-
-    def eval(self) -> Self:
-        """Put the encoder into evaluation mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Replace the weights by those of the same names."""
 
 
 @runtime_checkable

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, EventEncoding, declarations, readable_rows
+from eventvec.encoders.interface import Encoder, EventEncoding, Module, declarations, readable_rows
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
@@ -20,7 +20,7 @@ Suggestion: TypeAlias = dict[str, dict[str, Any]]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Method(Protocol):
+class Method(Module, Protocol):
     """A `torch.nn.Module` that trains its encoder with a loss on batches of rows.
 
     `forward` is the loss too, so that wrappers for data-parallel training see it. A method keeps the arguments of its
@@ -35,8 +35,6 @@ class Method(Protocol):
         8
     """
 
-    training: bool
-
     @property
     def encoder(self) -> Encoder:
         """The encoder that is trained."""
@@ -46,24 +44,6 @@ class Method(Protocol):
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Yield the weights."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Put the method into training mode, or into evaluation mode if `mode` is false."""
-
-    def eval(self) -> Self:
-        """Put the method into evaluation mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Replace the weights by those of the same names."""
 
 
 class StateEncoder(Encoder, Protocol):
