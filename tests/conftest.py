@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from eventvec import precision
+from eventvec import precision, register
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,6 +34,16 @@ def the_number_of_threads_is_restored() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def named_processes() -> None:
+    """Give the processes of the experiments, and their network of pictures, names in configurations for one test."""
+    from experiments.cresp import pictures, processes
+
+    register("sinusoids", processes.Sinusoids, kind="views")
+    register("snooker", processes.Snooker, kind="views")
+    register("images", pictures.Images, kind="events")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from eventvec.config import (
 )
 from eventvec.encoders import GRU, EventEncoder, Transformer
 from eventvec.encoders.interface import EventEncoding
-from eventvec.encoders.recurrent import Part
+from eventvec.encoders.recurrent import ReadOut
 from eventvec.errors import ConfigError, listed
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import CoLES, Order
@@ -295,7 +295,7 @@ def test_values_that_a_type_refuses(value, kind):
 
 def test_arguments_of_classes_and_of_functions():
     assert arguments(HardNegatives) == {"count": int}
-    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int, "read_out": Sequence[Part]}
+    assert arguments(GRU) == {"events": EventEncoding, "dim": int, "layers": int, "read_out": Sequence[ReadOut]}
 
 
 # Describing
@@ -350,13 +350,6 @@ def test_a_part_without_a_name_is_refused():
 def test_each_encoder_and_method_has_a_name_in_configurations():
     assert {type(each) for each in (make.encoder(name) for name in make.ENCODERS)} <= set(ENCODER_NAMES.values())
     assert {CoLES, Order} <= set(METHOD_NAMES.values())
-
-
-@pytest.mark.parametrize("name", ["cresp", "cresp_untargeted"])
-def test_options_of_views_without_a_name_are_refused_with_the_names(name):
-    config = {"method": {"name": name, "views": {"count": 2}}, "encoder": {"name": "set", "events": {"name": "pairs"}}}
-    with pytest.raises(ConfigError, match=r"add name = one of: shuffled_parts, sinusoids, snooker$"):
-        build_method(config, make.schema())
 
 
 def test_an_unknown_option_of_a_nested_dataclass_is_refused():

@@ -13,9 +13,9 @@ from eventvec.encoders.points import PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.evaluation.result import Scores
 from eventvec.methods import CNP, CReSP, acnp, cnp, fclr
-from eventvec.views.processes import Sinusoids, draw, sinusoids
 from experiments.command_line import Row
 from experiments.cresp.linear_head import regression
+from experiments.cresp.processes import Sinusoids, draw, sinusoids
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
 

@@ -15,16 +15,16 @@ from torch import Tensor
 import eventvec as ev
 from eventvec.encoders.at_places import KernelMean
 from eventvec.encoders.heads import PlainHead
-from eventvec.encoders.pictures import PictureDecoder
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.evaluation.result import Scores
 from eventvec.methods import CReSP, MetaCDE, TargetedCReSP, cnp, covariate_use, fclr
 from eventvec.methods.permuted_covariates import CovariateUse
 from eventvec.sequences import Sequences
 from eventvec.views import hold_out
-from eventvec.views.processes import Snooker, draw, snooker
 from experiments.command_line import Row
+from experiments.cresp.pictures import Images, PictureDecoder
+from experiments.cresp.processes import Snooker, draw, snooker
 from experiments.jobs import side_by_side
 from experiments.line_chart import Axis, Line, Panel
 

@@ -22,15 +22,15 @@ from torch import Tensor
 
 import eventvec as ev
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.pictures import PictureDecoder
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, Supervised, TargetedCReSP, acnp, cnp, fclr
 from eventvec.methods.declarations import Method
 from eventvec.schema import FIRST
 from eventvec.sequences import Sequences
-from eventvec.views.processes import draw
 from experiments.command_line import Row
+from experiments.cresp.pictures import Images, PictureDecoder
+from experiments.cresp.processes import draw
 from experiments.cresp.solids import CLASSES, COVARIATES, SolidViews, as_dataset, solids
 from experiments.jobs import side_by_side
 

@@ -118,7 +118,7 @@ def __getattr__(name: str) -> typing.Any:
         from eventvec.predicting.vectorizer import EventVectorizer
 
         return EventVectorizer
-    below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if hasattr(module, name)]
+    below = [module.__name__ for module in (datasets, encoders, losses, methods, views) if name in vars(module)]
     advice = f"; it is {below[0]}.{name}" if below and not name.startswith("_") else ""
     raise AttributeError(f"module 'eventvec' has no attribute {name!r}{advice}")
 

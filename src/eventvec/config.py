@@ -12,13 +12,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import nn
 
 from eventvec.credentials import has_login
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError, nearest
 from eventvec.files import path_only
 from eventvec.methods.declarations import Method
@@ -28,8 +28,9 @@ from eventvec.schema import Schema
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
-ADDRESSES = ("data.path", "data.cutoffs", "data.static", "data.labels")
-"""The options that may be the address of a table; `labels` is an earlier name of `cutoffs`."""
+ABSENT = object()
+ADDRESSES = ("data.path", "data.cutoffs", "data.static")
+"""The options that may be the address of a table."""
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
@@ -211,11 +212,16 @@ def resolved(config: Table, method: Method) -> Table:
 def _resolve(table: Table, part: Any) -> None:
     """Put whole paths, and what a part chose for `auto`, into its table and into those of its own parts."""
     for option, value in table.items():
-        resolved = getattr(part, option, None)
+        resolved = _argument(part, option)
         if isinstance(value, str) and isinstance(resolved, str | float):
             table[option] = resolved
         elif isinstance(value, dict) and isinstance(resolved, nn.Module):
             _resolve(value, resolved)
+
+
+def _argument(part: Any, option: str, default: Any = None) -> Any:
+    """Return the argument of its constructor that a part keeps as an attribute."""
+    return getattr(part, option, default)
 
 
 def describe(method: Method) -> Table:
@@ -281,7 +287,7 @@ def check(value: Any, kind: Any, where: str) -> Any:
 def _part_names(kind: Any) -> list[str]:
     """Return the names of the parts that an option of a type accepts."""
     kinds = tuple(
-        nn.Module if getattr(member, "_is_protocol", False) else member  # issubclass refuses protocols with attributes
+        nn.Module if Protocol in member.__bases__ else member  # issubclass refuses protocols with attributes
         for member in (kind, *get_args(kind))
         if inspect.isclass(member)
     )
@@ -338,14 +344,14 @@ def _table(part: Any, without: set[str]) -> Table:
             f"{what} has no name in configurations, so a run folder cannot hold it; give it one: "
             f'ev.register("{what.lower()}", {what}, kind=…)'
         )
-    table, kept_as = Table(name=names[type(part)]), getattr(part, "kept_as", {})
+    table, kept_as = Table(name=names[type(part)]), capabilities(part).kept_as
     for option in arguments(type(part)):
-        if option not in without and not hasattr(part, kept_as.get(option, option)):
+        value = None if option in without else _argument(part, kept_as.get(option, option), default=ABSENT)
+        if value is ABSENT:
             raise ConfigError(
                 f"{what} does not keep its argument {option!r} as an attribute, so a run folder cannot hold it; set "
                 f"self.{option} in its constructor"
             )
-        value = None if option in without else getattr(part, kept_as.get(option, option))
         if isinstance(value, nn.Module) or dataclasses.is_dataclass(value):
             nested = _table(value, {"schema"})
             table[option] = {k: v for k, v in nested.items() if (k, v) != ("name", option)}

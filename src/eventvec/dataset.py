@@ -17,7 +17,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, refuse_masked
 from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Rows, Sequences, Values, on_host
+from eventvec.sequences import RowIndex, Sequences, Values, on_host
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -93,7 +93,7 @@ class Dataset:
         """`(n,)`."""
         return (len(self),)
 
-    def __getitem__(self, rows: Rows | np.ndarray[Any, Any] | tuple[Any, ...]) -> Dataset:
+    def __getitem__(self, rows: RowIndex | np.ndarray[Any, Any] | tuple[Any, ...]) -> Dataset:
         """Return the named rows with their keys; `data[rows, ...]` is the same.
 
         Args:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from itertools import pairwise
@@ -25,6 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd import Function
+from torch.utils.hooks import RemovableHandle
 
 from eventvec.errors import ConfigError, EventvecError
 from eventvec.sequences import Sequences, on_host
@@ -37,6 +38,7 @@ LOST = ("/gloo/", "ncclRemoteError")
 """What the error of a process names whose connection to another one has closed."""
 
 _in_share: ContextVar[bool] = ContextVar("in_share", default=False)
+_spreading: ContextVar[bool] = ContextVar("spreading", default=False)
 _alone: Exception | None = None
 """The error that stopped this process and not the first one."""
 
@@ -170,7 +172,8 @@ def broadcast_number(number: float) -> float:
     """Return the number that the first process gave, such as its time, so that all decide alike."""
     if process_count() == 1:
         return number
-    told = torch.tensor([number], dtype=torch.float64, device=_device_of_messages())
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"  # a group that the caller made may have NCCL alone
+    told = torch.tensor([number], dtype=torch.float64, device=device)
     dist.broadcast(told, 0)
     return float(told)
 
@@ -250,8 +253,8 @@ def average_gradients(weights: Iterable[nn.Parameter]) -> None:
 def spread(method: Any) -> Iterator[None]:
     """Let each process encode its share of the rows inside the block, wherever the method calls its encoder.
 
-    That is the encoder itself, its `states`, `read` and `at`, its encoder of events, and an encoder of descriptions
-    that is trained. Everything else is computed by all processes alike. With a single process, nothing changes.
+    Hooks do so for calls of the encoder, of its encoder of events and of a trained encoder of descriptions; `share`
+    does for other functions of them. Everything else is computed by all processes alike.
 
     Args:
         method: The method that is trained; it has `encoder`.
@@ -259,16 +262,34 @@ def spread(method: Any) -> Iterator[None]:
     if process_count() == 1:
         yield
         return
-    changed = [
-        (module, name, _Shared(getattr(module, name), by_event)) for module, name, by_event in _entries_of(method)
-    ]
-    for module, name, shared in changed:
-        object.__setattr__(module, name, shared)
+    token = _spreading.set(True)
+    handles = [handle for module, by_event in _readers_of(method) for handle in _Shares(by_event).hook(module)]
     try:
         yield
     finally:
-        for module, name, _ in changed:
-            object.__delattr__(module, name)
+        for handle in handles:
+            handle.remove()
+        _spreading.reset(token)
+
+
+def share(function: Callable[..., Tensor], x: Any, *tensors: Tensor | None, by_event: bool = False) -> Tensor:
+    """Return what a function of rows returns, such as the `states` of an encoder; inside `spread` by shares.
+
+    Args:
+        function: From `Sequences`, and perhaps tensors, to a tensor.
+        x: The rows.
+        tensors: The other arguments.
+        by_event: Whether the result and the tensors have one entry for each event, and not for each row.
+    """
+    if not _spreading.get():
+        return function(x, *tensors)
+    shared, out = _Shares(by_event), None
+    given = shared.begin(None, (x, *tensors)) or (x, *tensors)
+    try:
+        out = function(*given)
+    finally:
+        whole = shared.end(None, given, out)
+    return out if whole is None else whole
 
 
 def in_share() -> bool:
@@ -322,30 +343,52 @@ class _Cut(NamedTuple):
         return slice(self.bounds[self.rank], self.bounds[self.rank + 1])
 
 
-class _Shared:
-    """A function of rows that each process calls for its share of them, and whose results are gathered.
+class _Shares:
+    """Calls of a function of rows, of which each process computes its share; the results are gathered.
 
     Args:
-        function: From `Sequences`, and perhaps a tensor, to a tensor.
-        by_event: Whether its results and its tensor have one entry for each event, and not for each row.
+        by_event: Whether its results and its tensors have one entry for each event, and not for each row.
     """
 
-    def __init__(self, function: Callable[..., Tensor], by_event: bool) -> None:
-        self.function, self.by_event = function, by_event
+    def __init__(self, by_event: bool) -> None:
+        self.by_event = by_event
+        self.calls: list[tuple[ExitStack, Sequences, _Cut] | None] = []
 
-    def __call__(self, x: Any, *tensors: Tensor | None) -> Tensor:
+    def hook(self, module: nn.Module) -> tuple[RemovableHandle, RemovableHandle]:
+        """Let a module compute its share whenever it is called, until the handles are removed."""
+        before = module.register_forward_pre_hook(self.begin)
+        return before, module.register_forward_hook(self.end, always_call=True)
+
+    def begin(self, _: Any, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the arguments of this process in place of all, or None if it computes the whole."""
+        x, *tensors = given
         bounds = None if in_share() or not isinstance(x, Sequences) else shares(x.lengths, process_count())
         if bounds is None:
-            return self.function(x, *tensors)
+            self.calls.append(None)
+            return None
         by_row = _Cut(bounds, dist.get_rank())
         before = torch.nn.functional.pad(on_host(x.lengths).cumsum(0), (1, 0))
         cut = _Cut(before[bounds].tolist(), by_row.rank) if self.by_event else by_row
-        given = [None if each is None else _share_of(each, cut) for each in tensors]
-        with _own_draws(by_row.rank, x.device):
-            out = self.function(x[by_row.own], *given)
+        own = [None if each is None else _share_of(each, cut) for each in tensors]
+        draws = ExitStack()
+        draws.enter_context(_own_draws(by_row.rank, x.device))
+        self.calls.append((draws, x, by_row))
+        return (x[by_row.own], *own)
+
+    def end(self, _: Any, given: Any, out: Tensor | None) -> Tensor | None:
+        """Return the results of all processes, or None for a call that computed the whole or failed."""
+        call = self.calls.pop() if self.calls else None
+        if call is None:
+            return None
+        draws, x, cut = call
+        draws.close()
+        if out is None:
+            return None
         if self.by_event and out.dim() == 3:  # padded to the longest row of the share
-            cut = by_row
             out = torch.nn.functional.pad(out, (0, 0, 0, x.longest - out.shape[1]))
+        elif self.by_event:
+            before = torch.nn.functional.pad(on_host(x.lengths).cumsum(0), (1, 0))
+            cut = _Cut(before[cut.bounds].tolist(), cut.rank)
         whole: Tensor = _Gather.apply(out, cut)  # type: ignore[no-untyped-call]
         return whole
 
@@ -428,19 +471,11 @@ def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
         _in_share.reset(token)
 
 
-def _entries_of(method: Any) -> Iterator[tuple[nn.Module, str, bool]]:
-    """Yield each function by which a method reads rows: its module, its name and whether it returns events."""
-    encoder: Any = method.encoder
-    for name, by_event in (("forward", False), ("states", True), ("read", False), ("at", False)):
-        if hasattr(encoder, name):
-            yield encoder, name, by_event
-    if isinstance(events := getattr(encoder, "events", None), nn.Module):
-        yield events, "forward", True
-    tower: Any = getattr(method, "text_tower", None)
+def _readers_of(method: Any) -> Iterator[tuple[nn.Module, bool]]:
+    """Yield each module by which a method reads rows, and whether it returns a vector for each event."""
+    yield method.encoder, False
+    if events := dict(method.encoder.named_children()).get("events"):
+        yield events, True
+    tower = dict(method.named_children()).get("text_tower")
     if tower is not None and any(weight.requires_grad for weight in tower.parameters()):
-        yield tower, "forward", False
-
-
-def _device_of_messages() -> torch.device:
-    """Return where the tensors of short messages must be; a group that the caller made may have NCCL alone."""
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+        yield tower, False

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.encoders.interface import Encoder, check_encoder
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.lineage import lineage_of
 from eventvec.errors import ConfigError, DataError, shown
@@ -132,7 +132,7 @@ def encode(
     x = x.to(device)  # once: windows onto it cost nothing
     vectors = torch.empty(len(x), int(encoder.dim))
     training, done = encoder.training, 0
-    in_parts = len(x) > 1 and hasattr(encoder, "state") and _share_starts(x)
+    in_parts = len(x) > 1 and capabilities(encoder).continues and _share_starts(x)
     parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
     encoder.eval()
     try:

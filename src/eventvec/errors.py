@@ -167,6 +167,11 @@ def refuse_masked(values: object, name: str) -> None:
         raise DataError(f"{name} must have no masked values, got {count:,}; fill them, or leave their rows out")
 
 
+def reason(error: Exception) -> str:
+    """Return why a file cannot be used: the words of the system, without its path, or those of another error."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def need(module: str, extra: str) -> ModuleType:
     """Return an optional module.
 

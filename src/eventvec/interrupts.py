@@ -41,7 +41,7 @@ class Interrupted(KeyboardInterrupt):
     """A signal asks a command to end."""
 
     def __del__(self) -> None:
-        if _state is not None and _state.code is None and hasattr(signal, "setitimer"):  # the command goes on
+        if _state is not None and _state.code is None and sys.platform != "win32":  # the command goes on
             signal.setitimer(signal.ITIMER_REAL, PAUSE)
 
 
@@ -154,7 +154,7 @@ def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
         for number in WORDS:
             if signal.getsignal(number) in ours:
                 signal.signal(number, handler)
-        if handler is _interrupt and hasattr(signal, "SIGALRM"):
+        if handler is _interrupt and sys.platform != "win32":
             signal.signal(signal.SIGALRM, _raise_again)
     except ValueError:  # only the main thread can
         return

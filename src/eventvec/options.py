@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 import re
 import types
 from collections.abc import Callable, Mapping
@@ -82,6 +83,18 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
+def at_least(name: str, value: float | None, least: int) -> None:
+    """Refuse an option that is below its minimum; None is no value."""
+    if value is not None and value < least:
+        raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def above_zero(name: str, value: float) -> None:
+    """Refuse a number that is not above 0 and finite."""
+    if not 0 < value < math.inf:
+        raise ConfigError(f"{name} must be above 0 and finite, got {value}")
+
+
 def check_seed(name: str, value: Any, bits: int = 62) -> None:
     """Refuse a seed that is not a whole number of at most some bits.
 
@@ -140,7 +153,7 @@ def as_table(*options: Any) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for group in options:
         for field in dataclasses.fields(group):
-            value = getattr(group, field.name)
+            value = vars(group)[field.name]
             if dataclasses.is_dataclass(value) and not isinstance(value, type):
                 table[field.name] = as_table(value)
             elif value is not None:

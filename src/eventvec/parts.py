@@ -6,19 +6,19 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from functools import cache
 from importlib.metadata import entry_points
+from inspect import isclass, isroutine
 from typing import Any, Literal
 
 from eventvec.encoders import ENCODERS, EVENT_ENCODERS, Compressed, Recurrent
 from eventvec.encoders.beside import BESIDE
 from eventvec.encoders.heads import GatedHead, PlainHead
-from eventvec.encoders.pictures import PictureDecoder, ResNet18
 from eventvec.encoders.sentences import SentenceEncoder
-from eventvec.encoders.sinusoidal import FEATURES
+from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.errors import ConfigError, shown
 from eventvec.losses import LOSSES, Gaussian
 from eventvec.losses.negatives import NEGATIVES
 from eventvec.methods import CNP, METHODS, Order, SlicePairs
-from eventvec.views import PAIRS, PROCESSES, VIEWS
+from eventvec.views import PAIRS, VIEWS
 
 Constructor = Callable[..., Any]
 Kind = Literal["method", "encoder", "events", "views", "pairs", "negatives", "beside"]
@@ -42,14 +42,11 @@ NESTED: Mapping[str, Constructor] = ChainMap(
     PAIRS,
     NEGATIVES,
     EVENT_ENCODERS,
-    dict(PROCESSES),
     dict(LOSSES),
-    dict(FEATURES),
     {
-        "resnet18": ResNet18,
         "gated_head": GatedHead,
+        "harmonics": Harmonics,
         "plain_head": PlainHead,
-        "picture_decoder": PictureDecoder,
         "gaussian": Gaussian,
         "text_tower": SentenceEncoder,
     },
@@ -122,7 +119,7 @@ def registered_in(tables: Mapping[str, Any]) -> dict[str, str]:
         {}
     """
     names = {*_names(tables), *tables.get("fit", {}).get("beside", ())}
-    return {name: str(getattr(part, "__module__", "")) for name, (_, part) in REGISTERED.items() if name in names}
+    return {name: part.__module__ for name, (_, part) in REGISTERED.items() if name in names}
 
 
 def _names(table: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +133,8 @@ def _names(table: Mapping[str, Any]) -> Iterator[str]:
 
 def _place(part: Constructor) -> str:
     """Return where a class or function was defined."""
-    return f"{getattr(part, '__module__', '?')}.{getattr(part, '__qualname__', type(part).__qualname__)}"
+    named = part if isclass(part) or isroutine(part) else type(part)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @cache

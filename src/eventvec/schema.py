@@ -225,11 +225,15 @@ class Schema:
             >>> first.difference(second), first.difference(first)
             ('time_kind', None)
         """
-        parts = [
-            part
-            for part in ("categorical", "numeric", "gap", "clock", "bags", "texts")
-            if getattr(self, part) != getattr(other, part)
-        ]
+        pairs = {
+            "categorical": (self.categorical, other.categorical),
+            "numeric": (self.numeric, other.numeric),
+            "gap": (self.gap, other.gap),
+            "clock": (self.clock, other.clock),
+            "bags": (self.bags, other.bags),
+            "texts": (self.texts, other.texts),
+        }
+        parts = [part for part, (mine, theirs) in pairs.items() if mine != theirs]
         if not self.clock and self.time_kind != other.time_kind:
             parts.append("time_kind")
         return parts[0] if parts else None

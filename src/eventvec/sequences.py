@@ -7,7 +7,7 @@ here: the meaning of columns (`schema`) and the keys of entities (`dataset`).
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -16,11 +16,12 @@ from typing import TypeAlias, Union
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 Values: TypeAlias = Union[Tensor, "Sequences"]
-Rows: TypeAlias = Tensor | Sequence[int] | slice
-COPY = "eventvec_on_host"
-"""The attribute of lengths, or of numbers of rows, on a device that holds their copy on the CPU."""
+RowIndex: TypeAlias = Tensor | Sequence[int] | slice
+COPIES: MutableMapping[Tensor, Tensor] = WeakTensorKeyDictionary()
+"""The copies on the CPU of lengths, or of numbers of rows, that are on a device, for as long as these are in use."""
 BLOCK = 1 << 20
 """The events of a block of rows, of which a few copies fit into the memory of any machine."""
 
@@ -70,20 +71,21 @@ class Sequences:
         """Length of the longest row, 0 without rows; lengths are read from the device once."""
         return int(on_host(self.lengths).max()) if len(self) else 0
 
-    def __getitem__(self, rows: Rows) -> Sequences:
+    def __getitem__(self, rows: RowIndex) -> Sequences:
         """Return the selected rows, in that order; no event is copied.
 
         Args:
             rows: Integer positions `(m,)`, a boolean mask `(n,)`, a list of integers or a slice.
         """
-        index = rows
-        if not isinstance(rows, slice):
+        index: Tensor | slice
+        if isinstance(rows, slice):
+            index = rows
+            lengths = keep_copy(self.lengths[rows], lambda copy: copy[rows], self.lengths)
+        else:
             numbers = torch.as_tensor(rows)
             index = with_copy(numbers if numbers.dtype == torch.bool else numbers.long(), self.device)
+            lengths = keep_copy(self.lengths[index], lambda copy, places: copy[places], self.lengths, index)
         static = {name: values[index] for name, values in self.static.items()}
-        lengths = self.lengths[index]
-        if isinstance(index, slice) or hasattr(index, COPY):
-            keep_copy(lengths, lambda copy: copy[getattr(index, COPY, index)], self.lengths)
         return replace(self, starts=self.starts[index], lengths=lengths, static=static)
 
     def slice(self, rows: Tensor, offset: Tensor, length: Tensor) -> Sequences:
@@ -203,15 +205,11 @@ class Sequences:
 
 
 def on_host(lengths: Tensor) -> Tensor:
-    """Return lengths, or numbers of rows, on the CPU.
-
-    They are copied once, which waits for the device: the copy stays with the tensor.
-    """
+    """Return lengths, or numbers of rows, on the CPU; they are copied once, which waits for the device."""
     if lengths.device.type == "cpu":
         return lengths
-    if not hasattr(lengths, COPY):
-        setattr(lengths, COPY, lengths.cpu())
-    copy: Tensor = getattr(lengths, COPY)
+    if (copy := COPIES.get(lengths)) is None:
+        copy = COPIES[lengths] = lengths.cpu()
     return copy
 
 
@@ -221,10 +219,10 @@ def read_together(*lengths: Tensor) -> None:
     Example:
         >>> read_together(torch.tensor([3, 1]), torch.tensor([2]))
     """
-    new = [each for each in lengths if each.device.type != "cpu" and not hasattr(each, COPY)]
+    new = [each for each in lengths if each.device.type != "cpu" and each not in COPIES]
     copies = torch.cat(new).cpu().split([len(each) for each in new]) if new else ()
     for each, copy in zip(new, copies, strict=True):
-        setattr(each, COPY, copy)
+        COPIES[each] = copy
 
 
 def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor) -> Tensor:
@@ -235,8 +233,8 @@ def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor
         >>> keep_copy(lengths - 1, lambda copy: copy - 1, lengths).tolist()
         [2, 0]
     """
-    if all(hasattr(origin, COPY) for origin in origins):
-        setattr(lengths, COPY, function(*(getattr(origin, COPY) for origin in origins)))
+    if lengths.device.type != "cpu" and all(origin in COPIES for origin in origins):
+        COPIES[lengths] = function(*(COPIES[origin] for origin in origins))
     return lengths
 
 
@@ -250,7 +248,7 @@ def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
     host = numbers.device.type == "cpu"  # a copy from a device must be waited for
     moved = numbers.to(device, non_blocking=host)
     if host and moved is not numbers:
-        setattr(moved, COPY, numbers)
+        COPIES[moved] = numbers
     return moved
 
 

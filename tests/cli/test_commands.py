@@ -270,7 +270,7 @@ def test_for_embeddings_of_another_encoder_it_is_not_known_whether_it_was_traine
 
 def test_a_dry_run_shows_static_columns(folder: Path) -> None:
     arguments = ("fit", "--events", folder / "events.parquet", "--key", "customer", "--time", "when", "--dry-run")
-    listed = ("--static", folder / "labels.parquet", "--set", 'data.static_numeric=["shop"]')
+    listed = ("--static", folder / "labels.parquet", "--set", "data.static_columns.shop=numeric")
     kinds = {row["name"]: row["kind"] for row in answer(*arguments, *listed)["columns"]}
     assert kinds.get("shop") == "static numeric"
     assert "likes" not in kinds
@@ -296,7 +296,7 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         ((*FIT, "--out", "x", "--labels", "{l}"), 2, "No such option"),
         ((*FIT, "--out", "x", "--holdout", "1"), 2, "holdout must be above 0 and below 1"),
         ((*FIT, "--out", "x", "--set", "data.hold_out=0.2"), 2, "did you mean 'holdout'"),
-        ((*FIT, "--out", "x", "--from", "{run}", "--set", "data.static_text=['shop']"), 2, "without static"),
+        ((*FIT, "--out", "x", "--from", "{run}", "--set", "data.static_columns.shop=text"), 2, "without static"),
         (("fit", "--events", "", "--key", "customer", "--time", "when", "--out", "x"), 2, "'--events': it is empty"),
         ((*FIT, "--out", "x", "--from", " "), 2, "'--from': it is empty; give a value, or leave it out"),
         ((*FIT, "--out", "x", "--static", ""), 2, "--static is empty; give a value, or leave it out"),
@@ -312,7 +312,7 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         (("fit", "absent.toml", "--out", "x"), 2, "cannot read the configuration"),
         ((*FIT, "--out", "x", "--method", "supervised"), 2, "supervised needs label"),
         ((*FIT, "--out", "x", "--method", "supervised", "--set", "method.label=likes"), 2, "give a table with"),
-        ((*FIT, "--out", "x", "--static", "{l}", "--set", "data.static_text=['shop']"), 1, "cannot be text"),
+        ((*FIT, "--out", "x", "--static", "{l}", "--set", "data.static_columns.shop=text"), 1, "cannot be text"),
         ((*FIT, "--out", "x", "--from", "absent"), 1, "is not a run folder"),
         ((*FIT, "--out", "x", "--from", "{run}", "--encoder", "lstm"), 2, "leave it out"),
         ((*FIT, "--out", "x", "--from", "{run}", "--categorical", "bought"), 2, "together with a schema"),

@@ -12,7 +12,7 @@ from torch import Tensor
 import make
 from eventvec.encoders import GRU, EventEncoder
 from eventvec.encoders.heads import PlainHead, mlp
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
@@ -138,20 +138,6 @@ def test_the_covariate_comes_first():
     torch.testing.assert_close(out[:, 1:], events.observation(x.values("y")))
 
 
-@pytest.mark.parametrize("size", [1, 7, 28])
-def test_images_of_any_size_are_encoded(size):
-    net = Images(size, channels=2, width=3, dim=5).eval()
-    images = torch.rand(4, 2, size, size, generator=rng())
-    out = net(images)
-    assert out.shape == (4, 5)
-    torch.testing.assert_close(net(images[[2]])[0], out[2], rtol=0, atol=1e-6)
-
-
-def test_a_set_of_images_is_encoded():
-    encoder = set_encoder(observation=Images(8, 1, width=2, dim=3))
-    assert encoder(points([2, 0, 3], (1, 8, 8))).shape == (3, 8)
-
-
 def test_a_set_encoder_reads_an_event_table_too():
     encoder = SetEncoder(EventEncoder(make.schema()), dim=16)
     assert encoder(make.sequences([4, 0, 2])).shape == (3, 16)
@@ -169,12 +155,11 @@ def test_a_prediction_depends_on_context_and_position():
 # Values that cannot be encoded
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (1, 8, 8)])
+@pytest.mark.parametrize("shape", [(), (3,)])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_rows_with_values_that_are_not_finite_are_not_usable_and_not_encoded(shape, bad):
     x = points(LENGTHS, shape)
-    size = int(torch.tensor(shape).prod()) if shape else 1
-    encoder = set_encoder(observation=Images(8, 1, 2, 3) if len(shape) == 3 else Numbers(size))
+    encoder = set_encoder(observation=Numbers(*shape))
     x.columns["y"][:2] = bad  # events of no row
     assert encoder.usable(x).all()
     encoder(x)
@@ -239,9 +224,6 @@ def test_a_prediction_without_a_place_names_what_makes_one():
         (Numbers(2), ()),
         (Numbers(2), (4,)),
         (Numbers(2, width=3), (1, 2)),
-        (Images(8, 1), ()),
-        (Images(8, 1), (3, 8, 8)),
-        (Images(8, 1), (1, 9, 9)),
     ],
 )
 def test_values_of_another_shape_are_refused(net, shape):
@@ -258,7 +240,6 @@ def test_values_of_another_shape_are_refused(net, shape):
         (lambda: SetEncoder(PointEncoder(), pair="gate"), "pair 'gate' is not known; accepted: mlp, gated"),
         (lambda: Numbers(0), "got size 0"),
         (lambda: Numbers(1, width=0), "width 0"),
-        (lambda: Images(width=0), "width 0"),
     ],
 )
 def test_options_out_of_range_are_refused(wrong, message):

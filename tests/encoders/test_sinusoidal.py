@@ -1,4 +1,4 @@
-"""Harmonics and random Fourier features, against a loop."""
+"""Harmonics, against a loop, and heads that read a place."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from eventvec.encoders.heads import GatedHead, PlainHead
-from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
+from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.errors import ConfigError, DataError
 from eventvec.precision import matmul_precision
 from laws import rng
 
 
 def test_harmonics_equal_a_loop():
+    assert Harmonics().state_dict() == {}
     values = torch.randn(4, 2, generator=rng())
     features = Harmonics(size=2, count=3, period=5.0)(values)
     for row in range(4):
@@ -23,56 +24,29 @@ def test_harmonics_equal_a_loop():
         assert features[row].tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_products_of_random_fourier_features_approach_the_gaussian_kernel():
-    torch.manual_seed(0)
-    features, values = RandomFourier(size=2, count=20_000, period=2.0), torch.randn(6, 2, generator=rng())
-    products = features(values) @ features(values).T / 20_000
-    scale = 2.0 / (2 * math.pi)
-    expected = (-torch.cdist(values, values).square() / (2 * scale**2)).exp()
-    torch.testing.assert_close(products, expected, rtol=0, atol=0.03)
-
-
-def test_random_frequencies_are_saved():
-    torch.manual_seed(0)
-    first, second = RandomFourier(), RandomFourier()
-    values = torch.rand(5)
-    assert not torch.equal(first(values), second(values))
-    second.load_state_dict(first.state_dict())
-    assert torch.equal(first(values), second(values))
-    assert Harmonics().state_dict() == {}
-
-
-@pytest.mark.parametrize("features", [Harmonics, RandomFourier])
-def test_angles_keep_their_precision_where_products_are_bfloat16(features):
-    network, values = features(), 5 * torch.randn(50, generator=rng())
+def test_angles_keep_their_precision_where_products_are_bfloat16():
+    network, values = Harmonics(), 5 * torch.randn(50, generator=rng())
     with matmul_precision("bfloat16", torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
         rounded = network(values)
     torch.testing.assert_close(rounded, network(values), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("features", [Harmonics, RandomFourier])
-def test_values_of_another_shape_are_refused(features):
+def test_values_of_another_shape_are_refused():
     with pytest.raises(DataError, match=r"covariates have shape \(3,\), but these features take 2 numbers"):
-        features(size=2)(torch.rand(4, 3))
+        Harmonics(size=2)(torch.rand(4, 3))
 
 
-@pytest.mark.parametrize("build", [Harmonics, RandomFourier, GatedHead])
+@pytest.mark.parametrize("build", [Harmonics, GatedHead])
 @pytest.mark.parametrize("option", [{"count": 0}, {"period": 0.0}, {"period": math.inf}, {"period": math.nan}])
 def test_numbers_out_of_range_are_refused(build, option):
     with pytest.raises(ConfigError, match="count must be at least 1, and period above 0 and finite"):
         build(**option)
 
 
-def test_unknown_features_are_refused():
-    with pytest.raises(ConfigError, match="features 'waves' are not known; accepted: harmonics, random_fourier"):
-        GatedHead(features="waves")
-
-
-@pytest.mark.parametrize("features", ["harmonics", "random_fourier"])
-def test_a_gated_head_scales_and_shifts_the_context(features):
+def test_a_gated_head_scales_and_shifts_the_context():
     torch.manual_seed(0)
-    head = GatedHead(features, count=3, period=4.0).build(context=5, covariate=2, out=4)
+    head = GatedHead(count=3, period=4.0).build(context=5, covariate=2, out=4)
     context, place = torch.randn(6, 5, generator=rng()), torch.randn(6, 2, generator=rng(1))
     f = head.features(place)
     expected = head.net(context * head.scale(f) + head.shift(f))
@@ -84,9 +58,3 @@ def test_a_plain_head_reads_both_side_by_side():
     head = PlainHead().build(context=5, covariate=2, out=4)
     assert list(head.state_dict())[:2] == ["0.weight", "0.bias"]  # the names in runs of earlier versions
     assert head[0].weight.shape == (5, 7)
-
-
-def test_a_head_that_is_described_draws_no_random_numbers():
-    before = torch.get_rng_state()
-    GatedHead("random_fourier")
-    assert torch.equal(torch.get_rng_state(), before)

@@ -11,10 +11,9 @@ import torch
 from experiments.command_line import Row
 from experiments.cresp import sinusoids, snooker
 from experiments.cresp.linear_head import regression
+from experiments.cresp.processes import Snooker
+from experiments.cresp.processes import snooker as pairs_of_balls
 from experiments.line_chart import svg
-
-from eventvec.views.processes import Snooker
-from eventvec.views.processes import snooker as pairs_of_balls
 
 
 @pytest.mark.parametrize("decay", [1e-6, 1e-3, 1.0])

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments.cresp.pictures import Images
+from experiments.cresp.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from sklearn.linear_model import Ridge
 from torch import nn
 
@@ -18,15 +20,16 @@ import cases
 import eventvec as ev
 import make
 from eventvec.config import build_method, describe
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP, fclr, ocp
 from eventvec.methods.declarations import usable_rows
 from eventvec.runs import load
 from eventvec.views import ShuffledParts, hold_out
-from eventvec.views.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from laws import rng
+
+pytestmark = pytest.mark.usefixtures("named_processes")
 
 
 def untargeted(layers: int = 1, noise: float = 1.0) -> CReSP:
@@ -86,7 +89,7 @@ def test_fclr_is_untargeted_without_attention():
     advice = r'; write \[encoder\] name = "set", layers = 0'
     with pytest.raises(ConfigError, match=f"set encoder without attention, got SetEncoder with layers = 1{advice}"):
         fclr(SetEncoder(PointEncoder(), dim=8, layers=1))
-    with pytest.raises(ConfigError, match=f"set encoder without attention, got Recurrent with layers = 1{advice}"):
+    with pytest.raises(ConfigError, match=f"set encoder without attention, got Recurrent{advice}"):
         fclr(make.encoder("gru"))
 
 
@@ -174,7 +177,7 @@ def test_encoding_rows_without_drawn_events_is_refused():
 def test_images_are_refused_by_a_net_for_numbers():
     encoder = SetEncoder(PointEncoder(Numbers(1, 4)), dim=8, layers=0)
     method = TargetedCReSP(encoder, Snooker(count=1, length=4), projection=8)
-    with pytest.raises(DataError, match=r"values have shape \(3, 28, 28\), .* takes 1 number per value; .* images"):
+    with pytest.raises(DataError, match=r"values have shape \(3, 28, 28\), .* takes 1 number per value; .* `size`"):
         ev.fit(method, snooker(8), epochs=1, batch_size=4)
 
 

@@ -10,19 +10,23 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from experiments.cresp.pictures import Images
+from experiments.cresp.processes import Sinusoids, Snooker, draw, sinusoids, snooker
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import eventvec as ev
 from eventvec.config import build_method, describe
-from eventvec.encoders import GatedHead, Images, Numbers, PlainHead, PointEncoder, SetEncoder
+from eventvec.encoders import GatedHead, Numbers, PlainHead, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import TargetedCReSP, covariate_use
 from eventvec.sequences import Sequences
 from eventvec.training.suggestions import suggest
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
+from eventvec.views import ShuffledParts, hold_out
 from laws import rng
+
+pytestmark = pytest.mark.usefixtures("named_processes")
 
 MAJORITY = 0.862
 """The accuracy of the more frequent label of each pair, which ignores the time."""
@@ -82,7 +86,7 @@ def test_the_same_holds_for_pictures_at_the_size_of_a_cpu():
 # Heads
 
 
-@pytest.mark.parametrize("head", [GatedHead(), GatedHead("random_fourier", 8, 2.0), PlainHead()])
+@pytest.mark.parametrize("head", [GatedHead(), GatedHead(8, 2.0), PlainHead()])
 def test_the_target_head_is_described_and_built_again(head):
     method = on_positions(dim=16, width=8, layers=1, head=head)
     again = build_method(describe(method), snooker(1).schema)

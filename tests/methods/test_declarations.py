@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from experiments.cresp.processes import Sinusoids, sinusoids
 from torch import Tensor, nn
 
 import make
@@ -15,7 +16,7 @@ from eventvec.methods import CPC, METHODS, CReSP, Order, Supervised, TargetedCRe
 from eventvec.methods.cresp_targeted import POINTS
 from eventvec.methods.declarations import Declared, declared, suggested, usable_rows
 from eventvec.sequences import Sequences
-from eventvec.views import OrderPairs, Sinusoids, sinusoids
+from eventvec.views import OrderPairs
 
 
 class Part(nn.Module):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments.cresp.processes import Sinusoids, sinusoids
 
 import eventvec as ev
 from eventvec.encoders import KernelMean, Numbers, PointEncoder, SetEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods import MetaCDE, covariate_use
-from eventvec.views import ShuffledParts, Sinusoids, hold_out, sinusoids
+from eventvec.views import ShuffledParts, hold_out
 from laws import rng
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
+from experiments.cresp.processes import Sinusoids, draw, sinusoids
 
 import eventvec as ev
 import make
 from eventvec.config import build_method, describe
-from eventvec.encoders import CrossAttention, Images, PictureDecoder, PointEncoder, SetEncoder
+from eventvec.encoders import CrossAttention, PointEncoder, SetEncoder
+from eventvec.encoders.heads import PlainHead
 from eventvec.errors import ConfigError
 from eventvec.losses import Gaussian
 from eventvec.methods import CNP, acnp, acnp_cross, cnp
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, draw, hold_out, sinusoids, snooker
+from eventvec.views import ShuffledParts, hold_out
 from laws import rng
 
 
@@ -67,16 +69,10 @@ def test_it_learns_the_value_at_x_star(kind):
     assert float((ev.encode(method.predictor, elsewhere)[:, :1] - y).square().mean()) > float(y.var())
 
 
-def test_pictures_are_decoded():
-    torch.manual_seed(0)
-    encoder = SetEncoder(PointEncoder(Images(dim=8, width=2)), dim=8, layers=0)
-    method = cnp(encoder, Snooker(count=1, length=3), PictureDecoder(width=2))
-    run = ev.fit(method, snooker(40), epochs=3, batch_size=8, validation=0.0)
-    assert run.history[-1]["loss"] < run.history[0]["loss"]
-    context = hold_out(draw(snooker(4), method.views, 1).sequences)
-    assert method.predictor(context).shape == (4, 2 * 3 * 28 * 28)
-    again = build_method(describe(method), snooker(1).schema)
-    assert (type(again), again.decoder, again.likelihood) == (CNP, PictureDecoder(2), Gaussian())
+@pytest.mark.usefixtures("named_processes")
+def test_a_process_is_described_and_built_again():
+    again = build_method(describe(process("cnp")), make.schema())
+    assert (type(again), again.decoder, again.likelihood) == (CNP, PlainHead(), Gaussian())
 
 
 def test_numbers_are_compared_as_the_schema_scales_them():
@@ -106,7 +102,6 @@ def test_numbers_are_compared_as_the_schema_scales_them():
             lambda: CNP(SetEncoder(PointEncoder(), dim=8), ShuffledParts(1, longest=3), targets=3),
             "targets must be below the length of views, 3, got 3",
         ),
-        (lambda: CNP(SetEncoder(PointEncoder(), dim=8), decoder=PictureDecoder()), "an observation has the size 1"),
     ],
 )
 def test_encoders_views_and_decoders_that_do_not_fit_are_refused(build, message):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from experiments.cresp.processes import Sinusoids, sinusoids
 
 import eventvec as ev
 import make
@@ -17,8 +18,10 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.methods import CNP, CoLES, CovariateUse, TargetedCReSP, covariate_use
 from eventvec.methods.permuted_covariates import contrastive_floor, permuted
 from eventvec.sequences import Sequences
-from eventvec.views import Sinusoids, hold_out, sinusoids
+from eventvec.views import hold_out
 from laws import rng
+
+pytestmark = pytest.mark.usefixtures("named_processes")
 
 
 def targeted(head: PlainHead | None = None) -> TargetedCReSP:

@@ -112,5 +112,5 @@ def test_options_out_of_range_are_refused(options: dict[str, float], message: st
 
 
 def test_an_encoder_without_states_is_refused() -> None:
-    with pytest.raises(ConfigError, match="ts2vec needs an encoder with a state for each event, got Transformer"):
+    with pytest.raises(ConfigError, match=r"must have a state after each event, got Transformer; accepted: .* tcn"):
         TS2Vec(Transformer(EventEncoder(make.schema()), dim=8, heads=2))  # type: ignore[arg-type]

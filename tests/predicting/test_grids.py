@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from experiments.cresp.processes import Sinusoids, draw, sinusoids
 from scipy import integrate, stats
 
 import eventvec as ev
@@ -19,7 +20,7 @@ from eventvec.predicting import grids
 from eventvec.predicting.grids import predictions, raw_moments
 from eventvec.schema import Numeric
 from eventvec.tables.prediction_places import Places
-from eventvec.views import Sinusoids, draw, hold_out, sinusoids
+from eventvec.views import hold_out
 
 PLACES = pl.DataFrame({"when": [5, 50, 99], "parameter": ["a", "b", "a"]})
 ENCODERS = {"cresp": "set", "metacde": "kernel_mean", "cnp": "set", "acnp_cross": "cross_attention"}

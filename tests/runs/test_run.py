@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from experiments.cresp import processes
 
 import backbones
 import eventvec as ev
@@ -21,7 +22,6 @@ import updates
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.methods import CReSP, ExpCLR, Supervised, TargetedCReSP
-from eventvec.views import processes
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +149,7 @@ def test_a_run_whose_backbone_is_absent_is_refused_without_calling_it_damaged(tm
     assert "damaged" not in str(error.value)
 
 
+@pytest.mark.usefixtures("named_processes")
 def test_the_model_card_counts_the_entities_and_describes_a_targeted_embedding(tmp_path: Path) -> None:
     data = processes.sinusoids(8)
     encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=8)

@@ -12,11 +12,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from experiments.cresp.processes import Sinusoids, draw, sinusoids
 
 import eventvec as ev
 from eventvec.errors import DataError
 from eventvec.tables.prediction_places import read_places
-from eventvec.views import Sinusoids, draw, sinusoids
 
 COVARIATES = ("time", "code", "size")
 

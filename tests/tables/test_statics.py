@@ -22,7 +22,6 @@ from eventvec.dataset import Dataset, strings, text_column
 from eventvec.errors import ConfigError, DataError
 from eventvec.schema import Categorical, Numeric, Schema, Text, Vector
 from eventvec.tables import Fitting, attach, attach_known, describe, read
-from eventvec.tables.read_options import today
 
 EVERY = Fitting(min_count=1)
 EMPTY = pl.Series([[], None, []], dtype=pl.List(pl.Float64))
@@ -388,30 +387,3 @@ def test_a_run_folder_holds_the_static_fields_that_it_needs_and_no_text(tmp_path
             assert b"measles" not in file.read_bytes()
     z = ev.encode(ev.load(tmp_path / "age").encoder, read(events, schema=ev.load(tmp_path / "age").schema).sequences)
     assert torch.equal(z, ev.encode(encoder, attached.sequences))
-
-
-# Configurations
-
-
-def test_a_configuration_lists_columns_by_their_kinds(tmp_path: Path):
-    EVENTS.write_parquet(tmp_path / "e.parquet")
-    PEOPLE.write_parquet(tmp_path / "s.parquet")
-    kinds = {
-        "static_categorical": ["churn"],
-        "static_numeric": ["age"],
-        "static_text": ["about"],
-        "static_vector": ["profile"],
-    }
-    options = today({"static": str(tmp_path / "s.parquet"), **kinds})
-    attached = read(tmp_path / "e.parquet", key="card", time="day", numeric=[], fitting=EVERY, **options)
-    expected = data(static=PEOPLE, static_columns=KINDS)
-    assert (attached.schema, attached.fingerprint) == (expected.schema, expected.fingerprint)
-    plain = read(tmp_path / "e.parquet", schema=data().schema)
-    added = attach(plain, options["static"], options["static_columns"], fitting=EVERY)
-    assert (added.schema, added.fingerprint) == (expected.schema, expected.fingerprint)
-    with pytest.raises(ConfigError, match="'age' is listed as categorical and as numeric"):
-        today({"static_categorical": ["age"], "static_numeric": ["age"]})
-    with pytest.raises(ConfigError, match=r"^data.static_numeric must be a list of columns, got 'age'$"):
-        today({"static_numeric": "age"})
-    with pytest.raises(ConfigError, match=r"^data.static_columns must be a table of columns and their kinds, got"):
-        today({"static_columns": ["age"]})

@@ -24,7 +24,7 @@ import eventvec as ev
 import make
 from eventvec import distributed
 from eventvec.cli import app
-from eventvec.encoders import PointEncoder, ResNet18, SetEncoder
+from eventvec.encoders import PointEncoder, SetEncoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods import METHODS, CReSP
 from eventvec.methods.declarations import usable_rows
@@ -34,14 +34,14 @@ from eventvec.views import ShuffledParts
 from processes import start
 
 
-def pictures() -> tuple[nn.Module, Sequences]:
+def gated() -> tuple[nn.Module, Sequences]:
     rows = make.sequences([6, 3, 9, 2, 7])
     rng = torch.Generator().manual_seed(1)
     total = len(rows.columns["time"])
-    x, y = torch.randn(total, generator=rng), torch.rand(total, 1, 28, 28, generator=rng)
+    x, y = torch.randn(total, generator=rng), torch.rand(total, generator=rng)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        encoder = SetEncoder(PointEncoder(observation=ResNet18(channels=1, width=4)), dim=8, layers=1, heads=2)
+        encoder = SetEncoder(PointEncoder(), dim=8, layers=1, heads=2, pair="gated")
         method = CReSP(encoder, ShuffledParts(2), projection=6)
     return method, Sequences({**rows.columns, "x": x, "y": y}, rows.starts, rows.lengths, rows.static)
 
@@ -61,8 +61,8 @@ def one_long_row() -> tuple[nn.Module, Sequences]:
     return SquaredEmbeddings(), make.sequences([0, 1, 1, 0, 60])
 
 
-OTHERS = {"pictures": pictures, "one_long_row": one_long_row}
-"""Besides the cases of the methods: batch norm of pictures, and a row with nearly all events."""
+OTHERS = {"gated": gated, "one_long_row": one_long_row}
+"""Besides the cases of the methods: batch norm of points, and a row with nearly all events."""
 
 
 def doubled(x: Sequences) -> Sequences:
@@ -201,6 +201,16 @@ def alone_in_one(rank: int, folder: Path) -> None:
         method.encoder(make.sequences([9, 1, 1, 2]))
     draw = float(torch.rand(()))
     assert distributed.broadcast_number(draw) == draw
+    wrong, right = make.sequences([9, 1, 1, 2]), make.sequences([9, 1, 1, 2])
+    wrong.columns.clear()  # fails inside, in the share of each process
+    with distributed.spread(method):
+        assert "forward" not in vars(method.encoder)
+        with pytest.raises(KeyError):
+            method.encoder(wrong)
+        assert not distributed.in_share()
+        assert len(method.encoder(right)) == 4
+    assert not method.encoder._forward_hooks
+    assert not method.encoder._forward_pre_hooks
     # Rounding may differ between machines, but both end with the same epoch.
     losses = iter([3.0, 2.0 + rank, 1.0 + 3 * rank])
     state.validate = lambda *arguments: ([next(losses)], None)

@@ -10,7 +10,7 @@ import polars as pl
 import torch
 
 from eventvec.attribution.change_rows import Influence, Row
-from eventvec.attribution.left_out import Part
+from eventvec.attribution.left_out import LeftOut
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
@@ -163,8 +163,9 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
         )
     if label is not None and not isinstance(label, str):
         raise ConfigError(f"label must be the name of one column, got {type(label).__name__}")
-    for name in ("key", "group", "task", "model") if labels is None else ():
-        if getattr(chosen, name) is not None:
+    options = {"key": chosen.key, "group": chosen.group, "task": chosen.task, "model": chosen.model}
+    for name, value in options.items():
+        if labels is None and value is not None:
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
     if chosen.model == BLEND:
         others = [name for name in MODELS if name != BLEND]
@@ -312,5 +313,5 @@ def _model(labelled: Target, name: str | None) -> str:
     return next(iter(choose(labelled.task, [name or default])[0]))
 
 
-def _row(part: Part, change: float, half: float) -> Row:
+def _row(part: LeftOut, change: float, half: float) -> Row:
     return {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}

@@ -40,7 +40,7 @@ MOST_WINDOWS = 8
 """The largest number of windows of the calendar."""
 
 
-class Part(NamedTuple):
+class LeftOut(NamedTuple):
     """A field or a period, and what returns the events without it.
 
     Args:
@@ -54,7 +54,7 @@ class Part(NamedTuple):
     without: Callable[[], Sequences]
 
 
-def parts_of(x: Sequences, schema: Schema) -> list[Part]:
+def parts_of(x: Sequences, schema: Schema) -> list[LeftOut]:
     """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows.
 
     Args:
@@ -62,9 +62,9 @@ def parts_of(x: Sequences, schema: Schema) -> list[Part]:
         schema: The meaning of the columns.
     """
     columns = [field.name for field in (*schema.fields, *schema.nested)]
-    parts = [Part(schema.time, "field", partial(without_times, x))]
-    parts += [Part(name, "field", partial(without_column, x, name)) for name in columns]
-    parts += [Part(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
+    parts = [LeftOut(schema.time, "field", partial(without_times, x))]
+    parts += [LeftOut(name, "field", partial(without_column, x, name)) for name in columns]
+    parts += [LeftOut(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
     return parts + (_calendar_windows(x) if schema.clock else [])
 
 
@@ -117,7 +117,7 @@ def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
     return _without_events(x, (steps >= first[of_event]) & (steps < after[of_event]))
 
 
-def _calendar_windows(x: Sequences) -> list[Part]:
+def _calendar_windows(x: Sequences) -> list[LeftOut]:
     """Return the windows of the calendar that have events, in the shortest unit that has at most `MOST_WINDOWS`."""
     times = pl.Series(x.values("time").cpu().numpy()).cast(pl.Datetime("us"))
     for unit, called in UNITS.items():
@@ -126,7 +126,7 @@ def _calendar_windows(x: Sequences) -> list[Part]:
             windows = begins.unique().sort().to_list() if count > 1 else []
             masks = [torch.from_numpy((begins == begin).to_numpy(writable=True)).to(x.device) for begin in windows]
             return [
-                Part(called(begin), "period", partial(_without_events, x, mask))
+                LeftOut(called(begin), "period", partial(_without_events, x, mask))
                 for begin, mask in zip(windows, masks, strict=True)
             ]
     return []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eventvec.attribution.left_out import Part, parts_of
+from eventvec.attribution.left_out import LeftOut, parts_of
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder, readable_rows
 from eventvec.evaluation.metrics import Array
@@ -43,7 +43,7 @@ class VectorsWithout:
         self.emptied: list[str] = []
         self.unreadable: list[str] = []
 
-    def each(self) -> Iterator[tuple[Part, Array]]:
+    def each(self) -> Iterator[tuple[LeftOut, Array]]:
         """Yield each part with `(n, d)` the vectors without it; those that the encoder cannot read stay as they are."""
         for part in self.parts:
             changed = part.without()

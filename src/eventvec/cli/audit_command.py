@@ -10,14 +10,14 @@ import typer
 from eventvec import auditing, runs, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
-from eventvec.cli.parameters import Events, Json, not_empty, split_names
+from eventvec.cli.parameters import EventsArgument, Json, not_empty, split_names
 from eventvec.training.progress_bars import bar
 
 
 @command
 def audit(
     run: RunFolder,
-    events: Events,
+    events: EventsArgument,
     protected: Annotated[
         str | None, typer.Option(callback=not_empty, help="Table with the key and protected columns, such as the age.")
     ] = None,

@@ -28,7 +28,7 @@ from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
-from eventvec.cli.parameters import FILES, WRITTEN, Device, Events, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Json, event_tables, not_empty, takes
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -158,7 +158,7 @@ def fit(
 @takes(Cuts, TableFormat, Storage, EngineOptions)
 def embed(
     run: RunFolder,
-    events: Events,
+    events: EventsArgument,
     output: Output,
     wide: Annotated[bool, typer.Option("--wide", help="One column per dimension: emb_000, emb_001, …")] = False,
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale each embedding to length 1.")] = False,
@@ -247,7 +247,7 @@ def update(
 @takes(Cuts, TableFormat, Storage)
 def predict(
     run: RunFolder,
-    events: Events,
+    events: EventsArgument,
     output: Output,
     at: Annotated[
         str | None,
@@ -284,7 +284,7 @@ def predict(
 @takes(Cuts, TableFormat, Storage)
 def surprise(
     run: RunFolder,
-    events: Events,
+    events: EventsArgument,
     output: Output,
     device: Device = "auto",
     overwrite: Overwrite = False,

@@ -10,7 +10,7 @@ import typer
 from eventvec import comparing, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
-from eventvec.cli.parameters import Events, Json, not_empty, seconds, split_names, takes
+from eventvec.cli.parameters import EventsArgument, Json, not_empty, seconds, split_names, takes
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -23,7 +23,7 @@ from eventvec.training.progress_bars import bar
     Storage,
 )
 def compare(
-    events: Events,
+    events: EventsArgument,
     labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
     out_: Annotated[Path, typer.Option("--out", help="Folder for the plan and the runs.")],

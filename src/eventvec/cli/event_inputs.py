@@ -14,7 +14,7 @@ from eventvec.errors import ConfigError, nearest
 from eventvec.options import fields
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
-from eventvec.tables.read_options import GROUPS, StaticColumns, today
+from eventvec.tables.read_options import GROUPS, StaticColumns
 from eventvec.training.progress_bars import bar
 
 
@@ -26,7 +26,6 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
         seed: The seed of the hold-out set if the table has none.
         schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
     """
-    table = today(table)
     known = {"path", *(name for group in GROUPS for name in fields(group))}
     for name in table:
         if name not in known:

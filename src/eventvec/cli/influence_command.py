@@ -10,7 +10,7 @@ from eventvec import attribution, runs
 from eventvec.attribution import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import RunFolder, command
-from eventvec.cli.parameters import Device, Events, Json, not_empty, takes
+from eventvec.cli.parameters import Device, EventsArgument, Json, not_empty, takes
 from eventvec.embedding import choose_device
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
@@ -20,7 +20,7 @@ from eventvec.training.progress_bars import bar
 @takes(InfluenceOptions, Cuts, TableFormat)
 def influence(
     run: RunFolder,
-    events: Events,
+    events: EventsArgument,
     labels: Annotated[
         str | None, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
     ] = None,

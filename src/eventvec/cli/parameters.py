@@ -48,7 +48,7 @@ def event_tables(text: str | None) -> Any:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
-Events = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
+EventsArgument = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 
 def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:

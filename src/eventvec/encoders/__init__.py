@@ -18,11 +18,10 @@
     static_inputs  static columns to one vector per row, beside the embedding
     points         points (x, y) to one vector each
     residual       ResNet-18 for series
-    pictures       ResNet-18 and a decoder, for small pictures
     at_places      representations of points that depend on x*: cross-attention, kernel mean
     segments       which of two joined rows an event is from
     heads          multi-layer perceptrons, projection heads, and heads that read a context and x*
-    sinusoidal     harmonics and random Fourier features of covariates
+    sinusoidal     harmonics of covariates
 """
 
 from collections.abc import Callable
@@ -38,15 +37,14 @@ from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.interface import Encoder, EventEncoding
 from eventvec.encoders.joined import Joined
 from eventvec.encoders.language import LanguageEncoder
-from eventvec.encoders.pictures import PictureDecoder, ResNet18
-from eventvec.encoders.points import Images, Numbers, PointEncoder
+from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.recurrent import GRU, LSTM, Recurrent
 from eventvec.encoders.residual import ResidualNetwork
 from eventvec.encoders.running import RunningHandcrafted
 from eventvec.encoders.segments import Segmented
 from eventvec.encoders.sentences import SentenceEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.encoders.sinusoidal import Harmonics, RandomFourier
+from eventvec.encoders.sinusoidal import Harmonics
 from eventvec.encoders.text import TextEncoder
 from eventvec.encoders.transformer import PaperTransformer, Transformer
 
@@ -70,7 +68,6 @@ EVENT_ENCODERS: dict[str, Callable[..., Any]] = {
     "segmented": Segmented,
     "pairs": PointEncoder,
     "numbers": Numbers,
-    "images": Images,
 }
 """The event encoders by their names in a configuration."""
 
@@ -88,18 +85,14 @@ __all__ = [
     "GatedHead",
     "Handcrafted",
     "Harmonics",
-    "Images",
     "Joined",
     "KernelMean",
     "LanguageEncoder",
     "Numbers",
     "PaperTransformer",
-    "PictureDecoder",
     "PlainHead",
     "PointEncoder",
-    "RandomFourier",
     "Recurrent",
-    "ResNet18",
     "ResidualNetwork",
     "RunningHandcrafted",
     "Segmented",

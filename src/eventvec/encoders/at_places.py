@@ -13,11 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder, readable_rows
+from eventvec.encoders.interface import Encoder, OverEvents, readable_rows
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences, single_events
 
 
@@ -34,9 +36,6 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
     They are the nested rows `static["targets"]`. Points that read x and y also take one target for each row from the
     static columns `x*` and, where it is there, `y*`; these come first.
-
-    Raises:
-        DataError: If there are none, they have another length, or a row with a target has no event to predict from.
     """
     place, targets = x.static.get("x*"), x.static.get("targets")
     if isinstance(place, Tensor) and (points.covariates, points.observations) == (("x",), ("y",)):
@@ -59,20 +58,13 @@ def targets_of(points: PointEncoder, x: Sequences) -> Sequences:
 
 
 def context_at(encoder: Encoder, x: Sequences) -> tuple[Tensor, Tensor]:
-    """Return the context representation `(targets, dim)` and g_cov(x*) of each target, in row order.
-
-    The context representation depends on x* only if the encoder is a `PlaceEncoder`.
-
-    Raises:
-        DataError: If the rows have no targets, see `targets_of`, these have another width or are not finite, or a row
-            has no event.
-    """
+    """Return `(targets, dim)` the context, which depends on x* in a `PlaceEncoder`, and g_cov(x*) of each target."""
     points = points_of(encoder)
     targets = targets_of(points, x)
     covariate = points.g_cov(targets, x, "*")
     if not isinstance(encoder, PlaceEncoder):
         return encoder(x)[targets.rows()], covariate
-    at = encoder.at(x, targets.pad(covariate))
+    at = distributed.share(encoder.at, x, targets.pad(covariate))
     return at.flatten(0, 1)[targets.rows() * targets.longest + targets.steps()], covariate
 
 
@@ -81,8 +73,8 @@ class CrossAttention(nn.Module):
 
     Kim et al. 2019, as in the public Neural Process Family code: the query is the encoded x*, the keys are the encoded
     covariates of the context, by the same network, and the values are the representations of its points. Called without
-    a place, the encoder returns the mean of these, as `SetEncoder` does. Mathieu et al. 2021 call a neural process with
-    self-attention and mean attentive; this one is not in their code.
+    a place, the encoder returns the mean of these. Mathieu et al. 2021 call a neural process with self-attention and
+    mean attentive; this one is not in their code.
 
     Relations: `SetEncoder` has the same representations of points and takes their mean.
 
@@ -98,9 +90,8 @@ class CrossAttention(nn.Module):
 
     Example:
         >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]))
-        >>> encoder = CrossAttention(PointEncoder(), dim=16)
-        >>> encoder(x).shape, encoder.at(x, torch.rand(1, 1)).shape
-        (torch.Size([1, 16]), torch.Size([1, 16]))
+        >>> CrossAttention(PointEncoder(), dim=16).at(x, torch.rand(1, 1)).shape
+        torch.Size([1, 16])
     """
 
     def __init__(
@@ -142,7 +133,7 @@ class CrossAttention(nn.Module):
         return readable_rows(self.points, x)
 
 
-class KernelMean(nn.Module):
+class KernelMean(OverEvents):
     """A weighted mean of the observations' representations: the conditional mean embedding of MetaCDE.
 
     ``Σ_i w_i g_obs(y_i)`` with ``w = softmax((K + λI)⁻¹ k(x, x*))`` (Ton et al. 2021, in the reading of the public code
@@ -158,18 +149,16 @@ class KernelMean(nn.Module):
         ConfigError: If λ is not above 0 and finite.
 
     Example:
-        >>> x = Sequences({"x": torch.tensor([0.0, 9.0]), "y": torch.tensor([1.0, 2.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> KernelMean(PointEncoder())(x).tolist()
+        >>> columns = {"x": torch.tensor([0.0, 9.0]), "y": torch.tensor([1.0, 2.0])}
+        >>> KernelMean(PointEncoder())(Sequences(columns, torch.tensor([0]), torch.tensor([2]))).tolist()
         [[1.5]]
-        >>> bool(KernelMean(PointEncoder()).at(x, torch.tensor([[9.0]])) > 1.5)
-        True
     """
+
+    events: PointEncoder
 
     def __init__(self, events: PointEncoder, ridge: float = 1e-3) -> None:
         super().__init__()
-        if not 0 < ridge < float("inf"):
-            raise ConfigError(f"ridge must be above 0 and finite, got {ridge}")
+        above_zero("ridge", ridge)
         self.events, self.ridge = events, ridge
         self.dim = points_of(self).observation_dim
         self.raw_scale, self.raw_length = nn.Parameter(torch.zeros(())), nn.Parameter(torch.zeros(events.covariate_dim))
@@ -203,10 +192,6 @@ class KernelMean(nn.Module):
         squared = ((first.unsqueeze(2) - second.unsqueeze(1)) / lengths).square().sum(-1)
         out: Tensor = F.softplus(self.raw_scale) * (-squared / 2).exp()
         return out
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the encoder of points can read."""
-        return readable_rows(self.events, x)
 
 
 def _places(x: Sequences, covariate: Tensor) -> Tensor:

@@ -6,11 +6,13 @@ import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -41,14 +43,7 @@ BLOCK = 16_384
 
 
 def backbone_folder(backbone: str) -> Path:
-    """Return the folder of a backbone.
-
-    Args:
-        backbone: a folder, a name in the folder that the variable EVENTVEC_MODELS names, or an installed package.
-
-    Raises:
-        ConfigError: If there is no such backbone.
-    """
+    """Return the folder of a backbone: a path, a name in the folder of EVENTVEC_MODELS, or an installed package."""
     if not isinstance(backbone, str):
         raise ConfigError(f"backbone must be text, the path of a folder or a name, got {type(backbone).__name__}")
     candidates = [Path(backbone)]
@@ -69,13 +64,8 @@ def backbone_folder(backbone: str) -> Path:
 def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
     """Return the model and the tokenizer of a folder; nothing is read from the network.
 
-    Args:
-        folder: The folder.
-        dtype: The precision of the weights. With `4bit`, the matrices are NF4 with double quantisation, the products
-            are in bfloat16, and the model is on the GPU (Dettmers et al. 2023).
-
-    Raises:
-        ConfigError: If the files cannot be read or lack weights, or this machine cannot hold weights of 4 bits.
+    With `4bit`, the matrices are NF4 with double quantisation, the products are in bfloat16, and the model is on the
+    GPU (Dettmers et al. 2023).
     """
     transformers = need("transformers", "text")
     options = {"local_files_only": True, "trust_remote_code": False}
@@ -93,7 +83,7 @@ def pretrained(folder: Path, dtype: DType = "float32") -> tuple[Any, Any]:
     missing = sorted(name for name in info["missing_keys"] if not name.startswith("pooler."))
     if missing:
         raise ConfigError(f"backbone {str(folder)!r} lacks {len(missing)} weights, such as {missing[0]}")
-    if hasattr(model, "pooler"):
+    if "pooler" in dict(model.named_children()):
         model.pooler = None  # BERT's head on the first token, which is not used
     model.config.use_cache = False
     if model.config._attn_implementation == "sdpa":
@@ -108,24 +98,13 @@ def position_count(model: Any) -> int:
 
     RoBERTa and its relatives begin to count positions after that of their padding.
     """
-    embeddings = getattr(model, "embeddings", None)
-    first = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    return int(model.config.max_position_embeddings) - (0 if first is None else int(first) + 1)
+    table = dict(model.named_modules()).get("embeddings.position_embeddings")
+    padding = table.padding_idx if isinstance(table, nn.Embedding) else None
+    return int(model.config.max_position_embeddings) - (0 if padding is None else padding + 1)
 
 
 def folder_pooling(folder: Path) -> Pooling | None:
-    """Return how a sentence-transformers folder pools; None for another folder. Modules after the pooling are not read.
-
-    Args:
-        folder: The folder of the backbone.
-
-    Raises:
-        ConfigError: If a file cannot be read, or the folder pools in a way that is not known here.
-
-    Example:
-        >>> folder_pooling(Path("absent")) is None
-        True
-    """
+    """Return how a sentence-transformers folder pools, whose later modules are not read; None for another folder."""
     settings = _pooling_settings(folder)
     if settings is None:
         return None
@@ -141,18 +120,7 @@ def folder_pooling(folder: Path) -> Pooling | None:
 
 
 def folder_prompt(folder: Path) -> str:
-    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default.
-
-    Args:
-        folder: The folder of the backbone.
-
-    Raises:
-        ConfigError: If a file cannot be read, or the folder does not pool over the prompt.
-
-    Example:
-        >>> folder_prompt(Path("absent"))
-        ''
-    """
+    """Return the prompt that a sentence-transformers folder puts before a query: that named `query`, or the default."""
     settings = _json(folder / "config_sentence_transformers.json")
     prompts = settings.get("prompts") or {}
     prompt = str(prompts.get("query") or prompts.get(settings.get("default_prompt_name")) or "")
@@ -179,11 +147,7 @@ def _json(path: Path) -> Any:
 
 
 def stored_tokenizer(text: str) -> Any:
-    """Return the tokenizer that a run folder holds as JSON.
-
-    Raises:
-        ValueError: If the text is not a tokenizer.
-    """
+    """Return the tokenizer that a run folder holds as JSON."""
     kind = need("tokenizers", "text").Tokenizer
     try:
         return kind.from_str(text)
@@ -195,6 +159,18 @@ def blocks(tokens: Sequences) -> Iterator[Tensor]:
     """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row."""
     order = tokens.lengths.argsort(descending=True, stable=True)
     yield from order.split(max(BLOCK // max(tokens.longest, 1), 1))
+
+
+def in_blocks(tokens: Sequences, read: Callable[[Sequences], Tensor]) -> Tensor:
+    """Return `(n, d)` what a function returns for rows of tokens, which it reads in blocks to bound memory."""
+    rows = list(blocks(tokens))
+    z = torch.cat([read(tokens[block]) for block in rows])
+    return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+
+
+def concatenated(lists: Iterable[Sequence[int]]) -> Tensor:
+    """Return the numbers of lists, such as the tokens of texts, one list after the other."""
+    return torch.from_numpy(np.fromiter(chain.from_iterable(lists), np.int64))
 
 
 def freeze(model: nn.Module) -> str:
@@ -233,9 +209,6 @@ def select_trained(model: Any, lora: int) -> None:
     """Insert adapters of a rank as the only trained weights, or with rank 0, train all but the token table.
 
     Beside adapters, the frozen backbone has no dropout of its own: that of MiniLM takes two fifths of a step on a CPU.
-
-    Raises:
-        ConfigError: If the rank is out of range, or the model has no layers for adapters.
     """
     size = int(model.config.hidden_size)
     if not 0 <= lora <= size:
@@ -245,7 +218,7 @@ def select_trained(model: Any, lora: int) -> None:
         for module in model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-            if isinstance(getattr(module, "attention_dropout", None), float):
+            if isinstance(vars(module).get("attention_dropout"), float):
                 module.attention_dropout = 0.0  # Llama and related models
         settings = peft.LoraConfig(r=lora, lora_alpha=lora, lora_dropout=0.05, target_modules=list(ATTENTION))
         try:

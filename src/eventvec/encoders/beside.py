@@ -30,14 +30,7 @@ def timing(schema: Schema) -> Compressed:
 
 
 def aggregates(schema: Schema, components: int | None = 64, values: int = 50, frequent: int = 20) -> Compressed:
-    """Return the principal components of all features of `RunningHandcrafted`, or these features.
-
-    Args:
-        schema: The meaning of the columns.
-        components: The number of components; the standardised features themselves if None.
-        values: As for `RunningHandcrafted`.
-        frequent: As for `RunningHandcrafted`.
-    """
+    """Return the principal components of all features of `RunningHandcrafted`, or with None these features."""
     return Compressed(RunningHandcrafted(schema, values, frequent), components)
 
 
@@ -50,11 +43,6 @@ def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[
 
     Up to 256 features are not compressed. Wide tables have fewer values of each categorical column, so that there are
     about 2,000 features at most.
-
-    Args:
-        schema: The meaning of the columns.
-        names: The names of parts.
-        components: The number of components of the aggregates, if they are compressed.
     """
     arguments: dict[str, dict[str, int | None]] = {}
     for name in names:
@@ -68,11 +56,5 @@ def sizes_beside(schema: Schema, names: Sequence[str], components: int) -> dict[
 
 
 def fitted_beside(schema: Schema, sizes: Mapping[str, Mapping[str, int | None]], x: Sequences) -> dict[str, Compressed]:
-    """Return the parts beside the learned one, fitted to rows.
-
-    Args:
-        schema: The meaning of the columns.
-        sizes: The arguments of each part, see `sizes_beside`.
-        x: Rows with events, none of which is held out.
-    """
+    """Return the parts beside the learned one, by their arguments, fitted to rows with events that are not held out."""
     return {name: BESIDE[name](schema, **arguments).fit(x) for name, arguments in sizes.items()}

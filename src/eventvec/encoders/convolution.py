@@ -5,24 +5,20 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
 
-class TemporalConvolution(nn.Module):
+class TemporalConvolution(OverEvents):
     """Residual blocks of dilated convolutions over encoded events, averaged over the row.
 
     Follows Bai et al. 2018 and Yue et al. 2022 (TS2Vec): block i adds two convolutions of dilation ``2^i``, each after
-    a ReLU, without normalisation. The convolutions are *not* causal: the receptive field covers
-    ``(kernel - 1)·(2^layers - 1)`` events on each side of an event. Times have no influence unless the event encoder
-    encodes them.
+    a ReLU, without normalisation. The convolutions are *not* causal: the receptive field covers ``(kernel -
+    1)·(2^layers - 1)`` events on each side of an event. Times have no influence unless the event encoder encodes them.
+    Each layer pads a row with zeros. An empty row gives the bias of the output layer.
 
-    Each layer pads a row with zeros, so an embedding does not depend on other rows. Rows shorter than the receptive
-    field need no special treatment. An empty row gives the bias of the output layer.
-
-    Relations: `GRU` has a state that can be continued, and suits events at irregular times; this encoder computes all
-    steps at once.
+    Relations: `GRU` has a state that can be continued, and suits events at irregular times.
 
     Args:
         events: The event encoder, `(total, events.dim)`.
@@ -35,12 +31,9 @@ class TemporalConvolution(nn.Module):
         ConfigError: If a number is below 1, the kernel is even, or the receptive field is above 2^62 events.
 
     Example:
-        >>> import torch
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v", log=False),))
-        >>> encoder = TemporalConvolution(EventEncoder(schema, time=()), dim=16)
-        >>> x = Sequences({"v": torch.randn(128)}, torch.tensor([0, 64]), torch.tensor([128, 0]))
+        >>> import eventvec as ev, torch
+        >>> encoder = TemporalConvolution(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=16)
+        >>> x = Sequences({"gap": torch.randn(128)}, torch.tensor([0, 64]), torch.tensor([128, 0]))
         >>> encoder(x).shape, encoder.field
         (torch.Size([2, 16]), 125)
     """
@@ -94,10 +87,6 @@ class TemporalConvolution(nn.Module):
         for block in self.blocks if x.total else ():  # torch's convolution refuses an empty series
             h = block(h, mask)
         return h
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 class _Block(nn.Module):

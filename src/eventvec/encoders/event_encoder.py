@@ -27,35 +27,28 @@ class EventEncoder(nn.Module):
     """One vector per event: embeddings of codes, scaled and batch-normalised numbers, and features of the time.
 
     Babaev et al. 2022, Section 3.5. The statistics of batch normalisation are those of the events without padding
-    (those of the public code include padding in all scenarios but one). A missing number is replaced by 0 after
-    scaling and sets an indicator. The embeddings of missing and unknown codes are initialised to zero. A list column
-    gives the sum of the embeddings of its elements, zero for an empty list.
+    (those of the public code include padding in all scenarios but one). A missing number is replaced by 0 after scaling
+    and sets an indicator. The embeddings of missing and unknown codes are initialised to zero. A list column gives the
+    sum of the embeddings of its elements, zero for an empty list.
 
     Args:
         schema: The columns and their scales.
-        time: Any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday`
-            (sine and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
-        width: Maximum size of a categorical column's embedding; a column of c codes gets
-            ``min(width, ⌈1.6·c^0.56⌉)``.
-        texts: The backbone that reads the schema's columns of texts, as `SentenceEncoder` takes it: a
-            folder, a name in the folder that EVENTVEC_MODELS names, or an installed package. Its weights are neither
-            trained nor saved; a linear layer gives `width` numbers for each column.
-        batch_norm: Whether numbers are batch-normalised: by the statistics of the batch in training mode, by running
-            statistics in evaluation mode.
+        time: Any of `gap` (log interval since the previous event of the history), `hour`, `weekday` and `yearday` (sine
+            and cosine of the position in the day, week and year, in UTC). No feature grows with the date.
+        width: Maximum size of a categorical column's embedding; a column of c codes gets ``min(width, ⌈1.6·c^0.56⌉)``.
+        texts: The backbone that reads the schema's columns of texts, as `SentenceEncoder` takes it. Its weights are
+            neither trained nor saved; a linear layer gives `width` numbers for each column.
+        batch_norm: Whether numbers are batch-normalised.
         bins: Whether each number also has an embedding of its quantile bin, by the edges in the schema.
         mixing: Size of the vectors of a network that mixes the columns of an event, which a number needs that means
             something else for each category; 0 for no such network.
 
     Raises:
-        ConfigError: If a time feature is unknown, the time column is not a date or timestamp, `width` is below 1,
-            `mixing` is below 0, or `texts` is not given for a schema with columns of texts, or given for another.
+        ConfigError: If an option does not fit the schema, is unknown or out of range.
 
     Example:
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> x = Sequences({"code": torch.tensor([2, 3, 0]), "gap": torch.tensor([float("nan"), 1.0, 2.0])},
-        ...               torch.tensor([0]), torch.tensor([3]))
-        >>> events = EventEncoder(schema)
+        >>> events = EventEncoder(Schema("id", "t", "integer"))
+        >>> x = Sequences({"gap": torch.tensor([float("nan"), 1.0, 2.0])}, torch.tensor([0]), torch.tensor([3]))
         >>> events(x).shape == (3, events.dim)
         True
     """
@@ -126,7 +119,8 @@ class EventEncoder(nn.Module):
             raw = [_column(x, column.name, index) for column in self.numeric]
             numbers = torch.stack([column.scale(values) for column, values in zip(self.numeric, raw, strict=True)], 1)
             missing = numbers.isnan()
-            parts += [self._normalise(numbers.masked_fill(missing, 0)), missing.float()]
+            numbers = numbers.masked_fill(missing, 0)
+            parts += [numbers if self.norm is None else self.norm(numbers), missing.float()]
             parts += [table(column.bins(v)) for table, column, v in zip(self.binned, self.numeric, raw, strict=False)]
         for period in self.periods:
             phase = (_column(x, "time", index) + THURSDAY) % period
@@ -135,17 +129,9 @@ class EventEncoder(nn.Module):
         mixed: Tensor = self.mix(torch.cat(parts, 1))
         return mixed
 
-    def _normalise(self, numbers: Tensor) -> Tensor:
-        return numbers if self.norm is None else self.norm(numbers)
-
 
 class Mixing(nn.Module):
-    """A residual network across the columns of an event: `h = W x`, then `h + W2 relu(W1 norm(h))`.
-
-    Args:
-        inputs: Size of the vectors that it takes.
-        dim: Size of those that it returns.
-    """
+    """A residual network across the columns of an event: `h = W x`, then `h + W2 relu(W1 norm(h))`."""
 
     def __init__(self, inputs: int, dim: int) -> None:
         super().__init__()
@@ -174,12 +160,7 @@ def _frozen(schema: Schema, backbone: str | None) -> SentenceEncoder | None:
 
 
 def code_embedding(column: Categorical, width: int = WIDTH) -> nn.Embedding:
-    """Return an embedding of a column's codes, zero for missing and unknown ones.
-
-    Example:
-        >>> code_embedding(Categorical("code", ("a", "b"))).weight.shape
-        torch.Size([4, 4])
-    """
+    """Return an embedding of a column's codes, zero for missing and unknown ones."""
     table = nn.Embedding(column.size, min(width, int(-(-1.6 * column.size**0.56 // 1))))
     nn.init.zeros_(table.weight[:FIRST].detach())
     return table

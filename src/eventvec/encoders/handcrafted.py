@@ -23,24 +23,23 @@ LATE = {"half": 2, "quarter": 4, "tenth": 10}
 class Handcrafted(nn.Module):
     """An encoder without parameters: what an analyst would compute from a row's events to predict something.
 
-    It has all features of `RunningHandcrafted`, which follow from counts, sums, extremes, and first and last values, so
-    that an update continues them exactly. It adds features that need all events, or the moment of prediction:
+    It has all features of `RunningHandcrafted`, which an update continues exactly, and features that need all events or
+    the moment of prediction:
 
     - timing: the times since the last and since the first event (recency and tenure) at the moment of prediction; the
       median gap; the shares of events in the last half, quarter and tenth of the row's span; and the same shares of the
       time from the first event to the moment, with the rate of events there, the log of the count over the count that
       an even rate would give, each with 1 added;
-    - for each numeric column: the change, which is the mean in the late half of the span minus that in the early half,
-      and the slope, which is the change per span of the least squares line over time;
+    - for each numeric column: the mean in the late half of the span minus that in the early half (change), and the
+      change per span of the least squares line over time (slope);
     - for each categorical column: the number of distinct values, the entropy in nats, the share of the most frequent
       value and the share of values that came before in the row, all over values that are not missing; and the share of
       each frequent value among the events of the late half. All unknown values count as one.
 
     Scales are as in `RunningHandcrafted`. What is undefined is 0, as everything of an empty row is. A row of which all
-    events have one time is late as a whole. The features do not depend on other rows.
+    events have one time is late as a whole.
 
-    Relations: `Aggregates` has the set of the CoLES paper, without times. `features.handcrafted_features` finds the
-    moment of prediction of a data set.
+    Relations: `Aggregates` has the set of the CoLES paper, without times.
 
     Args:
         schema: The meaning of the columns.
@@ -52,30 +51,10 @@ class Handcrafted(nn.Module):
         ConfigError: If `values` or `frequent` is negative.
 
     Example:
-        >>> columns = {"time": torch.tensor([10, 20, 50])}
         >>> encoder = Handcrafted(Schema("card", "day", "integer"), moment=60)
-        >>> z = encoder(Sequences(columns, torch.tensor([0]), torch.tensor([3])))
-        >>> for name, value in zip(encoder.names, z[0].tolist()):
-        ...     print(f"{name:34} {value:.3f}")
-        events                             1.386
-        time: distinct                     1.386
-        time: span                         3.714
-        gap: mean                          3.045
-        gap: std                           2.717
-        gap: max                           3.434
-        gap: last                          3.434
-        time: recency                      2.398
-        time: tenure                       3.932
-        gap: median                        3.045
-        time: share in last half           0.333
-        time: share in last quarter        0.333
-        time: share in last tenth          0.333
-        time: share in half to moment      0.333
-        time: share in quarter to moment   0.333
-        time: share in tenth to moment     0.000
-        time: rate in half to moment       -0.223
-        time: rate in quarter to moment    0.134
-        time: rate in tenth to moment      -0.262
+        >>> z = encoder(Sequences({"time": torch.tensor([10, 20, 50])}, torch.tensor([0]), torch.tensor([3])))
+        >>> encoder.names[7], f"{z[0, 7]:.3f}"
+        ('time: recency', '2.398')
     """
 
     names: tuple[str, ...]
@@ -91,14 +70,7 @@ class Handcrafted(nn.Module):
         self._width = self.running.width + self.dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return the features of each row, `(n, dim)` float32.
-
-        Args:
-            x: Rows with the schema's columns and `time`: int32 codes, and raw numbers that are NaN where missing.
-
-        Raises:
-            DataError: If neither the rows nor the encoder have a moment of prediction.
-        """
+        """Return the features of each row, `(n, dim)` float32."""
         moment = self._moments(x)
         return by_blocks(
             x, self._width, self.dim, lambda rows, block: self._features(rows, moment[block].to(rows.device))
@@ -129,7 +101,7 @@ class Handcrafted(nn.Module):
             parts.append(signed_log(change) if column.log else change)
         n_late = tally(late, rows, n).clamp(min=1).unsqueeze(1)
         for field in self.categorical:
-            code, size = x.values(field.name).long(), self._n_frequent(len(field.values))
+            code, size = x.values(field.name).long(), min(self.running.n_values(field), self.frequent)
             parts.append(_mixture(code, rows, n, field.size))
             slots = FIRST + size + 1
             group = rows * slots + code.clamp(max=slots - 1)
@@ -150,9 +122,6 @@ class Handcrafted(nn.Module):
         rates = [(1 + late).log() - (1 + count / k).log() for late, k in zip(windows, LATE.values(), strict=True)]
         shares = torch.stack([*late_in_span, *windows], 1) / count.clamp(min=1).unsqueeze(1)
         return [signed_log(seconds), shares, torch.stack(rates, 1)]
-
-    def _n_frequent(self, n_values: int) -> int:
-        return min(self.values, self.frequent, n_values)
 
     def _names(self) -> Iterator[str]:
         yield from ("time: recency", "time: tenure", "gap: median")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.sinusoidal import FEATURES, Features, Harmonics, RandomFourier, check_features
+from eventvec.encoders.sinusoidal import Harmonics, check_harmonics
 from eventvec.errors import ConfigError
 
 
@@ -23,17 +24,9 @@ def mlp(*sizes: int) -> nn.Sequential:
 def projection_head(dim: int, out: int) -> nn.Sequential:
     """Return the projection head of a contrastive loss: linear, batch norm, ReLU, linear, batch norm.
 
-    As in the public code of Mathieu et al. 2021, there are no biases, and the last normalisation has no weights.
-    Unlike there, the statistics are those of the batch in evaluation mode too: queries and keys have different
-    statistics, and with running ones, which mix them, a trained model's validation loss is at chance level.
-
-    Raises:
-        ConfigError: If `out` is below 1.
-
-    Example:
-        >>> import torch
-        >>> projection_head(8, 4)(torch.rand(3, 8)).shape
-        torch.Size([3, 4])
+    As in the public code of Mathieu et al. 2021, there are no biases, and the last normalisation has no weights. Unlike
+    there, the statistics are those of the batch in evaluation mode too: queries and keys have different statistics, and
+    with running ones, which mix them, a trained model's validation loss is at chance level.
     """
     if out < 1:
         raise ConfigError(f"projection must be at least 1, got {out}")
@@ -47,18 +40,21 @@ def expander(dim: int, out: int) -> nn.Sequential:
 
     Relations: `projection_head` ends in a normalisation, which would already fix the variance that the VICReg loss
     controls.
-
-    Example:
-        >>> import torch
-        >>> expander(8, 4)(torch.rand(3, 8)).shape
-        torch.Size([3, 4])
     """
     norm = nn.BatchNorm1d(out, track_running_stats=False)
     return nn.Sequential(nn.Linear(dim, out, bias=False), norm, nn.ReLU(), nn.Linear(out, out, bias=False))
 
 
+class Head(ABC):
+    """A description of a network that reads a context and a place x*; `build` returns the network."""
+
+    @abstractmethod
+    def build(self, context: int, covariate: int, out: int) -> nn.Module:
+        """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
+
+
 @dataclass(frozen=True)
-class PlainHead:
+class PlainHead(Head):
     """A head that reads `[c, g_cov(x*)]` with a multi-layer perceptron of three hidden layers.
 
     Mathieu et al. 2021, Section 3.2, and the decoder of the conditional neural process in the public code. As the
@@ -66,8 +62,7 @@ class PlainHead:
 
     Example:
         >>> import torch
-        >>> head = PlainHead().build(context=8, covariate=1, out=4)
-        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        >>> PlainHead().build(context=8, covariate=1, out=4)(torch.rand(5, 8), torch.rand(5, 1)).shape
         torch.Size([5, 4])
     """
 
@@ -77,43 +72,36 @@ class PlainHead:
 
 
 @dataclass(frozen=True)
-class GatedHead:
-    """A head in which sinusoidal features f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
+class GatedHead(Head):
+    """A head in which harmonics f of x* scale and shift the context c: ``MLP(c ⊙ (W f + v) + U f + u)``.
 
     Mathieu et al. 2021, Section 3.2, say that a gated architecture works well; the public code gates `[c, x*]` with a
     sigmoid. Here the gate depends on x* only and is not bounded. The product makes the prediction depend on x* from the
     first step; a plain perceptron learned to ignore x* where the context alone lowers a contrastive loss.
 
-    Relations: `PlainHead` has no gates. `sinusoidal` has the features as covariate networks.
-
     Args:
-        features: `harmonics` of the longest period, or `random_fourier` features of a typical one.
-        count: Harmonics of each number of g_cov(x*), or random frequencies.
-        period: The period in the unit of g_cov(x*), see `Harmonics` and `RandomFourier`. The default, with harmonics,
-            suits covariates of standard deviation one and ranges up to about ten.
+        count: Harmonics of each number of g_cov(x*).
+        period: The longest period, in the unit of g_cov(x*). The default suits covariates of standard deviation one and
+            ranges up to about ten.
 
     Raises:
-        ConfigError: If the features are not known, or a number is not positive.
+        ConfigError: If a number is not positive.
 
     Example:
         >>> import torch
-        >>> head = GatedHead().build(context=8, covariate=1, out=4)
-        >>> head(torch.rand(5, 8), torch.rand(5, 1)).shape
+        >>> GatedHead().build(context=8, covariate=1, out=4)(torch.rand(5, 8), torch.rand(5, 1)).shape
         torch.Size([5, 4])
     """
 
-    features: Features = "harmonics"
     count: int = 16
     period: float = 20.0
 
     def __post_init__(self) -> None:
-        if self.features not in FEATURES:
-            raise ConfigError(f"features {self.features!r} are not known; accepted: {', '.join(FEATURES)}")
-        check_features(1, self.count, self.period)
+        check_harmonics(1, self.count, self.period)
 
     def build(self, context: int, covariate: int, out: int) -> nn.Module:
         """Return a network from `c (n, context)` and `x* (n, covariate)` to `(n, out)`."""
-        return _Gated(FEATURES[self.features](covariate, self.count, self.period), context, out)
+        return _Gated(Harmonics(covariate, self.count, self.period), context, out)
 
 
 class _Plain(nn.ModuleList):
@@ -129,7 +117,7 @@ class _Plain(nn.ModuleList):
 class _Gated(nn.Module):
     """A multi-layer perceptron on a context that features of a place scale and shift."""
 
-    def __init__(self, features: Harmonics | RandomFourier, context: int, out: int) -> None:
+    def __init__(self, features: Harmonics, context: int, out: int) -> None:
         super().__init__()
         self.features = features
         self.scale, self.shift = nn.Linear(features.dim, context), nn.Linear(features.dim, context)

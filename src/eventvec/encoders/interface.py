@@ -1,54 +1,36 @@
-"""The protocols that every encoder and every event encoder implements."""
+"""The protocols of encoders and event encoders, and what they may have besides, with the default of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, Self, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.errors import ConfigError
+from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
 DEEPEST = 1000
 """The largest number of layers of an encoder."""
+T = TypeVar("T")
 
 
-@runtime_checkable
-class Encoder(Protocol):
-    """A `torch.nn.Module` that turns rows of events into one vector per row.
+class Module(Protocol):
+    """What `torch.nn.Module` gives to encoders and methods."""
 
-    An encoder may also have:
-
-    - `usable(x) -> (n,) bool`: the rows that the encoder can read. Without it, the encoder can read all rows.
-    - `states(x) -> (total, state_dim)`: one vector per event, of size `dim` if the encoder has no `state_dim`; `causal`
-      says whether it is independent of later events.
-    - `state(x, initial) -> (n, k)` and `read(state) -> (n, dim)`: the encoder can continue from a stored state.
-      `stored_dim` is k, which an encoder needs whose states stand beside those of others in `Joined`.
-    - `joins = True`: the encoder distinguishes the second of two joined rows from the first.
-
-    Example:
-        >>> import eventvec as ev
-        >>> encoder: Encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
-        >>> encoder.dim
-        8
-    """
-
-    dim: int
     training: bool
-
-    def __call__(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one vector per row."""
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         """Yield the weights."""
 
     def train(self, mode: bool = True) -> Self:
-        """Put the encoder into training mode, or into evaluation mode if `mode` is false."""
+        """Put it into training mode, or into evaluation mode if `mode` is false."""
 
     def eval(self) -> Self:
-        """Put the encoder into evaluation mode."""
+        """Put it into evaluation mode."""
 
     def to(self, device: torch.device | str) -> Self:
         """Move the weights to a device."""
@@ -61,11 +43,27 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
+class Encoder(Module, Protocol):
+    """A `torch.nn.Module` that turns rows of events into one vector per row. `Capabilities` lists what it may have.
+
+    Example:
+        >>> import eventvec as ev
+        >>> encoder: Encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> encoder.dim
+        8
+    """
+
+    dim: int
+
+    def __call__(self, x: Sequences) -> Tensor:
+        """Return `(n, dim)`, one vector per row."""
+
+
+@runtime_checkable
 class EventEncoding(Protocol):
     """A `torch.nn.Module` that turns the columns of events into one vector per event.
 
-    An event encoder may also have `usable(x) -> (n,) bool`: the rows whose events it can all read. Without it, the
-    event encoder can read all rows.
+    Of `Capabilities`, it may have `usable`, `joins` and `schema`.
 
     Example:
         >>> import eventvec as ev
@@ -80,31 +78,85 @@ class EventEncoding(Protocol):
         """Return `(total, dim)`, one vector per event, in row order."""
 
 
-def state_size(encoder: Encoder) -> int:
-    """Return the size of an encoder's vectors of events, `states(x)`.
+@dataclass(frozen=True)
+class Capabilities:
+    """What an encoder or an event encoder may have beside `dim` and its call: attributes of the same names.
 
-    Example:
-        >>> import eventvec as ev
-        >>> events = ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))
-        >>> encoder = ev.encoders.GRU(events, dim=8, read_out=["last", "mean"])
-        >>> encoder.dim, state_size(encoder)
-        (16, 8)
+    Args:
+        usable: Returns `(n,)` bool, the rows that it can read; all if it has none.
+        states: Returns `(total, state_dim)`, one vector per event of rows, from encoded events if they are given.
+        state_dim: The size of these vectors; `dim` if it has none.
+        causal: Whether they are independent of later events.
+        state: Returns `(n, k)` the state after each row, from initial states if they are given.
+        read: Returns `(n, dim)` the embedding of each state. With `state`, the encoder continues exactly.
+        stored_dim: k, which an encoder needs whose states stand beside those of others in `Joined`.
+        at: Returns `(n, ..., dim)` from rows and encoded places, if the vectors depend on a place.
+        joins: Whether it distinguishes the second of two joined rows from the first.
+        events: The event encoder of an encoder.
+        schema: What the columns mean that it reads.
+        kept_as: The attributes that have arguments of its constructor under other names, by the arguments.
     """
-    return int(getattr(encoder, "state_dim", encoder.dim))
+
+    usable: Callable[[Sequences], Tensor] | None = None
+    states: Callable[..., Tensor] | None = None
+    state_dim: int | None = None
+    causal: bool = False
+    state: Callable[..., Tensor] | None = None
+    read: Callable[..., Tensor] | None = None
+    stored_dim: int | None = None
+    at: Callable[[Sequences, Tensor], Tensor] | None = None
+    joins: bool = False
+    events: nn.Module | None = None
+    schema: Schema | None = None
+    kept_as: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def continues(self) -> bool:
+        """Whether the encoder continues exactly from a stored state."""
+        return self.state is not None and self.read is not None
+
+
+def capabilities(part: object) -> Capabilities:
+    """Return what an encoder or an event encoder has beside `dim` and its call, with defaults for the rest."""
+    return declarations(part, Capabilities)
+
+
+def declarations(part: object, kind: type[T]) -> T:
+    """Return a dataclass of the attributes of a part that are fields of it, with its defaults for absent ones."""
+    values = {each.name: getattr(part, each.name, None) for each in fields(cast(Any, kind))}
+    return kind(**{name: value for name, value in values.items() if value is not None})
+
+
+def state_size(encoder: Encoder) -> int:
+    """Return the size of an encoder's vectors of events, `states(x)`."""
+    size = capabilities(encoder).state_dim
+    return int(encoder.dim if size is None else size)
+
+
+def check_states(encoder: Encoder, accepted: str, causal: bool = False) -> None:
+    """Refuse an encoder without a state after each event, or with states that depend on later events if `causal`."""
+    has = capabilities(encoder)
+    if has.states is None or (causal and not has.causal):
+        that = " that does not depend on later events" if causal else ""
+        raise ConfigError(
+            f"encoder must have a state after each event{that}, got {type(encoder).__name__}; accepted: the encoders "
+            f"{accepted}"
+        )
+
+
+class OverEvents(nn.Module):
+    """A module that reads the events that its event encoder can read."""
+
+    events: EventEncoding
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: the rows that the event encoder can read."""
+        return readable_rows(self.events, x)
 
 
 def check_encoder(encoder: Any) -> None:
-    """Refuse what is no encoder.
-
-    Raises:
-        ConfigError: If it has no `dim`, or no weights to look for.
-
-    Example:
-        >>> check_encoder("gru")
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: the encoder must be a module with `dim`, such as eventvec.encoders.GRU, got str...
-    """
-    if isinstance(encoder, type) or not (hasattr(encoder, "dim") and hasattr(encoder, "parameters")):
+    """Refuse what is no encoder."""
+    if not _is_built(encoder, "dim", "parameters"):
         what = f"the class {encoder.__name__}" if isinstance(encoder, type) else type(encoder).__name__
         raise ConfigError(
             f"the encoder must be a module with `dim`, such as eventvec.encoders.GRU, got {what}; that of a run is "
@@ -113,47 +165,27 @@ def check_encoder(encoder: Any) -> None:
 
 
 def check_events(events: Any) -> None:
-    """Refuse what is no event encoder.
-
-    Raises:
-        ConfigError: If it has no `dim`.
-
-    Example:
-        >>> check_events(None)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: events must be an event encoder, such as ...
-    """
-    if isinstance(events, type) or not hasattr(events, "dim"):
+    """Refuse what is no event encoder."""
+    if not _is_built(events, "dim"):
         raise ConfigError(
             "events must be an event encoder, such as eventvec.encoders.EventEncoder(data.schema), got "
             f"{type(events).__name__}"
         )
 
 
+def _is_built(part: Any, *names: str) -> bool:
+    """Return whether a part is no class, and has some attributes."""
+    return not isinstance(part, type) and all(hasattr(part, name) for name in names)
+
+
 def check_depth(layers: int) -> None:
-    """Refuse a number of layers that no network has; each takes time to build, however small it is.
-
-    Raises:
-        ConfigError: If there are more than `DEEPEST` layers.
-
-    Example:
-        >>> check_depth(1_000_000)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: layers must be at most 1000, got 1000000
-    """
+    """Refuse a number of layers that no network has; each takes time to build, however small it is."""
     if layers > DEEPEST:
         raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
 
 
 def readable_rows(part: object, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all if it has no `usable`.
-
-    Example:
-        >>> import eventvec as ev
-        >>> x = ev.Sequences({}, torch.tensor([0, 2]), torch.tensor([2, 1]))
-        >>> readable_rows(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), x).tolist()
-        [True, True]
-    """
-    usable = getattr(part, "usable", None)
+    """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all without `usable`."""
+    usable = capabilities(part).usable
     rows: Tensor = torch.ones_like(x.lengths, dtype=torch.bool) if usable is None else usable(x)
     return rows

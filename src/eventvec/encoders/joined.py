@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, check_encoder, readable_rows
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, readable_rows
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
@@ -34,10 +34,8 @@ class Joined(nn.Module):
         >>> import eventvec as ev
         >>> schema = ev.Schema("card", "day", "integer")
         >>> learned = ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4)
-        >>> encoder = Joined({"learned": learned, "timing": ev.encoders.RunningHandcrafted(schema)})
-        >>> x = Sequences({"time": torch.tensor([1, 5]), "gap": torch.ones(2)}, torch.tensor([0]), torch.tensor([2]))
-        >>> encoder.parts, encoder(x).shape, hasattr(encoder, "state")
-        ({'learned': (0, 4), 'timing': (4, 11)}, torch.Size([1, 11]), True)
+        >>> Joined({"learned": learned, "timing": ev.encoders.RunningHandcrafted(schema)}).parts
+        {'learned': (0, 4), 'timing': (4, 11)}
     """
 
     def __init__(self, parts: Mapping[str, Encoder]) -> None:
@@ -61,12 +59,9 @@ class Joined(nn.Module):
 
     @property
     def state(self) -> Callable[..., Tensor]:
-        """The function `state(x, initial)`, which returns `(n, k)` states, if all parts have states of known size.
-
-        Raises:
-            AttributeError: If a part has none.
-        """
-        if not all(hasattr(encoder, name) for encoder in self._each() for name in ("state", "stored_dim", "read")):
+        """The function `state(x, initial)` from rows to `(n, k)` states; absent if a part has none of known size."""
+        parts = [capabilities(encoder) for encoder in self._each()]
+        if not all(part.continues and part.stored_dim is not None for part in parts):
             raise AttributeError("a part of the encoder cannot continue from a stored state")
         return self._state
 
@@ -85,12 +80,7 @@ class Joined(nn.Module):
         return torch.stack([readable_rows(encoder, x) for encoder in self._each()]).all(0)
 
     def _state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, k)` the state after each row's last event.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; those of empty rows if not given.
-        """
+        """Return `(n, k)` the state after each row, from initial states or those of empty rows."""
         if initial is None:
             return torch.cat([encoder.state(x) for encoder in self._each()], 1)
         states = initial.split(self._stored_dims(), 1)

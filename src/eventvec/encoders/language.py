@@ -9,25 +9,25 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.dataset import event_lines, static_texts, strings
 from eventvec.encoders.backbones import (
     DType,
     Pooling,
     backbone_folder,
-    blocks,
+    concatenated,
     file_hash,
     folder_pooling,
     folder_prompt,
     freeze,
+    in_blocks,
     pool,
     position_count,
     pretrained,
@@ -40,13 +40,13 @@ from eventvec.sequences import Sequences, keep_copy, on_host, places, read_toget
 
 Hidden = Literal["all", "time", "time_and_type"]
 Reads = Literal["all", "text", "time", "serialised"]
-Part = Literal["text", "time"]
+First = Literal["text", "time"]
 Temporal = Literal["sinusoidal", "linear"]
 ACCEPTED: Mapping[str, tuple[str, ...]] = {
     "pooling": ("auto", *get_args(Pooling)),
     "hidden": get_args(Hidden),
     "reads": get_args(Reads),
-    "first": get_args(Part),
+    "first": get_args(First),
     "temporal": get_args(Temporal),
     "dtype": get_args(DType),
 }
@@ -63,51 +63,39 @@ class LanguageEncoder(nn.Module):
     embeddings, and the last hidden states are pooled. Missing and unknown codes are read as the words "missing" and
     "unknown". The token table is never trained. An empty row gives zeros.
 
-    The defaults are the paper's. `reads` and `hidden` are its ablations (Tables 8 and 9), and `serialised` is its
-    baseline, a language model that reads histories as text; `first` and `temporal` are options of the public code,
-    which with the time first takes the states of the last word for those of the time: here `hidden` selects the same
-    tokens in either order. The public code computes the sinusoid in the precision of the model; here its angle is
-    computed in float64, so that times far from the start remain different.
-
-    Relations: the other encoders learn the meaning of a code from the events; this one starts from its text.
-    `text_tower` embeds descriptions with the same weights.
+    The defaults are the paper's; `reads` and `hidden` are its ablations (Tables 8 and 9), `serialised` is its baseline.
+    `first` and `temporal` are options of the public code, which with the time first takes the states of the last word
+    for those of the time; here `hidden` selects the same tokens in either order. The angle of the sinusoid is a
+    float64, so that times far from the start remain different.
 
     Args:
-        backbone: a folder in the layout of Hugging Face, with `config.json`, the tokenizer and safetensors; the name
-            of one in the folder that EVENTVEC_MODELS names; or an installed package that contains one. The path of a
-            folder is stored as an absolute path, so that a run can be loaded from anywhere.
+        backbone: A folder in the layout of Hugging Face, with `config.json`, the tokenizer and safetensors; the name of
+            one in the folder that EVENTVEC_MODELS names; or an installed package that contains one.
         schema: Contains the texts, which are the vocabulary of the categorical column `text`.
         text: Name of that column.
-        unit: Unit of time for the temporal vectors: in seconds if times are timestamps or dates, else in the column's
-            unit. The wavelengths of the sinusoid are from 6 to nearly 63,000 units. `auto` takes the schema's middle
-            quantile among those of the intervals between an entity's events that are above 0, or 1 if there are none,
-            so that neighbouring events are about one unit apart; a run stores the number.
-        pooling: How hidden states are pooled: `mean`, `max`, `last` or `first`. `auto` takes the pooling of a
-            sentence-transformers folder, where `first` is called `cls`, and otherwise the mean. The prompt that such a
-            folder has for queries is put before descriptions, and saved with the weights.
+        unit: Unit of time for the temporal vectors, in seconds or in the column's unit; wavelengths are from 6 to
+            nearly 63,000 units. `auto` takes the middle quantile of the schema's intervals above 0, so that
+            neighbouring events are about one unit apart.
+        pooling: `mean`, `max`, `last` or `first`. `auto` takes the pooling of a sentence-transformers folder, where
+            `first` is called `cls`, and otherwise the mean. The prompt of such a folder is put before descriptions.
         hidden: Which hidden states are pooled: `all`; `time`, those of temporal vectors; or `time_and_type`, these and
             those of each text's last token.
         lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05 (Hu et al. 2021); the
-            backbone is then neither trained nor saved, and has no dropout of its own. With 0, all weights except the
-            token table are trained.
-        longest: Maximum number of tokens that are read: the latest whole events of a row, and the first tokens of a
-            description or of a serialised row, whose last events are then not read; the backbone's number of positions
-            if not given.
-        reads: What of each event is read: `all`, or only its `text`, or only its `time`; or `serialised`: the row is
-            then one text, tokenised with special tokens, with a line such as `0.57,Good Answer` for each event, its
-            time since the row's first event, in units, and its text. Except with `all`, `hidden` must be `all`; with
-            `serialised`, `first` and `temporal` must be the defaults.
+            backbone is then neither trained nor saved. With 0, all weights except the token table are trained.
+        longest: Maximum number of tokens that are read: the latest whole events of a row, the first tokens of a
+            description or of a serialised row; the backbone's number of positions if not given.
+        reads: `all` of each event, only its `text` or its `time`; or `serialised`: the row is one text with a line such
+            as `0.57,Good Answer` for each event, its time since the first in units and its text. Except with `all`,
+            `hidden` must be `all`; with `serialised`, `first` and `temporal` must be the defaults.
         first: Which of the two comes first in an event, `text` or `time`.
         temporal: How times become vectors: `sinusoidal`, or `linear`, a trained affine map of the time.
         dtype: Precision of the backbone's weights, which are then not trained: `float32`; `bfloat16`; or `4bit`, in
-            which the paper holds them (NF4 with double quantisation, needs a GPU and `eventvec[text-quant]`). Adapters,
-            temporal vectors and pooled states are in float32.
+            which the paper holds them (NF4 with double quantisation, needs a GPU and `eventvec[text-quant]`).
 
     Raises:
         ConfigError: If there is no such backbone or column, or an option is out of range.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = LanguageEncoder("stories15M", schema, text="badge", unit=86_400, lora=8)  # doctest: +SKIP
         >>> encoder.dim, encoder(data.sequences).shape  # doctest: +SKIP
         (288, torch.Size([3780, 288]))
@@ -127,7 +115,7 @@ class LanguageEncoder(nn.Module):
         lora: int = 16,
         longest: int | None = None,
         reads: Reads = "all",
-        first: Part = "text",
+        first: First = "text",
         temporal: Temporal = "sinusoidal",
         dtype: DType = "float32",
     ) -> None:
@@ -141,16 +129,19 @@ class LanguageEncoder(nn.Module):
         if unit != "auto" and not (isinstance(unit, int | float) and 0 < unit < math.inf):
             raise ConfigError(f"unit must be a number above 0 and finite, or auto, got {unit!r}")
         self.hidden, self.reads, self.first, self.temporal, self.dtype = hidden, reads, first, temporal, dtype
+        words = {
+            "pooling": pooling, "hidden": hidden, "reads": reads, "first": first, "temporal": temporal, "dtype": dtype
+        }  # fmt: skip
         for option, accepted in ACCEPTED.items():
-            if (value := pooling if option == "pooling" else getattr(self, option)) not in accepted:
-                raise ConfigError(f"{option} {value!r} is not known; {nearest(value, accepted)}")
+            if words[option] not in accepted:
+                raise ConfigError(f"{option} {words[option]!r} is not known; {nearest(words[option], accepted)}")
         fixed = {"hidden": "all"} if reads != "all" else {}
         fixed |= {"first": "text", "temporal": "sinusoidal"} if reads == "serialised" else {}
         for option, required in fixed.items():
-            if (value := getattr(self, option)) != required:
+            if words[option] != required:
                 raise ConfigError(
-                    f"{option} must be {required} where reads is {reads}, got {value}: it needs both tokens of texts "
-                    "and temporal vectors"
+                    f"{option} must be {required} where reads is {reads}, got {words[option]}: it needs both tokens of "
+                    "texts and temporal vectors"
                 )
         if dtype != "float32" and not lora:
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
@@ -189,7 +180,7 @@ class LanguageEncoder(nn.Module):
 
         The column `since` holds the time since the row's first event, in units, float64, and 0 in serialised rows;
         `chosen` marks the tokens whose hidden states are pooled. The static rows `times` are as long as a row has
-        tokens `TIME`, so that the host knows how many there are.
+        tokens `TIME`.
         """
         if self.reads == "serialised":
             return self.text_tokens(self.lines(x), is_filled(x))
@@ -210,19 +201,14 @@ class LanguageEncoder(nn.Module):
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths, {"times": times})
 
     def lines(self, x: Sequences) -> list[str]:
-        """Return rows as texts: for each event, a line of the time since the row's first event, in units, and its text.
-
-        The encoder reads these texts where `reads` is `serialised`.
-        """
+        """Return rows as texts, which `serialised` reads: a line of time since the first and text for each event."""
         codes = pa.array(x.values(self.text).cpu().numpy())
         return event_lines(self._since(x, x).cpu().numpy(), pa.array(self.texts).take(codes), x.lengths.cpu().numpy())
 
     def text_tokens(self, texts: Sequence[str], present: Tensor) -> Sequences:
         """Return rows of the tokens of texts, with special tokens and the columns of `tokens`, all chosen.
 
-        Args:
-            texts: `n` texts.
-            present: `(n,)` bool, on the device of the rows; the others have no tokens.
+        Rows that are not `present`, `(n,)` bool on the device of the rows, have no tokens.
         """
         ids, counts = (with_copy(values, present.device) for values in self.encode(texts))
         columns = {"token": ids, "since": torch.zeros_like(ids).double(), "chosen": torch.ones_like(ids).bool()}
@@ -237,9 +223,7 @@ class LanguageEncoder(nn.Module):
         """
         if torch.is_grad_enabled() or not tokens.total:
             return self._read(tokens)
-        rows = list(blocks(tokens))
-        z = torch.cat([self._read(tokens[block]) for block in rows])
-        return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+        return in_blocks(tokens, self._read)
 
     def get_extra_state(self) -> Tensor:
         """Return the tokenizer, the hash of the frozen weights and the prompt, as UTF-8 bytes."""
@@ -247,11 +231,7 @@ class LanguageEncoder(nn.Module):
         return torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Restore the tokenizer from the result of `get_extra_state`.
-
-        Raises:
-            CheckpointError: If the saved weights were trained with another backbone.
-        """
+        """Restore the tokenizer from the result of `get_extra_state`; refuse the weights of another backbone."""
         saved = json.loads(bytes(state.cpu().numpy()))
         if saved["backbone"] != self.origin:
             raise CheckpointError(
@@ -281,15 +261,10 @@ class LanguageEncoder(nn.Module):
         self.tokenizer.enable_truncation(self.limit)
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each text.
-
-        Args:
-            texts: `n` texts.
-            special: Whether the tokenizer adds special tokens, such as a start token.
-        """
+        """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each."""
         encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
-        ids = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.int64)
-        return torch.from_numpy(ids), torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
+        ids = concatenated(encoding.ids for encoding in encodings)
+        return ids, torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
 
     def _words(self) -> Sequences:
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)
@@ -341,14 +316,7 @@ class LanguageEncoder(nn.Module):
 
 
 class TextTower(nn.Module):
-    """An encoder of descriptions, with the backbone and pooling of a `LanguageEncoder`, and with special tokens.
-
-    A row without a description gives zeros.
-
-    Args:
-        language: The encoder whose weights are shared.
-        column: Static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
-    """
+    """An encoder of the descriptions in a static column, with the weights of a `LanguageEncoder`; zeros without one."""
 
     def __init__(self, language: LanguageEncoder, column: str) -> None:
         super().__init__()
@@ -356,23 +324,14 @@ class TextTower(nn.Module):
         self.train(language.training)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row's description.
-
-        Raises:
-            DataError: If the rows have no such static column, or it does not hold texts.
-        """
+        """Return `(n, dim)`, one embedding per row's description."""
         texts = static_texts(x, self.column)
         queries = [self.language.prompt + text for text in strings(texts)]
-        return self.language.read(self.language.text_tokens(queries, is_filled(texts)))
+        return distributed.share(self.language.read, self.language.text_tokens(queries, is_filled(texts)))
 
 
 def is_filled(x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows with events, known on the CPU if the lengths are.
-
-    Example:
-        >>> is_filled(Sequences({}, torch.tensor([0, 0]), torch.tensor([2, 0]))).tolist()
-        [True, False]
-    """
+    """Return `(n,)` bool: the rows with events, known on the CPU if the lengths are."""
     return keep_copy(x.lengths > 0, lambda copy: copy > 0, x.lengths)
 
 

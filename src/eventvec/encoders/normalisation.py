@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from eventvec import distributed
 
 
-class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
-    """Batch normalisation by the statistics of all processes; a single value is normalised by running statistics."""
+class BatchNorm1d(nn.BatchNorm1d):
+    """Batch normalisation of columns `(n, channels)` by the statistics of all processes; by running ones of one row."""
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the normalised values, `(n, channels, ...)` as they were given."""
+        """Return the normalised values, `(n, channels)`."""
         if self.training and distributed.in_share():
             return self._shared(values)
-        return self._alone(values, self.training and values.numel() > values.shape[1])
+        return self._alone(values, self.training and len(values) > 1)
 
     def _alone(self, values: Tensor, by_batch: bool) -> Tensor:
         return F.batch_norm(
@@ -27,33 +27,18 @@ class _OfWholeBatch(nn.modules.batchnorm._BatchNorm):
     def _shared(self, values: Tensor) -> Tensor:
         assert self.running_mean is not None
         assert self.running_var is not None
-        others = [place for place in range(values.dim()) if place != 1]
-        shape = [-1, *[1] * (values.dim() - 2)]
         numbers = values.to(self.weight.dtype)
-        own_count = numbers.new_full((1,), values.numel() // values.shape[1])
-        count, sums = distributed.all_reduce(torch.cat([own_count, numbers.sum(others)])).split([1, values.shape[1]])
+        own_count = numbers.new_full((1,), len(values))
+        count, sums = distributed.all_reduce(torch.cat([own_count, numbers.sum(0)])).split([1, values.shape[1]])
         count = count.detach()
         if float(count) < 2:
             return self._alone(values, False)
         mean = sums / count
-        centred = numbers - mean.view(shape)
-        variance = distributed.all_reduce(centred.square().sum(others)) / count
+        centred = numbers - mean
+        variance = distributed.all_reduce(centred.square().sum(0)) / count
         with torch.no_grad():
             step = self.momentum or 0.1
             self.running_mean.lerp_(mean.to(self.running_mean.dtype), step)
             self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), step)
-        scaled: Tensor = centred * (self.weight * (variance + self.eps).rsqrt()).view(shape) + self.bias.view(shape)
+        scaled: Tensor = centred * (self.weight * (variance + self.eps).rsqrt()) + self.bias
         return scaled.to(values.dtype)
-
-
-class BatchNorm1d(_OfWholeBatch, nn.BatchNorm1d):
-    """Normalises the columns of `(n, channels)`."""
-
-
-class BatchNorm2d(_OfWholeBatch, nn.BatchNorm2d):
-    """Normalises the channels of `(n, channels, height, width)`.
-
-    Example:
-        >>> BatchNorm2d(1)(torch.tensor([[[[1.0]]], [[[3.0]]]])).flatten().round().tolist()
-        [-1.0, 1.0]
-    """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -12,8 +11,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder
-from eventvec.encoders.normalisation import BatchNorm2d
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -24,13 +22,7 @@ TIME, SECOND = "time", 1_000_000
 
 @runtime_checkable
 class ValueEncoding(Protocol):
-    """A `torch.nn.Module` that turns the values of one column into one vector per event, such as `Numbers`.
-
-    Example:
-        >>> network: ValueEncoding = Images(size=8, dim=4)
-        >>> network.dim
-        4
-    """
+    """A `torch.nn.Module` that turns the values of one column into one vector per event, such as `Numbers`."""
 
     dim: int
     shape: tuple[int, ...]
@@ -64,107 +56,39 @@ class Numbers(nn.Module):
         self.net = mlp(size, width, width) if width else nn.Identity()
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return `(events, dim)` from values `(events, size)`, or `(events,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
+        """Return `(events, dim)` from values `(events, size)`, or `(events,)` where the size is 1."""
         shape = tuple(values.shape[1:])
         if shape != (self.size,) and (shape, self.size) != ((), 1):
             raise DataError(
                 f"values have shape {shape}, but this network takes {self.size} number{'s' * (self.size > 1)} per "
-                "value; set the option `size` of numbers, or use images for pictures"
+                "value; set the option `size` of numbers"
             )
         out: Tensor = self.net(values.float().reshape(-1, self.size))
         return out
 
 
-class Images(nn.Module):
-    """An observation network for small images: three strided convolutions with batch norm, and a linear layer.
-
-    It replaces the ResNet18 of Mathieu et al. 2021, Section 5.3, so that training is possible on a CPU.
-
-    Args:
-        size: Height and width in pixels.
-        channels: Number of colours.
-        width: Channels of the first convolution; each of the others doubles them.
-        dim: Size of the result.
-
-    Raises:
-        ConfigError: If a number is below 1.
-
-    Example:
-        >>> Images(size=28, dim=8)(torch.rand(5, 3, 28, 28)).shape
-        torch.Size([5, 8])
-    """
-
-    def __init__(self, size: int = 28, channels: int = 3, width: int = 16, dim: int = 64) -> None:
-        super().__init__()
-        if min(size, channels, width, dim) < 1:
-            raise ConfigError(
-                "size, channels, width and dim must be at least 1, "
-                f"got size {size}, channels {channels}, width {width}, dim {dim}"
-            )
-        self.size, self.channels, self.width, self.dim = size, channels, width, dim
-        self.shape: tuple[int, ...] = (channels, size, size)
-        sizes = [channels, width, 2 * width, 4 * width]
-        blocks = [
-            nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), BatchNorm2d(o), nn.ReLU()) for i, o in pairwise(sizes)
-        ]
-        reduced = -(-size // 8)  # each of the three strides halves the size, rounding up
-        self.net = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(4 * width * reduced**2, dim))
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `(events, dim)` from images `(events, channels, size, size)` with values of order one.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
-        check_pictures(values, self.shape)
-        out: Tensor = self.net(values.float())
-        return out
-
-
-def check_pictures(values: Tensor, expected: tuple[int, ...]) -> None:
-    """Refuse pictures of another shape than a network takes.
-
-    Raises:
-        DataError: If the values have another shape.
-
-    Example:
-        >>> check_pictures(torch.rand(5, 3, 8, 8), (3, 8, 8))
-    """
-    if (shape := tuple(values.shape[1:])) != expected:
-        raise DataError(
-            f"values have shape {shape}, but this network takes images of shape {expected}; set the options "
-            "`channels` and `size` of images"
-        )
-
-
 class PointEncoder(nn.Module):
     """The event encoder of a stochastic process: `[g_cov(x), g_obs(y)]` (Mathieu et al. 2021, Section 3.2).
 
-    The covariate and the observation are one or more columns each. A row of an irregular table (time, parameter, value)
-    has the covariates time and parameter and the observation value. Numbers are scaled by the schema, as `EventEncoder`
-    scales them, and the network of their side reads them side by side. The codes of a categorical column are embedded,
-    as `EventEncoder` embeds them; the embeddings follow the network's result.
+    The covariate and the observation are one or more columns each: a row of an irregular table (time, parameter, value)
+    has the covariates time and parameter and the observation value. Numbers are scaled by the schema and read side by
+    side by the network of their side; the embedded codes of categorical columns follow the network's result.
 
     The covariate `time` is the time since the earliest event of the context, which a target may precede: what a
     prediction knows of the row, and no date. It is in seconds for calendar times, otherwise in the unit of the times,
-    and it is scaled as gaps are: by a signed logarithm, the mean and the standard deviation. A copy of the time column,
-    named as a numeric column, is not counted from the context.
+    and scaled as gaps are. A copy of the time column, named as a numeric column, is not counted from the context.
 
-    All numbers must be finite: rows with others are not `usable`, and encoding them raises an error. On an accelerator
-    they are not checked, because that would synchronise the device; `embed` checks its result instead.
+    All numbers must be finite: rows with others are not `usable`, and encoding them raises an error, except on an
+    accelerator, where a check would synchronise the device; `embed` checks its result instead.
 
     Relations: `EventEncoder` has no covariate, and its time is the gap before the event.
 
     Args:
         observation: The network g_obs of the numbers; the identity if not given. A side without numbers has none.
         covariate: The network g_cov of the numbers; the identity if not given, as in all experiments of the paper's
-            code. `Harmonics` and `RandomFourier` suit angles.
-        schema: Has the kinds and the scales of columns of a table. Without it, as for a process that draws values, all
-            columns are numbers, which are read as they are.
+            code. `Harmonics` suits angles.
+        schema: Has the kinds and the scales of columns of a table. Without it, all columns are numbers, read as they
+            are.
         scaled: Whether numbers are scaled by the schema.
         covariates: The columns of the covariate; `time` is the time column.
         observations: The columns of the observation.
@@ -174,16 +98,9 @@ class PointEncoder(nn.Module):
             another number of columns.
 
     Example:
-        >>> x = Sequences({"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])},
-        ...               torch.tensor([0]), torch.tensor([2]))
-        >>> PointEncoder()(x).tolist()
+        >>> columns = {"x": torch.tensor([0.5, 2.0]), "y": torch.tensor([3.0, 4.0])}
+        >>> PointEncoder()(Sequences(columns, torch.tensor([0]), torch.tensor([2]))).tolist()
         [[0.5, 3.0], [2.0, 4.0]]
-        >>> from eventvec.schema import Numeric
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("y", log=False, mean=3.0, std=2.0),))
-        >>> PointEncoder(schema=schema)(x).tolist()
-        [[0.5, 0.0], [2.0, 0.5]]
-        >>> PointEncoder(covariates=["y"], observations=["x"])(x).tolist()
-        [[3.0, 0.5], [4.0, 2.0]]
     """
 
     def __init__(
@@ -217,11 +134,7 @@ class PointEncoder(nn.Module):
         return tuple(name for name in names if name not in self.codes)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(total, dim)`, in row order.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
-        """
+        """Return `(total, dim)`, in row order."""
         _need((*self.covariates, *self.observations), x)
         return torch.cat([self.g_cov(x), self.g_obs(x)], 1)
 
@@ -232,18 +145,11 @@ class PointEncoder(nn.Module):
             x: Rows of events, or of targets.
             context: As many rows, from whose earliest event time is counted; x itself if not given.
             star: What follows the name of a column in messages.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
         """
         return self._encoded(self.covariate, self.covariate_codes, self.covariates, x, context, star)
 
     def g_obs(self, x: Sequences, star: str = "") -> Tensor:
-        """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`.
-
-        Raises:
-            DataError: If a column is missing, has the wrong shape or is not finite.
-        """
+        """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`."""
         return self._encoded(self.observation, self.observation_codes, self.observations, x, None, star)
 
     def _encoded(
@@ -260,11 +166,7 @@ class PointEncoder(nn.Module):
         return torch.cat([*numbers, *(table(code.long()) for table, code in zip(tables, codes, strict=True))], 1)
 
     def numbers(self, names: Sequence[str], x: Sequences, context: Sequences | None = None, star: str = "") -> Tensor:
-        """Return the scaled numbers of columns, `(total, ...)` of one, and side by side `(total, k)` of several.
-
-        Raises:
-            DataError: If they are not finite, or a column is missing.
-        """
+        """Return the scaled numbers of columns, `(total, ...)` of one, and side by side `(total, k)` of several."""
         columns = []
         for name in names:
             values = self.column(name, x, context)
@@ -278,11 +180,7 @@ class PointEncoder(nn.Module):
         return columns[0] if len(columns) == 1 else torch.cat([c.float().reshape(len(c), -1) for c in columns], 1)
 
     def column(self, name: str, x: Sequences, context: Sequences | None = None) -> Tensor:
-        """Return `(total, ...)` a column as it is in the table; time since the earliest event of the context.
-
-        Raises:
-            DataError: If the column is missing.
-        """
+        """Return `(total, ...)` a column as it is in the table; time since the earliest event of the context."""
         _need((name,), x)
         values = x.values(name)
         if name != TIME:
@@ -291,11 +189,7 @@ class PointEncoder(nn.Module):
         return (values - first[x.rows()]).double() / (SECOND if self.schema and self.schema.clock else 1)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns.
-
-        Raises:
-            DataError: If there are events, and a column is missing.
-        """
+        """Return `(n,)` bool: the rows whose numbers are all finite; rows without events need no columns."""
         names = (*self.covariates, *self.observations)
         if not x.total:
             return torch.ones_like(x.lengths, dtype=torch.bool)
@@ -306,28 +200,14 @@ class PointEncoder(nn.Module):
 
 
 def earliest(x: Sequences) -> Tensor:
-    """Return `(n,)` the time of each row's earliest event, 0 for an empty row.
-
-    Example:
-        >>> earliest(Sequences({"time": torch.tensor([5, 3, 9])}, torch.tensor([0, 3]), torch.tensor([3, 0]))).tolist()
-        [3, 0]
-    """
+    """Return `(n,)` the time of each row's earliest event, 0 for an empty row."""
     times = x.values(TIME)
     return times.new_zeros(len(x)).scatter_reduce(0, x.rows(), times, "amin", include_self=False)
 
 
 def points_of(encoder: Encoder) -> PointEncoder:
-    """Return the event encoder of an encoder over points.
-
-    Raises:
-        ConfigError: If the encoder's events are not points.
-
-    Example:
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> points_of(SetEncoder(PointEncoder(), dim=8)).dim
-        2
-    """
-    points = getattr(encoder, "events", None)
+    """Return the event encoder of an encoder over points."""
+    points = capabilities(encoder).events
     if not isinstance(points, PointEncoder):
         raise ConfigError(
             f"encoder must encode points for a targeted method, got {type(encoder).__name__} over "

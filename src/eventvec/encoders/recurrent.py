@@ -8,28 +8,26 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.pooling import pooled
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
 from eventvec.sequences import Sequences, single_events
 
-Part = Literal["last", "mean", "max"]
-PARTS: tuple[Part, ...] = ("last", "mean", "max")
+ReadOut = Literal["last", "mean", "max"]
+READ_OUTS: tuple[ReadOut, ...] = ("last", "mean", "max")
 
 
-class Recurrent(nn.Module):
+class Recurrent(OverEvents):
     """A GRU or LSTM over encoded events; the embedding is read from the last layer's states.
 
     Babaev et al. 2022, Section 3.5, who read the state after the last event. The mean and the maximum of the states
     after each event may stand beside it: they keep what happened long ago. The state before the first event is learned
     for both cells (the public code does not use it for the LSTM), and an empty row is read from it alone. An embedding
-    does not depend on other rows. It can be continued from a stored state however it is read, because the sum, the
-    maximum and the count of states are stored too.
+    can be continued from a stored state however it is read: sum, maximum and count of states are stored too.
 
-    Relations: `Transformer` and `TemporalConvolution` compute all steps at once, but cannot be continued from a stored
-    state.
+    Relations: `Transformer` and `TemporalConvolution` compute all steps at once, but cannot be continued.
 
     Args:
         events: The event encoder, `(total, events.dim)`.
@@ -40,17 +38,14 @@ class Recurrent(nn.Module):
         read_out: The parts of the embedding: `last`, `mean` or `max`, or several of them side by side.
 
     Raises:
-        ConfigError: If the cell is unknown, a number is below 1, or `read_out` has no parts, unknown ones or one twice.
+        ConfigError: If an option is unknown or out of range.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = Recurrent(EventEncoder(schema, time=()), "lstm", dim=8)
-        >>> x = Sequences({"code": torch.tensor([2, 3, 2])}, torch.tensor([0]), torch.tensor([3]))
-        >>> rows = torch.tensor([0])
-        >>> stored = encoder.state(x.slice(rows, torch.tensor([0]), torch.tensor([2])))
-        >>> continued = encoder.state(x.slice(rows, torch.tensor([2]), torch.tensor([1])), stored)
+        >>> import eventvec as ev
+        >>> encoder = Recurrent(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), "lstm", dim=8).eval()
+        >>> x, row = Sequences({"gap": torch.arange(3.0)}, torch.tensor([0]), torch.tensor([3])), torch.tensor([0])
+        >>> stored = encoder.state(x.slice(row, torch.tensor([0]), torch.tensor([2])))
+        >>> continued = encoder.state(x.slice(row, torch.tensor([2]), torch.tensor([1])), stored)
         >>> torch.allclose(encoder.read(continued), encoder(x), atol=1e-6)
         True
     """
@@ -64,7 +59,7 @@ class Recurrent(nn.Module):
         cell: Literal["gru", "lstm"] = "gru",
         dim: int = 256,
         layers: int = 1,
-        read_out: Sequence[Part] = ("last",),
+        read_out: Sequence[ReadOut] = ("last",),
     ) -> None:
         super().__init__()
         check_events(events)
@@ -74,8 +69,10 @@ class Recurrent(nn.Module):
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
         if cell not in kinds:
             raise ConfigError(f"cell {cell!r} is not known; {nearest(cell, kinds)}")
-        if not read_out or not set(read_out) <= set(PARTS) or len(set(read_out)) < len(read_out):
-            raise ConfigError(f"read_out must be one or more of {', '.join(PARTS)}, each once, got {list(read_out)}")
+        if not read_out or not set(read_out) <= set(READ_OUTS) or len(set(read_out)) < len(read_out):
+            raise ConfigError(
+                f"read_out must be one or more of {', '.join(READ_OUTS)}, each once, got {list(read_out)}"
+            )
         self.events, self.cell, self.layers, self.read_out = events, cell, layers, tuple(read_out)
         self.state_dim, self.dim = dim, dim * len(read_out)
         self.pools = self.read_out != ("last",)
@@ -90,14 +87,10 @@ class Recurrent(nn.Module):
         return self._embedding(ends[-1][0], pools).index_select(0, pack.ranks)
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, k)` the state after each row's last event.
+        """Return `(n, k)` the state after each row's last event, from initial states or the learned one.
 
         It has `layers·parts·state_dim` numbers, then the sum and the maximum of the last layer's states and their
         count, unless `read_out` is `last` alone.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; the learned state if not given.
         """
         pack, ends, pools = self._run(x, initial, whole=True)
         return torch.cat([*(part for end in ends for part in end), *pools], 1).index_select(0, pack.ranks)
@@ -108,12 +101,7 @@ class Recurrent(nn.Module):
         return len(self._first())
 
     def states(self, x: Sequences, events: Tensor | None = None) -> Tensor:
-        """Return `(total, state_dim)` the last layer's state after each event, in row order.
-
-        Args:
-            x: The rows.
-            events: `(total, events.dim)` events in row order that are already encoded; encoded here if not given.
-        """
+        """Return `(total, state_dim)` the last layer's state after each event, from encoded events if given."""
         pack = Pack.of(x.lengths)
         packed = self._look_up(x, pack) if events is None else events.index_select(0, pack.events)
         starts = self._starts(self.start.expand(len(x), -1))
@@ -124,20 +112,10 @@ class Recurrent(nn.Module):
         """Return `(n, dim)` the embedding of each state."""
         return self._embedding(self._starts(state)[-1][0], self._pools(state) if self.pools else [])
 
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
-
     def _run(
         self, x: Sequences, initial: Tensor | None, whole: bool
     ) -> tuple[Pack, list[tuple[Tensor, ...]], list[Tensor]]:
-        """Return the layout, each layer's state after each row's last event, and sums, maxima and counts of states.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; the learned state if not given.
-            whole: Whether an LSTM's c is needed.
-        """
+        """Return the layout, each layer's last states (an LSTM's c if `whole`), and sums, maxima, counts of states."""
         pack = Pack.of(x.lengths)
         first = self._first().expand(len(x), -1) if initial is None else initial.index_select(0, pack.order)
         stack, events, starts = self._stack(), self._look_up(x, pack), self._starts(first)
@@ -187,27 +165,23 @@ class Recurrent(nn.Module):
         return torch.cat([self.start, sums, maxima, sums[:1]])
 
 
-def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
+def GRU(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[ReadOut] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of GRU cells.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> GRU(EventEncoder(schema), dim=8).dim
+        >>> import eventvec as ev
+        >>> GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8).dim
         8
     """
     return Recurrent(events, "gru", dim, layers, read_out)
 
 
-def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[Part] = ("last",)) -> Recurrent:
+def LSTM(events: EventEncoding, dim: int = 256, layers: int = 1, read_out: Sequence[ReadOut] = ("last",)) -> Recurrent:
     """Return a `Recurrent` encoder of LSTM cells.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> LSTM(EventEncoder(schema), dim=8).dim
+        >>> import eventvec as ev
+        >>> LSTM(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8).dim
         8
     """
     return Recurrent(events, "lstm", dim, layers, read_out)

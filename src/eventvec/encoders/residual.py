@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
 from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
@@ -16,14 +16,14 @@ from eventvec.sequences import Sequences
 STAGES = 4
 
 
-class ResidualNetwork(nn.Module):
+class ResidualNetwork(OverEvents):
     """Eight basic blocks of convolutions over encoded events, averaged over the row: ResNet-18 for series.
 
     Follows He et al. 2016 with convolutions over one axis: four stages of two blocks, of which each after the first
     halves the length and doubles the channels. The ExpCLR paper is reported to have compared a ResNet of eight blocks
     with a temporal convolution. Batch normalisation takes the statistics of events only, and the padding is held at
-    zero, so in evaluation an embedding does not depend on other rows. Times have no influence unless the event encoder
-    encodes them. An empty row gives the bias of the output layer.
+    zero. Times have no influence unless the event encoder encodes them. An empty row gives the bias of the output
+    layer.
 
     Relations: `TemporalConvolution` dilates instead of halving the length, and has no batch statistics.
 
@@ -37,12 +37,9 @@ class ResidualNetwork(nn.Module):
         ConfigError: If a number is below 1, or the kernel is even.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v", log=False),))
-        >>> encoder = ResidualNetwork(EventEncoder(schema, time=()), dim=16, width=4)
-        >>> x = Sequences({"v": torch.randn(128)}, torch.tensor([0, 64]), torch.tensor([128, 0]))
-        >>> encoder(x).shape
+        >>> import eventvec as ev
+        >>> encoder = ResidualNetwork(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=16, width=4)
+        >>> encoder(Sequences({"gap": torch.randn(128)}, torch.tensor([0, 64]), torch.tensor([128, 0]))).shape
         torch.Size([2, 16])
     """
 
@@ -78,10 +75,6 @@ class ResidualNetwork(nn.Module):
         mean = h.float().sum(-1) / lengths.clamp(min=1).unsqueeze(1)
         out: Tensor = self.outputs(mean)
         return out.float()
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 class _Block(nn.Module):

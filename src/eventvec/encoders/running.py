@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.aggregates import by_blocks, finite
-from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.schema import FIRST, MISSING, UNKNOWN, Categorical, Schema
 from eventvec.sequences import Sequences
 
@@ -68,9 +68,8 @@ class RunningHandcrafted(nn.Module):
 
     def __init__(self, schema: Schema, values: int = 200, frequent: int = 20) -> None:
         super().__init__()
-        for name, number in (("values", values), ("frequent", frequent)):
-            if number < 0:
-                raise ConfigError(f"{name} must be at least 0, got {number}")
+        at_least("values", values, 0)
+        at_least("frequent", frequent, 0)
         self.values, self.frequent, self.clock = values, frequent, schema.clock
         self.numeric, self.categorical = schema.numeric, schema.categorical
         self.names = tuple(self._names())
@@ -82,11 +81,7 @@ class RunningHandcrafted(nn.Module):
         self.width = 3 * sum(self.sizes) + self.dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return the features of each row, `(n, dim)` float32.
-
-        Args:
-            x: Rows with the schema's columns and `time`: int32 codes, and raw numbers that are NaN where missing.
-        """
+        """Return the features of each row, `(n, dim)` float32."""
         return by_blocks(x, self.width, self.dim, lambda rows, _: self.features(rows))
 
     def features(self, x: Sequences) -> Tensor:
@@ -94,12 +89,7 @@ class RunningHandcrafted(nn.Module):
         return self._read(self._state(x, None))
 
     def state(self, x: Sequences, initial: Tensor | None = None) -> Tensor:
-        """Return `(n, k)` float32 the state after each row's last event.
-
-        Args:
-            x: The rows.
-            initial: `(n, k)` states before the first events; those of empty rows if not given.
-        """
+        """Return `(n, k)` float32 the state after each row, from states before it, or those of empty rows."""
 
         def state(rows: Sequences, block: slice) -> Tensor:
             return _split(self._state(rows, None if initial is None else _joined(initial[block].to(rows.device))))
@@ -215,12 +205,7 @@ class RunningHandcrafted(nn.Module):
 
 
 def signed_log(values: Tensor) -> Tensor:
-    """Return `sign(v)·log(1 + |v|)`.
-
-    Example:
-        >>> [round(value, 3) for value in signed_log(torch.tensor([0.0, -1.0])).tolist()]
-        [0.0, -0.693]
-    """
+    """Return `sign(v)·log(1 + |v|)`."""
     return values.sign() * values.double().abs().log1p()
 
 
@@ -235,13 +220,7 @@ def tally(events: Tensor, rows: Tensor, n: int) -> Tensor:
 
 
 def statistics(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """Return `(groups, 6)` float64 count, mean, norm, minimum, maximum and last of the values that are not missing.
-
-    Args:
-        values: `(total,)` float64, NaN where missing.
-        group: `(total,)` the group of each value.
-        groups: The number of groups.
-    """
+    """Return `(groups, 6)` float64 count, mean, norm, minimum, maximum and last of the values that are not NaN."""
     group = torch.where(values.isnan(), groups, group)
     values, zeros = values.nan_to_num(), values.new_zeros(groups + 1)
     count = torch.bincount(group, minlength=groups + 1)

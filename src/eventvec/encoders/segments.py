@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents
 from eventvec.sequences import Sequences
 
 
-class Segmented(nn.Module):
+class Segmented(OverEvents):
     """An event encoder that adds a learned vector to the events of the second of two rows joined by `join`.
 
     Rows that were not joined have no column `segment`, and their events are encoded as those of a first row.
@@ -20,12 +20,9 @@ class Segmented(nn.Module):
         events: The event encoder, `(total, events.dim)`.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder
-        >>> from eventvec import join
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> x = Sequences({"code": torch.tensor([2])}, torch.tensor([0]), torch.tensor([1]))
-        >>> first, second = Segmented(EventEncoder(schema, time=()))(join(x, x))
+        >>> import eventvec as ev
+        >>> x = Sequences({"gap": torch.ones(1)}, torch.tensor([0]), torch.tensor([1]))
+        >>> first, second = Segmented(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")).eval())(ev.join(x, x))
         >>> bool((first == second).all())
         False
     """
@@ -44,7 +41,3 @@ class Segmented(nn.Module):
         if "segment" not in x.columns:
             return values
         return values + x.values("segment").unsqueeze(1) * self.second
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +16,7 @@ from eventvec.encoders.backbones import (
     Pooling,
     backbone_folder,
     blocks,
+    concatenated,
     folder_pooling,
     folder_prompt,
     freeze,
@@ -41,15 +40,12 @@ class SentenceEncoder(nn.Module):
     of each batch, and its trained weights are saved. An empty text gives zeros.
 
     Relations: `LanguageEncoder` reads events and descriptions by one backbone; this one reads descriptions beside
-    another encoder of histories, see `TPPEmbedding`, and texts of events in `EventEncoder`. `TextEncoder` reads the
-    texts of a whole row together.
+    another encoder of histories, see `TPPEmbedding`, and texts of events in `EventEncoder`.
 
     Args:
-        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
-            package that contains a model.
-        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained;
-            0 trains all weights but the token table. Without it, the backbone is frozen. Only with 0, the backbone has
-            dropout of its own.
+        backbone: As in `LanguageEncoder`.
+        lora: Rank of the adapters on the attention's projections, scaled by 1, with dropout 0.05, which are trained; 0
+            trains all weights but the token table. Without it, the backbone is frozen.
         pooling: As in `LanguageEncoder`.
         prompt: The words before each text; those that the folder has for queries if not given.
 
@@ -99,11 +95,7 @@ class SentenceEncoder(nn.Module):
         return self
 
     def forward(self, texts: Sequences) -> Tensor:
-        """Return `(n, dim)`, one vector per text; rows that share their bytes are looked up once.
-
-        Args:
-            texts: `n` texts as from `texts.text_column`.
-        """
+        """Return `(n, dim)`, one vector per text; rows that share their bytes are looked up once."""
         shared, place = torch.stack([texts.starts, texts.lengths], 1).unique(dim=0, return_inverse=True)
         distinct = Sequences(texts.columns, shared[:, 0], shared[:, 1])
         words = strings(distinct.take(distinct.flat(), distinct.lengths))
@@ -115,11 +107,7 @@ class SentenceEncoder(nn.Module):
         return torch.frombuffer(bytearray(self.origin.encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Check the hash that `get_extra_state` returned.
-
-        Raises:
-            CheckpointError: If the saved weights were trained with another backbone.
-        """
+        """Refuse weights that were trained with another backbone, by the hash of `get_extra_state`."""
         if bytes(state.cpu().numpy()) != self.origin.encode():
             raise CheckpointError(
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
@@ -150,8 +138,8 @@ class SentenceEncoder(nn.Module):
         device = self.model.get_input_embeddings().weight.device
         encodings = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
         lengths = torch.tensor([len(each) for each in encodings], dtype=torch.int64)
-        ids = np.fromiter(chain.from_iterable(each.ids for each in encodings), np.int64)
-        tokens = Sequences({"token": torch.from_numpy(ids)}, lengths.cumsum(0) - lengths, lengths)
+        ids = concatenated(each.ids for each in encodings)
+        tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
         filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
         order = [filled[rows] for rows in blocks(tokens[filled])]
         vectors = torch.zeros(len(texts), self.dim, device=device)
@@ -169,15 +157,7 @@ class SentenceEncoder(nn.Module):
 
 
 class SentenceTower(nn.Module):
-    """An encoder of the descriptions in a static column: a linear map of the vectors of a sentence encoder.
-
-    A row without a description gives zeros.
-
-    Args:
-        sentences: The sentence encoder.
-        projection: The map from its vectors into the space of the histories' embeddings.
-        column: Static column of texts, nested `Sequences` with a column `bytes` of UTF-8.
-    """
+    """An encoder of descriptions in a static column: a linear map of sentence vectors; zeros without a description."""
 
     def __init__(self, sentences: SentenceEncoder, projection: nn.Linear, column: str) -> None:
         super().__init__()
@@ -186,11 +166,7 @@ class SentenceTower(nn.Module):
         self.training = projection.training
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row's description.
-
-        Raises:
-            DataError: If the rows have no such static column, or it does not hold texts.
-        """
+        """Return `(n, dim)`, one embedding per row's description."""
         texts = static_texts(x, self.column)
         z: Tensor = self.projection(self.sentences(texts))
         return z.float() * (texts.lengths > 0).unsqueeze(1)

@@ -1,17 +1,13 @@
-"""Sinusoidal features of covariates: harmonics of a period, and random Fourier features."""
+"""Sinusoidal features of covariates: harmonics of a period."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.errors import ConfigError, DataError
-
-Features: TypeAlias = Literal["harmonics", "random_fourier"]
 
 
 class Harmonics(nn.Module):
@@ -19,8 +15,6 @@ class Harmonics(nn.Module):
 
     Mathieu et al. 2021, Section 5.2, in the reading of the public code, which takes harmonics 1 to 3 of an angle. With
     a period longer than the range of x, different values have different features.
-
-    Relations: `RandomFourier` has random frequencies.
 
     Args:
         size: How many numbers a covariate consists of.
@@ -39,93 +33,29 @@ class Harmonics(nn.Module):
 
     def __init__(self, size: int = 1, count: int = 16, period: float = 20.0) -> None:
         super().__init__()
-        check_features(size, count, period)
+        check_harmonics(size, count, period)
         self.size, self.count, self.period, self.dim = size, count, period, 2 * size * count
         self.shape: tuple[int, ...] = (size,)
         every = torch.eye(size)[:, :, None] * torch.arange(1, count + 1)  # (size, size, count)
         self.register_buffer("frequencies", every.flatten(1) / period, persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
-        return _waves(values, self.size, self.frequencies)
-
-
-class RandomFourier(nn.Module):
-    """Random Fourier features of a covariate: sine and cosine of ``2πω·x``, ω normal with deviation 1/period.
-
-    Rahimi and Recht 2007, for the Gaussian kernel of length scale period/2π; named in Mathieu et al. 2021, Section 3.2.
-    The frequencies are drawn when the network is built, are saved with it, and are not trained.
-
-    Relations: `Harmonics` has fixed frequencies.
-
-    Args:
-        size: How many numbers a covariate consists of.
-        count: Random frequencies.
-        period: The period of a typical frequency, in the unit of the covariate.
-
-    Raises:
-        ConfigError: If a number is not positive, or the period is not finite.
-
-    Example:
-        >>> features = RandomFourier(size=3, count=16)(torch.rand(5, 3))
-        >>> features.shape, bool(features.abs().max() <= 1)
-        (torch.Size([5, 32]), True)
-    """
-
-    frequencies: Tensor
-
-    def __init__(self, size: int = 1, count: int = 32, period: float = 2.0) -> None:
-        super().__init__()
-        check_features(size, count, period)
-        self.size, self.count, self.period, self.dim = size, count, period, 2 * count
-        self.shape: tuple[int, ...] = (size,)
-        self.register_buffer("frequencies", torch.randn(size, count) / period)
-
-    def forward(self, values: Tensor) -> Tensor:
-        """Return `(n, 2 · count)` from values `(n, size)`, or `(n,)` where the size is 1.
-
-        Raises:
-            DataError: If the values have another shape.
-        """
-        return _waves(values, self.size, self.frequencies)
+        """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
+        size, shape = self.size, tuple(values.shape[1:])
+        if shape != (size,) and (shape, size) != ((), 1):
+            raise DataError(
+                f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per "
+                "covariate; set the option `size`"
+            )
+        with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
+            angles = 2 * math.pi * (values.float().reshape(-1, size) @ self.frequencies)
+        return torch.cat([angles.sin(), angles.cos()], 1)
 
 
-FEATURES: Mapping[str, Callable[[int, int, float], Harmonics | RandomFourier]] = {
-    "harmonics": Harmonics,
-    "random_fourier": RandomFourier,
-}
-"""The sinusoidal features by their names in a configuration."""
-
-
-def check_features(size: int, count: int, period: float) -> None:
-    """Refuse numbers of sinusoidal features that are out of range.
-
-    Raises:
-        ConfigError: If a number is not positive, or the period is not finite.
-
-    Example:
-        >>> check_features(size=1, count=0, period=2.0)
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: size and count must be at least 1, and period above 0 and finite, got ...
-    """
+def check_harmonics(size: int, count: int, period: float) -> None:
+    """Refuse numbers of harmonics that are out of range."""
     if min(size, count) < 1 or not 0 < period < math.inf:
         raise ConfigError(
             f"size and count must be at least 1, and period above 0 and finite, "
             f"got size {size}, count {count}, period {period}"
         )
-
-
-def _waves(values: Tensor, size: int, frequencies: Tensor) -> Tensor:
-    shape = tuple(values.shape[1:])
-    if shape != (size,) and (shape, size) != ((), 1):
-        raise DataError(
-            f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per covariate; "
-            "set the option `size`"
-        )
-    with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
-        angles = 2 * math.pi * (values.float().reshape(-1, size) @ frequencies)
-    return torch.cat([angles.sin(), angles.cos()], 1)

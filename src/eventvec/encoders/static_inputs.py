@@ -19,19 +19,10 @@ WIDTH = 16
 
 
 class StaticInputs(nn.Module):
-    """One vector per row from its static columns: embeddings of codes, and scaled numbers.
+    """One vector per row from its static columns, `names` in the schema: embeddings of codes, and scaled numbers.
 
     A missing number is replaced by 0 after scaling and sets an indicator. The embeddings of missing and unknown codes
     are initialised to zero, so that a value that training has not seen adds nothing.
-
-    Relations: `EventEncoder` does the same for the columns of events.
-
-    Args:
-        schema: The columns and their scales.
-        names: The names of categorical or numeric static columns.
-
-    Raises:
-        ConfigError: If there is no such column, or it is of another kind.
     """
 
     def __init__(self, schema: Schema, names: Sequence[str]) -> None:
@@ -51,11 +42,7 @@ class StaticInputs(nn.Module):
         self.dim = sum(widths) + 2 * len(self.numeric)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, float32.
-
-        Raises:
-            DataError: If the rows do not have a column.
-        """
+        """Return `(n, dim)`, float32."""
         codes = [cast(Tensor, static_values(x, field.name)).long() for field in self.categorical]
         parts = [table(values) for table, values in zip(self.embeddings, codes, strict=True)]
         for field in self.numeric:

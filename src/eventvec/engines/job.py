@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from eventvec.errors import ConfigError, nearest
+from eventvec.options import at_least
 
 EngineName = Literal["local", "ray", "spark"]
 ROWS_OF_SHARD = 1 << 21
@@ -53,9 +54,8 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.engine is not None and self.engine not in get_args(EngineName):
             raise ConfigError(f"engine {self.engine!r} is not known; {nearest(self.engine, get_args(EngineName))}")
-        for name in ("shards", "workers"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
+        at_least("shards", self.shards, 1)
+        at_least("workers", self.workers, 1)
 
 
 @dataclass(frozen=True)

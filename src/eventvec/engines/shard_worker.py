@@ -191,7 +191,7 @@ def _embedded(job: Job, run: Run, shard: int, data: Dataset) -> tuple[Embeddings
         options["history"] = _part_of_table(job, run, shard, options["history"])
     place = Shard(shard, job.shards, str(job.stores))
     updated = apply_batch(run, data, store_of(job.state, shard), UpdateOptions(**options), TableFormat(), place)
-    told = {name: getattr(updated, name) for name in ("new", "late", "applied")}
+    told = {"new": updated.new, "late": updated.late, "applied": updated.applied}
     return updated.embeddings, {**told, "notes": list(updated.notes)}
 
 

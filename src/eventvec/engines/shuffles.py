@@ -99,7 +99,7 @@ def explaining(job: Job, failures: tuple[type[Exception], ...]) -> Iterator[None
         if sentence.is_file():
             raise DataError(sentence.read_text(encoding="utf-8")) from error
         if isinstance(error, failures):
-            reason = str(getattr(error, "java_exception", None) or error).strip().partition("\n")[0]
+            reason = str(vars(error).get("java_exception") or error).strip().partition("\n")[0]
             raise DataError(f"the engine gave up: {reason}; what is written stays: give the command again") from error
         raise
 

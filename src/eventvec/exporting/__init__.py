@@ -20,7 +20,7 @@ import torch
 
 from eventvec.encoders import Compressed, Joined, Recurrent, RunningHandcrafted
 from eventvec.errors import ConfigError
-from eventvec.exporting.flat_rows import Rows
+from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Graph, Value, concat
 from eventvec.exporting.recurrent_graph import check_recurrent, embed_recurrent
 from eventvec.exporting.running_graph import embed_compressed, embed_running
@@ -130,7 +130,7 @@ def check_exported(encoder: Any) -> None:
         )
 
 
-def _embed(encoder: Any, rows: Rows, state: Value) -> tuple[Value, Value]:
+def _embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return the embedding and the state after the events."""
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
@@ -151,7 +151,7 @@ def _embed(encoder: Any, rows: Rows, state: Value) -> tuple[Value, Value]:
     return embed_running(encoder, rows, state)
 
 
-def _inputs(graph: Graph, schema: Schema) -> Rows:
+def _inputs(graph: Graph, schema: Schema) -> FlatRows:
     kind = np.float64 if schema.time_kind == "float" else np.int64
     lengths, time = graph.input("lengths", np.int64, "rows"), graph.input("time", kind, "events")
     columns, elements = {}, {}
@@ -162,7 +162,7 @@ def _inputs(graph: Graph, schema: Schema) -> Rows:
         columns[bag.name] = graph.input(f"column.{bag.name}", np.int64, f"all {bag.name}")
         elements[bag.name] = graph.input(f"elements.{bag.name}", np.int64, "events")
     seen, last_time = graph.input("seen", np.int64, "rows"), graph.input("last_time", kind, "rows")
-    return Rows(graph, lengths, time, seen, last_time, columns, elements)
+    return FlatRows(graph, lengths, time, seen, last_time, columns, elements)
 
 
 def _start(encoder: Any, schema: Schema) -> np.ndarray[Any, np.dtype[Any]]:

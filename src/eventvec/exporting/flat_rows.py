@@ -7,7 +7,7 @@ import numpy as np
 from eventvec.exporting.graph import Graph, Value, concat
 
 
-class Rows:
+class FlatRows:
     """The inputs of a graph that every encoder reads, and the places of events that follow from them.
 
     Args:

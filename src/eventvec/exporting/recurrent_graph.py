@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from eventvec.encoders.event_encoder import THURSDAY, EventEncoder, Mixing
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.errors import ConfigError
-from eventvec.exporting.flat_rows import Rows, owner
+from eventvec.exporting.flat_rows import FlatRows, owner
 from eventvec.exporting.graph import Array, Value, concat
 from eventvec.schema import Numeric
 
@@ -39,7 +39,7 @@ def check_recurrent(encoder: Recurrent) -> None:
         )
 
 
-def embed_recurrent(encoder: Recurrent, rows: Rows, state: Value) -> tuple[Value, Value]:
+def embed_recurrent(encoder: Recurrent, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return `(rows, dim)` the embedding and `(rows, stored_dim)` the state after each row's events.
 
     Args:
@@ -101,7 +101,7 @@ def _layer(cell: nn.Module, values: Value, steps: Value, before: list[Value]) ->
     return results[0].squeeze(1), [result.squeeze(0) for result in results[1:]]
 
 
-def encode_events(events: EventEncoder, rows: Rows) -> Value:
+def encode_events(events: EventEncoder, rows: FlatRows) -> Value:
     """Return `(events, dim)` float32, the vector of each event."""
     graph = rows.graph
     parts = [
@@ -123,7 +123,7 @@ def encode_events(events: EventEncoder, rows: Rows) -> Value:
     return _mixed(events.mix, values) if isinstance(events.mix, Mixing) else values
 
 
-def _numbers(events: EventEncoder, rows: Rows) -> list[Value]:
+def _numbers(events: EventEncoder, rows: FlatRows) -> list[Value]:
     """Return scaled and normalised numbers, marks of missing ones, and the embeddings of bins."""
     raw = [_gap(events.schema.clock, rows) if column.name == "gap" else rows.columns[column.name]
            for column in events.numeric]  # fmt: skip
@@ -148,7 +148,7 @@ def _numbers(events: EventEncoder, rows: Rows) -> list[Value]:
     return parts
 
 
-def _gap(clock: bool, rows: Rows) -> Value:
+def _gap(clock: bool, rows: FlatRows) -> Value:
     """Return `(events,)` float32, the time since the event before, in seconds for calendar times; missing at first."""
     since_state = rows.first(rows.time) - rows.last_time
     passed = rows.head.where(since_state.take(rows.row), rows.time - rows.before(rows.time))

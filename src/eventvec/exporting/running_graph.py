@@ -6,14 +6,14 @@ import numpy as np
 
 from eventvec.encoders.compressed import FARTHEST, Compressed
 from eventvec.encoders.running import BEYOND, COUNT, HIGH, LAST, LOW, MEAN, NORM, RunningHandcrafted
-from eventvec.exporting.flat_rows import Rows
+from eventvec.exporting.flat_rows import FlatRows
 from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import FIRST, MISSING
 
 LARGEST = float(np.finfo(np.float32).max)
 
 
-def embed_running(encoder: RunningHandcrafted, rows: Rows, state: Value) -> tuple[Value, Value]:
+def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return `(rows, dim)` float32 features and `(rows, stored_dim)` float32 the state after each row's events.
 
     Args:
@@ -52,7 +52,7 @@ def _joined(parts: list[Value]) -> Value:
     return beyond.where(values * BEYOND, values)
 
 
-def _continued(encoder: RunningHandcrafted, rows: Rows, before: Value) -> Value:
+def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Value:
     """Return `(rows, k)` float64 the state after the events: latest values, what is added, and statistics."""
     n_latest, n_added, n_moments = encoder.sizes
     old_latest, old_added = before.columns(0, n_latest), before.columns(n_latest, n_latest + n_added)
@@ -93,7 +93,7 @@ def _continued(encoder: RunningHandcrafted, rows: Rows, before: Value) -> Value:
     )
 
 
-def _statistics(rows: Rows, values: Value) -> Value:
+def _statistics(rows: FlatRows, values: Value) -> Value:
     """Return `(rows, columns, 6)` count, mean, norm, minimum, maximum and last of `(events, columns)` values."""
     graph, missing = rows.graph, values.isnan()
     present = (~missing).cast(np.float64)
@@ -176,12 +176,12 @@ def _deviation(statistics: list[Value]) -> Value:
     return statistics[NORM] / (statistics[COUNT] - 1.0).at_least(1.0).op("Sqrt")
 
 
-def _tally(rows: Rows, mask: Value) -> Value:
+def _tally(rows: FlatRows, mask: Value) -> Value:
     """Return `(rows,)` float64 how many events of each row are true in a mask."""
     return mask.cast(np.float64).scattered(rows.graph.filled(0, np.float64, rows.n), rows.row, "add")
 
 
-def _sums(rows: Rows, values: Value, group: Value, slots: int) -> Value:
+def _sums(rows: FlatRows, values: Value, group: Value, slots: int) -> Value:
     """Return `(rows, slots)` the sums of the values of each group."""
     sums = values.scattered(rows.graph.filled(0, np.float64, rows.n * slots), group, "add")
     return sums.reshape(-1, slots)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eventvec.errors import ConfigError
+from eventvec.options import above_zero
 
 
 def gaussian_nll(mean: Tensor, deviation: Tensor, y: Tensor) -> Tensor:
@@ -105,8 +105,7 @@ class Gaussian:
     least: float = 0.01
 
     def __post_init__(self) -> None:
-        if not 0 < self.least < math.inf:
-            raise ConfigError(f"least must be above 0 and finite, got {self.least}")
+        above_zero("least", self.least)
 
     def deviation(self, raw: Tensor) -> Tensor:
         """Return standard deviations from any numbers."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
-from eventvec.views.draws import at_least
+from eventvec.options import at_least
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,6 @@ class HardNegatives:
 
     Args:
         count: Negatives per row; fewer if the batch has fewer.
-
-    Raises:
-        ConfigError: If the count is below 1.
     """
 
     count: int = 5
@@ -74,11 +71,7 @@ class SemiHardNegatives:
     """
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None = None) -> Tensor:
-        """Return `(m, 1)` row numbers; nothing is drawn.
-
-        Raises:
-            ConfigError: If the candidates are not those of positive pairs.
-        """
+        """Return `(m, 1)` row numbers; nothing is drawn."""
         squared, same, positive = candidates.squared, candidates.same, candidates.positive
         if positive is None:
             raise ConfigError("semi_hard_negatives need positive pairs, which only the triplet loss has")
@@ -98,9 +91,6 @@ class RandomNegatives:
 
     Args:
         count: Negatives per row or positive pair; fewer if the batch has fewer.
-
-    Raises:
-        ConfigError: If the count is below 1.
     """
 
     count: int = 1
@@ -125,11 +115,7 @@ class BalancedNegatives:
     """
 
     def __call__(self, candidates: Candidates, rng: torch.Generator | None) -> Tensor:
-        """Return `(n, n)` row numbers: j at `[i, j]` if the pair is drawn, only for i < j, and i otherwise.
-
-        Raises:
-            ConfigError: If the candidates are those of positive pairs.
-        """
+        """Return `(n, n)` row numbers: j at `[i, j]` if the pair is drawn, only for i < j, and i otherwise."""
         if candidates.positive is not None:
             raise ConfigError("balanced_negatives need rows, not positive pairs; use random_negatives with triplet")
         n, same = len(candidates.squared), candidates.same
@@ -158,9 +144,6 @@ class DistanceWeightedNegatives:
         count: Negatives per row.
         nearest: Distance below which all rows have the same weight, above 0.
         farthest: Distance from which no row is drawn, above `nearest`, at most 2.
-
-    Raises:
-        ConfigError: If the count is below 1, or not 0 < nearest < farthest <= 2.
     """
 
     count: int = 2

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError
 from eventvec.losses.positives import positive_pairs
+from eventvec.options import above_zero
 
 
 def vicreg(z: Tensor, source: Tensor, *, invariance: float, variance: float, covariance: float) -> Tensor:
@@ -115,16 +116,14 @@ class BarlowTwins:
         ConfigError: If the weight is not above 0 and finite.
 
     Example:
-        >>> z = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-1.0, -1.0], [-1.0, -1.0]])
-        >>> round(BarlowTwins(0.5)(z, torch.tensor([0, 0, 1, 1]), torch.Generator()).item(), 3)
-        1.0
+        >>> BarlowTwins()(torch.eye(4), torch.tensor([0, 0, 1, 1]), torch.Generator()).shape
+        torch.Size([])
     """
 
     redundancy: float = 0.0051
 
     def __post_init__(self) -> None:
-        if not 0 < self.redundancy < float("inf"):
-            raise ConfigError(f"redundancy must be above 0 and finite, got {self.redundancy}")
+        above_zero("redundancy", self.redundancy)
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar."""

@@ -75,9 +75,8 @@ def with_labels(similarity: Tensor, label: Tensor, known: Tensor) -> Tensor:
         known: `(n,)` bool: the rows with a label.
 
     Example:
-        >>> s = torch.full((3, 3), 0.5)
-        >>> with_labels(s, torch.tensor([2, 3, 0]), torch.tensor([True, True, False])).tolist()
-        [[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 0.5]]
+        >>> with_labels(torch.full((2, 2), 0.5), torch.tensor([2, 3]), torch.tensor([True, True])).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
     """
     same = (label[:, None] == label).to(similarity.dtype)
     return torch.where(known[:, None] & known, same, similarity)
@@ -88,15 +87,14 @@ def pair_loss(z: Tensor, similarity: Tensor, *, margin: float, hinge: Hinge) -> 
 
     With the hinge on the squared distance, as the poster prints it, ``s_ij D_ij² + (1 - s_ij) max(0, m² - D_ij²)`` with
     Euclidean distance D (Nonnenmacher et al. 2022). From labels, s is 1 for two rows with the same label and 0
-    otherwise; from expert features, it is `feature_similarity`. With the hinge on the distance,
-    ``s_ij D_ij² + (1 - s_ij) max(0, m - D_ij)²``.
+    otherwise; from expert features, it is `feature_similarity`. With the hinge on the distance, ``s_ij D_ij² + (1 -
+    s_ij) max(0, m - D_ij)²``.
 
     Erratum: the poster says that the quadratic loss has the same minimum. That is true for the hinge on the distance:
     for D up to m it is ``(D - (1 - s)m)² + s(1 - s)m²``, the error of `quadratic` with Δ = m and a term that does not
     depend on D. The printed formula is linear in D²: its minimum is D = 0 for s above ½ and D = m for s below.
 
-    Relations: `contrastive` has its hinge on the distance too, and takes no graded similarities; `quadratic` has the
-    minimum of this loss with the hinge on the distance, and no hinge.
+    Relations: `contrastive` has its hinge on the distance too, and takes no graded similarities.
 
     Args:
         z: `(n, d)` embeddings.
@@ -109,8 +107,6 @@ def pair_loss(z: Tensor, similarity: Tensor, *, margin: float, hinge: Hinge) -> 
         >>> same = (label[:, None] == label).float()
         >>> round(pair_loss(z, same, margin=2.0, hinge="squared").item() * 9, 4)  # 2 · (2² + (2² - 1²))
         14.0
-        >>> round(pair_loss(z, same, margin=2.0, hinge="distance").item() * 9, 4)  # 2 · (2² + (2 - 1)²)
-        10.0
     """
     if hinge == "distance":
         distance = _distances(z)

@@ -37,12 +37,10 @@ class CoLES(nn.Module):
         ConfigError: If the margin is not in (0, 2], or only one view of a row is drawn.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = CoLES(GRU(EventEncoder(schema, time=()), dim=8), RandomSlices(shortest=2, longest=5))
-        >>> x = Sequences({"code": torch.tensor([2, 2, 2, 2, 3, 3, 3, 3])}, torch.tensor([0, 4]), torch.tensor([4, 4]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> CoLES(encoder, RandomSlices(shortest=2, longest=5)).loss(x, torch.Generator()).item() > 0
         True
     """
 
@@ -74,10 +72,10 @@ class CoLES(nn.Module):
     def suggested(x: Sequences) -> Suggestion:
         """Return the options that the study `experiments/worth` led to.
 
-        Slices have up to twice the median length, and half the least length of other methods. There are four of each
-        entity, in small batches. Where the median history has 100 events or more and the encoder is `gru`, the vector
-        has the last state and the mean and the maximum of all states, because the last state alone does not keep what
-        happened long ago. Features of timing and hand-crafted features stand beside what is learned.
+        Slices have up to twice the median length, four of each entity, in small batches. Where the median history has
+        100 events or more, the vector has the last state and the mean and the maximum of all states, because the last
+        state alone does not keep what happened long ago. Features of timing and hand-crafted features stand beside what
+        is learned.
         """
         shortest, longest = slice_bounds(x)
         views = {"name": "random_slices", "count": 4, "shortest": max(shortest // 2, 1), "longest": longest}

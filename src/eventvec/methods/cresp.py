@@ -11,8 +11,9 @@ from eventvec.encoders.interface import Encoder
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggests
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker
+from eventvec.views import Process, ShuffledParts
 
 
 class CReSP(nn.Module):
@@ -31,24 +32,23 @@ class CReSP(nn.Module):
 
     Example:
         >>> from eventvec.encoders.points import PointEncoder
-        >>> from eventvec.views import sinusoids
-        >>> method = CReSP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=2, length=5))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        >>> method = CReSP(SetEncoder(PointEncoder(), dim=16))
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(2),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
     ) -> None:
         super().__init__()
         if views.count < 2:
             raise ConfigError(f"count of views must be at least 2 to compare views of a row, got {views.count}")
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
+        above_zero("temperature", temperature)
         self.encoder, self.views, self.temperature, self.projection = encoder, views, temperature, projection
         self.project = projection_head(encoder.dim, projection)
 
@@ -73,7 +73,7 @@ class CReSP(nn.Module):
 @suggests(lambda x: {"encoder": {"name": "set", "layers": 0}})
 def fclr(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(2),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(2),  # noqa: B008 (frozen)
     temperature: float = 0.5,
     projection: int = 128,
 ) -> CReSP:
@@ -88,9 +88,9 @@ def fclr(
         0
     """
     if not isinstance(encoder, SetEncoder) or encoder.layers:
-        description = f"{type(encoder).__name__} with layers = {getattr(encoder, 'layers', None)}"
+        layers = f" with layers = {encoder.layers}" if isinstance(encoder, SetEncoder) else ""
         raise ConfigError(
-            f"encoder of FCLR must be a set encoder without attention, got {description}; "
+            f"encoder of FCLR must be a set encoder without attention, got {type(encoder).__name__}{layers}; "
             'write [encoder] name = "set", layers = 0'
         )
     return CReSP(encoder, views, temperature, projection)

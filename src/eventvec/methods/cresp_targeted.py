@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -13,19 +15,78 @@ from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
+from eventvec.options import above_zero
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+from eventvec.views import Process, ShuffledParts, hold_out
 
 POINTS = {"name": "pairs", "observation": {"name": "numbers", "width": 64}}
 """The table of an event encoder that suits targeted methods."""
 
 
-class TargetedCReSP(nn.Module):
+class TargetedMethod(nn.Module, ABC):
+    """A method that holds out the first events of each view and predicts them from the others, at their x*."""
+
+    def __init__(self, encoder: Encoder, views: ShuffledParts | Process, targets: int) -> None:
+        super().__init__()
+        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+
+    @property
+    @abstractmethod
+    def predictor(self) -> nn.Module:
+        """An encoder of rows from `hold_out` that returns a prediction for each target."""
+
+    @abstractmethod
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`."""
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean loss over the targets of all rows."""
+        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
+        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
+
+
+class TargetedContrast(TargetedMethod):
+    """A targeted method that finds the representation of y* among those of the batch, behind a projection head."""
+
+    project: nn.Module
+
+    def __init__(
+        self, encoder: Encoder, views: ShuffledParts | Process, temperature: float, projection: int, targets: int
+    ) -> None:
+        above_zero("temperature", temperature)
+        super().__init__(encoder, views, targets)
+        self.temperature, self.projection = temperature, projection
+
+    def loss_of_targets(self, context: Sequences) -> Tensor:
+        """Return the mean loss over the targets of rows from `hold_out`."""
+        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
+        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a context and a target can be drawn."""
+        if points_of(self.encoder).observation_dim < 2:
+            raise ConfigError(
+                "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
+                'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
+            )
+        return super().usable(x)
+
+    def remark(self, x: Sequences, rng: torch.Generator) -> str:
+        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
+        return str(covariate_use(self, x, rng))
+
+
+class TargetedCReSP(TargetedContrast):
     """A context and x* predict the representation of the observation y* among those of other rows (Equation 5).
 
-    `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from
-    `hold_out`. As in the public code, the target's representation depends on y* only, and prediction and target share
-    one projection head.
+    `encoder` returns the context representation c, `predictor` the prediction ĉ at each target of rows from `hold_out`.
+    As in the public code, the target's representation depends on y* only, and prediction and target share one
+    projection head.
 
     Relations: `CReSP` has a single representation of a realisation, which depends on no x*.
 
@@ -43,12 +104,10 @@ class TargetedCReSP(nn.Module):
         ConfigError: If the encoder has no `PointEncoder`, a row has more than one view, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders.points import Numbers
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> from eventvec.views import sinusoids
-        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
-        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).item() > 0
+        >>> from eventvec.encoders import Numbers, SetEncoder
+        >>> method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16))
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
 
@@ -61,18 +120,14 @@ class TargetedCReSP(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
         temperature: float = 0.5,
         projection: int = 128,
         target_head: GatedHead | PlainHead = GatedHead(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
-        super().__init__()
         points = points_of(encoder)
-        if not 0 < temperature < float("inf"):
-            raise ConfigError(f"temperature must be above 0 and finite, got {temperature}")
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
-        self.temperature, self.projection = temperature, projection
+        super().__init__(encoder, views, temperature, projection, targets)
         self.target_head, size = target_head, points.observation_dim
         self.head = target_head.build(encoder.dim, points.covariate_dim, size)
         self.project = projection_head(size, projection)
@@ -82,30 +137,6 @@ class TargetedCReSP(nn.Module):
         """An encoder of rows from `hold_out` that returns ĉ = h(c, x*) for each target."""
         return Prediction(self.encoder, self.head, points_of(self.encoder).observation_dim).train(self.training)
 
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss over the targets of all rows."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
-
-    def loss_of_targets(self, context: Sequences) -> Tensor:
-        """Return the mean loss over the targets of rows from `hold_out`."""
-        query, key = self.predictor(context), observed(self.encoder, context)  # ĉ, g_obs(y*)
-        return losses.info_nce(self.project(query).float(), self.project(key).float(), temperature=self.temperature)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn.
-
-        Raises:
-            ConfigError: If observations are represented by a single number.
-            DataError: If the covariates have single values in all events of at least two rows.
-        """
-        return usable_targets(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
-
-    def remark(self, x: Sequences, rng: torch.Generator) -> str:
-        """Return a sentence on whether the prediction uses x*, see `covariate_use`."""
-        return str(covariate_use(self, x, rng))
-
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
         """Return an encoder of sets of points, with a network of one hidden layer for observations."""
@@ -113,83 +144,26 @@ class TargetedCReSP(nn.Module):
 
 
 class Prediction(nn.Module):
-    """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder.
-
-    Args:
-        encoder: A `SetEncoder` over a `PointEncoder`, which provide the context representation c and the covariate net.
-        head: The target head h, from `c (n, encoder.dim)` and `g_cov(x*) (n, covariate_dim)` to `(n, dim)`.
-        dim: Size of the head's output.
-    """
+    """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder."""
 
     def __init__(self, encoder: Encoder, head: nn.Module, dim: int) -> None:
         super().__init__()
         self.encoder, self.head, self.dim = encoder, head, dim
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, dim)`, one prediction per target, in row order.
-
-        Raises:
-            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
-        """
+        """Return `(targets, dim)`, one prediction per target, in row order."""
         out: Tensor = self.head(*context_at(self.encoder, x))
         return out.float()
 
 
 def observed(encoder: Encoder, context: Sequences) -> Tensor:
-    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`.
-
-    Example:
-        >>> from eventvec.encoders.sets import SetEncoder
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.arange(7.0, 10.0)}, torch.tensor([0]), torch.tensor([3]))
-        >>> observed(SetEncoder(PointEncoder(), dim=8), hold_out(x)).tolist()
-        [[7.0]]
-    """
+    """Return `(targets, observation_dim)` g_obs(y*), the representation of each target of rows from `hold_out`."""
     points = points_of(encoder)
     return points.g_obs(targets_of(points, context), "*")
 
 
-def usable_targets(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that a targeted contrastive method can learn from them.
-
-    Args:
-        points: The event encoder.
-        rows: `(n,)` bool, the rows from which a context and a target can be drawn.
-        x: The rows. Those of a stochastic process have no events yet.
-
-    Raises:
-        ConfigError: If observations are represented by a single number.
-        DataError: If the covariate has a single value in all events of at least two rows.
-
-    Example:
-        >>> from eventvec.encoders.points import Numbers
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long())
-        >>> usable_targets(PointEncoder(Numbers(1, width=8)), torch.tensor([True, False]), x)
-        tensor([ True, False])
-    """
-    if points.observation_dim < 2:
-        raise ConfigError(
-            "observation must be represented by at least 2 numbers for a targeted method, got 1, whose cosines are "
-            'all 1 or -1; write encoder.events.observation = { name = "numbers", width = 64 }'
-        )
-    return varied_covariates(points, rows, x)
-
-
 def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: `rows`, after a check that a covariate varies.
-
-    Args:
-        points: The event encoder.
-        rows: `(n,)` bool, the rows from which a context and targets can be drawn.
-        x: The rows. Those of a stochastic process have no events yet.
-
-    Raises:
-        DataError: If each covariate has a single value in all events of at least two rows.
-
-    Example:
-        >>> x = Sequences({"x": torch.tensor([1.0, 2.0])}, torch.tensor([0, 0]), torch.tensor([2, 1]))
-        >>> varied_covariates(PointEncoder(), torch.tensor([True, False]), x)
-        tensor([ True, False])
-    """
+    """Return `(n,)` bool: `rows` of x, after a check that a covariate varies; those of a process have no events yet."""
     used, several = x[rows & (x.lengths > 0)], len(points.covariates) > 1
     if len(used) < 2:
         return rows
@@ -205,22 +179,14 @@ def varied_covariates(points: PointEncoder, rows: Tensor, x: Sequences) -> Tenso
     )
 
 
-def rows_with(views: ShuffledParts | Sinusoids | Snooker, targets: int, x: Sequences) -> Tensor:
+def rows_with(views: ShuffledParts | Process, targets: int, x: Sequences) -> Tensor:
     """Return `(n,)` bool: the rows that have targets and at least one event more, or from which these can be drawn."""
     rows = views.usable(x)
     return rows & (x.lengths > targets) if isinstance(views, ShuffledParts) else rows
 
 
-def one_view(views: ShuffledParts | Sinusoids | Snooker, targets: int) -> ShuffledParts | Sinusoids | Snooker:
-    """Return the sampler if it draws one view of each row, whose first events are targets.
-
-    Raises:
-        ConfigError: If it draws several, there is no target, or no event is left beside the targets.
-
-    Example:
-        >>> one_view(ShuffledParts(1), targets=1).count
-        1
-    """
+def one_view(views: ShuffledParts | Process, targets: int) -> ShuffledParts | Process:
+    """Return the sampler if it draws one view of each row, whose first events are targets."""
     if views.count != 1:
         raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
     if targets < 1:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
+from eventvec.methods.order_contrastive import PairClassifier
 from eventvec.sequences import Sequences, join
-from eventvec.views import EntityPairs, OrderPairs, Windowed
+from eventvec.views import OrderPairs, Windowed
 
 
-class CrossOrder(nn.Module):
+class CrossOrder(PairClassifier):
     """A classifier of pairs over both windows as one row, `join(first, second)` (Agrawal et al. 2022, Section 5.2).
 
     With a `TextEncoder` this is the paper's BERT, which reads `[CLS] first [SEP] second [SEP]`; a linear layer predicts
@@ -33,27 +33,22 @@ class CrossOrder(nn.Module):
         ConfigError: If the encoder does not read the column `segment`.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.encoders.segments import Segmented
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = CrossOrder(GRU(Segmented(EventEncoder(schema, time=())), dim=8), OrderPairs(length=2))
-        >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
-        >>> 0.3 < method.loss(x, torch.Generator().manual_seed(0)).item() < 1.5
+        >>> import eventvec as ev
+        >>> events = ev.encoders.Segmented(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))
+        >>> x = Sequences({"gap": torch.arange(4.0), "time": torch.arange(4)}, torch.tensor([0]), torch.tensor([4]))
+        >>> CrossOrder(ev.encoders.GRU(events, dim=8), OrderPairs(length=2)).loss(x, torch.Generator()).item() > 0
         True
     """
 
     scored_by = "accuracy"
 
     def __init__(self, encoder: Encoder, pairs: Windowed = OrderPairs()) -> None:  # noqa: B008 (frozen)
-        super().__init__()
-        if not getattr(encoder, "joins", False) and not getattr(getattr(encoder, "events", None), "joins", False):
+        super().__init__(encoder, pairs)
+        if not (capabilities(encoder).joins or capabilities(capabilities(encoder).events).joins):
             raise ConfigError(
                 f"encoder must distinguish the second window from the first, got {type(encoder).__name__}; accepted: "
                 "the encoder `text`, and others with events = Segmented(EventEncoder(schema)) (`segmented`)"
             )
-        self.encoder, self.pairs = encoder, pairs
-        self.learns_order = not isinstance(pairs, EntityPairs)
         self.classifier = nn.Linear(encoder.dim, 1)
 
     def logits(self, views: Sequences) -> Tensor:
@@ -61,18 +56,8 @@ class CrossOrder(nn.Module):
         m = len(views) // 2
         return torch.squeeze(self.classifier(self.encoder(join(views[:m], views[m:]))), -1).float()
 
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over the pairs of a batch."""
-        views, label = self.pairs(batch, rng)
-        return F.binary_cross_entropy_with_logits(self.logits(views), label)
-
-    forward = loss
-
     def validation_score(self, batches: Iterable[Sequences]) -> float:
-        """Return the share of the pairs of all batches that are labelled correctly.
-
-        The pairs are drawn with the same seed each time, as many of each row as in training.
-        """
+        """Return the share of the pairs of all batches that are labelled correctly, drawn with one seed."""
         correct = count = 0
         rng: torch.Generator | None = None
         for batch in batches:
@@ -81,10 +66,6 @@ class CrossOrder(nn.Module):
             correct += int(((self.logits(views) > 0) == (label == 1)).sum())
             count += len(label)
         return correct / count
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least one pair in order."""
-        return self.pairs.usable(x)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import Encoder, EventEncoding, readable_rows
+from eventvec.encoders.interface import Encoder, EventEncoding, Module, declarations, readable_rows
 from eventvec.schema import Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.views.sizes import slice_bounds
@@ -20,7 +20,7 @@ Suggestion: TypeAlias = dict[str, dict[str, Any]]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Method(Protocol):
+class Method(Module, Protocol):
     """A `torch.nn.Module` that trains its encoder with a loss on batches of rows.
 
     `forward` is the loss too, so that wrappers for data-parallel training see it. A method keeps the arguments of its
@@ -35,8 +35,6 @@ class Method(Protocol):
         8
     """
 
-    training: bool
-
     @property
     def encoder(self) -> Encoder:
         """The encoder that is trained."""
@@ -46,24 +44,6 @@ class Method(Protocol):
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch."""
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """Yield the weights."""
-
-    def train(self, mode: bool = True) -> Self:
-        """Put the method into training mode, or into evaluation mode if `mode` is false."""
-
-    def eval(self) -> Self:
-        """Put the method into evaluation mode."""
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move the weights to a device."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the weights by name."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Replace the weights by those of the same names."""
 
 
 class StateEncoder(Encoder, Protocol):
@@ -127,26 +107,12 @@ class Declared:
 
 
 def declared(method: Method | nn.Module) -> Declared:
-    """Return what a method declares about itself, with the defaults of what it does not.
-
-    Example:
-        >>> class Scored(torch.nn.Module):
-        ...     scored_by = "accuracy"
-        >>> declared(Scored()).score_entry, declared(torch.nn.Identity()).static_columns
-        ('validation_accuracy', ())
-    """
-    values = {field.name: getattr(method, field.name, None) for field in fields(Declared)}
-    return Declared(**{name: value for name, value in values.items() if value is not None})
+    """Return what a method declares about itself, with the defaults of what it does not."""
+    return declarations(method, Declared)
 
 
 def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
-    """Return `(n,)` bool: the rows that a method can use and that its encoder can read.
-
-    Args:
-        method: Its `usable` marks the rows that it can use, and its encoder's `usable` the rows that it can read. A
-            method or encoder without `usable` takes all rows.
-        x: The rows.
-    """
+    """Return `(n,)` bool: the rows that a method can use and that its encoder can read."""
     usable = readable_rows(method, x).clone()
     for block in x.blocks():  # an encoder looks at the values of all events
         usable[block] &= readable_rows(method.encoder, x[block])
@@ -156,24 +122,14 @@ def usable_rows(method: Method | nn.Module, x: Sequences) -> Tensor:
 def suggested(constructor: Callable[..., Any] | None, x: Sequences) -> Suggestion:
     """Return the options and the encoder that suit a method for data x, as tables of a configuration.
 
-    Args:
-        constructor: A class or function that returns a method. Its attribute `suggested`, if it has one, returns the
-            tables from x. Without one, or without a table for the encoder, the encoder is `gru`.
-        x: The rows.
+    They are those of the constructor's `suggested`, if it has one. Without a table for the encoder, it is `gru`.
     """
     rule: Callable[[Sequences], Suggestion] | None = getattr(constructor, "suggested", None)
     return {"method": {}, "encoder": {"name": "gru"}, "fit": {}, **(rule(x) if rule else {})}
 
 
 def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
-    """Return a decorator that sets the attribute `suggested` of a function that returns a method.
-
-    Example:
-        >>> @suggests(lambda x: {"encoder": {"name": "lstm"}})
-        ... def variant(encoder): ...
-        >>> suggested(variant, Sequences({}, torch.tensor([0]), torch.tensor([1])))
-        {'method': {}, 'encoder': {'name': 'lstm'}, 'fit': {}}
-    """
+    """Return a decorator that sets the attribute `suggested` of a function that returns a method."""
 
     def declare(function: _F) -> _F:
         vars(function)["suggested"] = rule
@@ -183,11 +139,6 @@ def suggests(rule: Callable[[Sequences], Suggestion]) -> Callable[[_F], _F]:
 
 
 def suggested_slices(x: Sequences) -> Suggestion:
-    """Return the suggestion of a method that compares slices: `views` up to twice the median length.
-
-    Example:
-        >>> suggested_slices(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
-        {'method': {'views': {'name': 'random_slices', 'shortest': 18, 'longest': 150}}}
-    """
+    """Return the suggestion of a method that compares slices: `views` up to twice the median length."""
     shortest, longest = slice_bounds(x)
     return {"method": {"views": {"name": "random_slices", "shortest": shortest, "longest": longest}}}

@@ -27,7 +27,7 @@ MOST_NAMES = 6
 class ExpCLR(nn.Module):
     """Contrastive learning with expert features and without augmentation.
 
-    Features are static columns, which the schema standardises with the scales of the training data. They are needed in
+    Features are static columns, which the schema standardises with the scales of the training data; they are needed in
     training only. Distances are divided by the mean of their row, as in Kim et al. 2021, and Δ is chosen so that the
     mean of the target distances is 1 too: with a fixed Δ, few or correlated features would push all rows to one
     distance.
@@ -35,12 +35,9 @@ class ExpCLR(nn.Module):
     With `label`, two rows that have labels are similar if these are equal, and all other pairs as their features are;
     the paper's poster has this semi-supervised form but not its formula, and this is our reading. If few rows have
     labels, hardly a pair of a batch has two, so `added` rows with labels are drawn anew and join each batch in
-    training. Rows that lack some features are compared by those that both have, see `losses.feature_similarity`. A
-    feature that has one value in all rows to train on has no influence; if all features are such, and there is no
-    label, training is refused.
+    training. Rows that lack some features are compared by those that both have, see `losses.feature_similarity`.
 
-    Relations: `Supervised` learns static columns as labels, and with the features as labels it decodes them; here
-    features only define how similar rows are.
+    Relations: `Supervised` decodes static columns as labels; here features only define how similar rows are.
 
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`; it reads whole rows, one view each.
@@ -53,21 +50,19 @@ class ExpCLR(nn.Module):
         largest: Over which rows the similarity takes the largest distance between features: those of the `batch`, or
             all `data` to train on (at most 8,192 of them).
         label: Name of a categorical static column with labels of some rows.
-        added: How many rows with labels join a batch in training, for each of its rows, at least 0; 0 adds none. They
-            are drawn with `rng`, from those given to `prepare`.
+        added: How many rows with labels join a batch in training, for each of its rows, at least 0.
 
     Raises:
-        ConfigError: If there are no features, a feature is not a number or vector, the label is not categorical, or a
-            number is out of range.
+        ConfigError: If a column does not fit its role, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(Numeric("speed"),))
-        >>> method = ExpCLR(GRU(EventEncoder(schema, time=()), dim=4), schema, ["speed"])
-        >>> speed = torch.tensor([1.0, 2.0, float("nan")])
-        >>> x = Sequences({"v": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), {"speed": speed})
-        >>> method.usable(x).tolist(), method.loss(x[:2], torch.Generator()).item() >= 0
-        ([True, True, False], True)
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(Numeric("speed"),))
+        >>> method = ExpCLR(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4), schema, ["speed"])
+        >>> speed = {"speed": torch.tensor([1.0, 2.0, float("nan")])}
+        >>> x = Sequences({"gap": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), speed)
+        >>> method.usable(x).tolist()
+        [True, True, False]
     """
 
     def __init__(
@@ -121,11 +116,7 @@ class ExpCLR(nn.Module):
         return expert_features(x, self.fields)
 
     def prepare(self, x: Sequences) -> None:
-        """Find the largest distance between features of the rows to train on, and the rows with labels, where needed.
-
-        Raises:
-            DataError: If no feature has two values in these rows, and there is no label.
-        """
+        """Find the largest distance between features of the rows to train on, and the rows with labels, if needed."""
         if self.label_field is None:
             check_differences(self.expert(x), self.features)
         elif self.added:
@@ -134,11 +125,7 @@ class ExpCLR(nn.Module):
             self._largest_distance = losses.largest_distance(self.expert(x))
 
     def similarity(self, x: Sequences) -> Tensor:
-        """Return `(n, n)` similarities of rows, NaN for two rows that have neither a feature nor a label in common.
-
-        Raises:
-            ConfigError: If `largest` is `data` and no training rows have been given to `prepare`.
-        """
+        """Return `(n, n)` similarities of rows, NaN for two rows that have neither a feature nor a label in common."""
         if self.largest == "data" and self._largest_distance is None:
             raise ConfigError("largest='data' needs the rows to train on: give them to prepare first, as fit does")
         s = losses.feature_similarity(self.expert(x), largest=self._largest_distance)
@@ -184,19 +171,7 @@ def _label_field(schema: Schema, name: str) -> Categorical:
 
 
 def feature_fields(schema: Schema, features: Sequence[str]) -> list[Numeric | Vector]:
-    """Return the schema's fields of expert features.
-
-    Args:
-        schema: The schema.
-        features: Names of numeric or vector static columns.
-
-    Raises:
-        ConfigError: If there are none, or one is of another kind.
-
-    Example:
-        >>> feature_fields(Schema("id", "t", "integer", static=(Numeric("speed"),)), ["speed"])[0].name
-        'speed'
-    """
+    """Return the schema's fields of expert features, which are numeric or vector static columns."""
     if not features:
         raise ConfigError("features must name at least one static column, got none")
     fields = []
@@ -216,17 +191,7 @@ def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:
 
 
 def check_differences(values: Tensor, names: Sequence[str]) -> None:
-    """Raise DataError if no feature has two different values, so that all rows would be equally similar.
-
-    Args:
-        values: `(n, d)` features of the rows to train on, NaN where missing.
-        names: The columns that they are from, for the message.
-
-    Example:
-        >>> check_differences(torch.tensor([[1.0, 2.0], [1.0, float("nan")]]), ["speed", "size"])
-        Traceback (most recent call last):
-        eventvec.errors.DataError: no feature has two different values in the 2 rows to train on (speed, size); ...
-    """
+    """Refuse `(n, d)` features of the rows to train on if none has two values, so that all rows would be alike."""
     low, high = values.nan_to_num(torch.inf), values.nan_to_num(-torch.inf)
     if not len(values) or not (low.amin(0) < high.amax(0)).any():
         shown = ", ".join(names[:MOST_NAMES]) + (", …" if len(names) > MOST_NAMES else "")

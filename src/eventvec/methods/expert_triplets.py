@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.interface import Encoder, check_encoder
-from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.expclr import ExpCLR, check_differences, expert_features, feature_fields
+from eventvec.options import above_zero, at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences
 
@@ -36,11 +36,11 @@ class ExpertTriplets(nn.Module):
         ConfigError: If a feature cannot be used, or a number is out of range.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Numeric
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(Numeric("speed"),))
-        >>> method = ExpertTriplets(GRU(EventEncoder(schema, time=()), dim=4), schema, ["speed"])
-        >>> x = Sequences({"v": torch.randn(6)}, torch.arange(3) * 2, torch.full((3,), 2), {"speed": torch.arange(3.0)})
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(ev.schema.Numeric("speed"),))
+        >>> method = ExpertTriplets(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=4), schema, ["speed"])
+        >>> speed = {"speed": torch.arange(3.0)}
+        >>> x = Sequences({"gap": torch.ones(6)}, torch.arange(3) * 2, torch.full((3,), 2), speed)
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
         True
     """
@@ -49,10 +49,8 @@ class ExpertTriplets(nn.Module):
         self, encoder: Encoder, schema: Schema, features: Sequence[str], margin: float = 1.0, count: int = 16
     ) -> None:
         super().__init__()
-        if not 0 < margin < float("inf"):
-            raise ConfigError(f"margin must be above 0 and finite, got {margin}")
-        if count < 1:
-            raise ConfigError(f"count must be at least 1, got {count}")
+        above_zero("margin", margin)
+        at_least("count", count, 1)
         check_encoder(encoder)
         check_schema(schema)
         self.encoder, self.schema, self.features = encoder, schema, tuple(features)
@@ -64,11 +62,7 @@ class ExpertTriplets(nn.Module):
         return self.features
 
     def prepare(self, x: Sequences) -> None:
-        """Refuse rows to train on in which no feature has two values.
-
-        Raises:
-            DataError: If there are such.
-        """
+        """Refuse rows to train on in which no feature has two values."""
         check_differences(expert_features(x, self.fields), self.features)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:

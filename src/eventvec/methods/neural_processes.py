@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.at_places import CrossAttention, context_at, targets_of
-from eventvec.encoders.heads import GatedHead, PlainHead
+from eventvec.encoders.heads import Head, PlainHead
 from eventvec.encoders.interface import Encoder
-from eventvec.encoders.pictures import PictureDecoder
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
 from eventvec.errors import ConfigError, shown
 from eventvec.losses import Gaussian, gaussian_nll
-from eventvec.methods.cresp_targeted import POINTS, one_view, rows_with, varied_covariates
+from eventvec.methods.cresp_targeted import POINTS, TargetedMethod
 from eventvec.methods.declarations import suggests
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
-
-Decoder: TypeAlias = PlainHead | GatedHead | PictureDecoder
-"""A network from c and x* to the mean and the raw deviation of an observation."""
+from eventvec.views import Process, ShuffledParts
 
 
-class CNP(nn.Module):
+class CNP(TargetedMethod):
     """A context and x* predict the distribution of the observation y* (Garnelo et al. 2018).
 
     ``-log p(y*|c, x*)`` with a Gaussian p whose mean and deviation a decoder computes from c and x* (Mathieu et al.
@@ -37,8 +32,7 @@ class CNP(nn.Module):
     Args:
         encoder: An encoder over a `PointEncoder`: `SetEncoder` or `CrossAttention`.
         views: One view per row, whose first events are targets: the row shuffled, or a draw from a process.
-        decoder: The network from c and x* to the mean and the deviation: `PlainHead`, as in the public code, or
-            `PictureDecoder`.
+        decoder: The network from c and x* to the mean and the raw deviation: `PlainHead`, as in the public code.
         likelihood: The Gaussian with its smallest deviation.
         targets: Events of each row that are held out and predicted from the others, at least 1.
 
@@ -47,10 +41,8 @@ class CNP(nn.Module):
             or the decoder does not return observations of the size that the encoder reads.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
-        >>> from eventvec.views import sinusoids
-        >>> method = CNP(SetEncoder(PointEncoder(), dim=16), Sinusoids(count=1, length=10))
-        >>> method.loss(sinusoids(4).sequences, torch.Generator().manual_seed(0)).shape
+        >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
+        >>> CNP(SetEncoder(PointEncoder(), dim=16)).loss(x, torch.Generator().manual_seed(0)).shape
         torch.Size([])
     """
 
@@ -64,14 +56,13 @@ class CNP(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-        decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+        views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+        decoder: Head = PlainHead(),  # noqa: B008 (frozen)
         likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
         targets: int = 1,
     ) -> None:
-        super().__init__()
         points = points_of(encoder)
-        self.encoder, self.views, self.targets = encoder, one_view(views, targets), targets
+        super().__init__(encoder, views, targets)
         self.decoder, self.likelihood = decoder, likelihood
         self.net = decoder.build(encoder.dim, points.covariate_dim, 2 * _numbers(points))
 
@@ -80,10 +71,6 @@ class CNP(nn.Module):
         """An encoder of rows from `hold_out` that returns the mean and the deviation of y* for each target."""
         return Distribution(self.encoder, self.net, self.likelihood).train(self.training)
 
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean loss over the targets of all rows."""
-        return self.loss_of_targets(hold_out(self.views(batch, rng)[0], self.targets))  # (x*, y*), the other events
-
     def loss_of_targets(self, context: Sequences) -> Tensor:
         """Return the mean loss over the targets of rows from `hold_out`."""
         mean, deviation = self.predictor(context).chunk(2, 1)
@@ -91,33 +78,9 @@ class CNP(nn.Module):
         y = points.numbers(points.observations, targets_of(points, context), star="*")
         return gaussian_nll(mean, deviation, y.float().reshape(mean.shape))
 
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows from which a context and a target can be drawn.
-
-        Raises:
-            DataError: If the covariates have single values in all events of at least two rows.
-        """
-        return varied_covariates(points_of(self.encoder), rows_with(self.views, self.targets, x), x)
-
 
 class Distribution(nn.Module):
-    """The mean and the standard deviation at each target of rows from `hold_out`, as an encoder.
-
-    Args:
-        encoder: An encoder over a `PointEncoder`.
-        net: A decoder that was built, from c and g_cov(x*) to means and raw deviations.
-        likelihood: The Gaussian.
-
-    Example:
-        >>> from eventvec.encoders.points import PointEncoder
-        >>> net = PlainHead().build(context=8, covariate=1, out=2)
-        >>> x = Sequences({"x": torch.rand(3), "y": torch.rand(3)}, torch.tensor([0]), torch.tensor([3]),
-        ...               {"x*": torch.tensor([0.5])})
-        >>> Distribution(SetEncoder(PointEncoder(), dim=8), net, Gaussian())(x).shape
-        torch.Size([1, 2])
-    """
+    """The mean and the standard deviation at each target of rows from `hold_out`, as an encoder."""
 
     def __init__(self, encoder: Encoder, net: nn.Module, likelihood: Gaussian) -> None:
         super().__init__()
@@ -125,11 +88,7 @@ class Distribution(nn.Module):
         self.dim = 2 * _numbers(points_of(encoder))
 
     def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, 2 · size)`, the means and then the standard deviations, in row order.
-
-        Raises:
-            DataError: If the rows have no targets, these have another width or are not finite, or a row has no event.
-        """
+        """Return `(targets, 2 · size)`, the means and then the standard deviations, in row order."""
         mean, raw = self.net(*context_at(self.encoder, x)).float().chunk(2, 1)
         return torch.cat([mean, self.likelihood.deviation(raw)], 1)
 
@@ -137,8 +96,8 @@ class Distribution(nn.Module):
 @suggests(lambda x: {"encoder": {"name": "set", "layers": 0, "events": POINTS}})
 def cnp(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:
@@ -148,7 +107,6 @@ def cnp(
         ConfigError: If the encoder is not a `SetEncoder` without attention.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> cnp(SetEncoder(PointEncoder(), dim=16, layers=0)).encoder.layers
         0
     """
@@ -159,8 +117,8 @@ def cnp(
 @suggests(lambda x: {"encoder": {"name": "set", "events": POINTS}})
 def acnp(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:
@@ -173,7 +131,6 @@ def acnp(
         ConfigError: If the encoder is not a `SetEncoder` with attention.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> acnp(SetEncoder(PointEncoder(), dim=16)).encoder.layers
         2
     """
@@ -184,8 +141,8 @@ def acnp(
 @suggests(lambda x: {"encoder": {"name": "cross_attention", "events": POINTS}})
 def acnp_cross(
     encoder: Encoder,
-    views: ShuffledParts | Sinusoids | Snooker = ShuffledParts(1),  # noqa: B008 (frozen)
-    decoder: Decoder = PlainHead(),  # noqa: B008 (frozen)
+    views: ShuffledParts | Process = ShuffledParts(1),  # noqa: B008 (frozen)
+    decoder: Head = PlainHead(),  # noqa: B008 (frozen)
     likelihood: Gaussian = Gaussian(),  # noqa: B008 (frozen)
     targets: int = 1,
 ) -> CNP:
@@ -195,7 +152,6 @@ def acnp_cross(
         ConfigError: If the encoder is not a `CrossAttention`.
 
     Example:
-        >>> from eventvec.encoders.points import PointEncoder
         >>> acnp_cross(CrossAttention(PointEncoder(), dim=16)).encoder.layers
         0
     """
@@ -217,7 +173,5 @@ def _numbers(points: PointEncoder) -> int:
 def _check(encoder: Encoder, fits: bool, name: str) -> Encoder:
     if fits:
         return encoder
-    raise ConfigError(
-        f"encoder must be [encoder] name = {name} for this method, got {type(encoder).__name__} with layers = "
-        f"{getattr(encoder, 'layers', None)}"
-    )
+    layers = f" with layers = {encoder.layers}" if isinstance(encoder, SetEncoder) else ""
+    raise ConfigError(f"encoder must be [encoder] name = {name} for this method, got {type(encoder).__name__}{layers}")

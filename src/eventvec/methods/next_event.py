@@ -8,14 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec import losses
-from eventvec.encoders.interface import state_size
+from eventvec import distributed, losses
+from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
+from eventvec.options import at_least
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences, keep_copy, on_host
 from eventvec.views import RandomSlices
-from eventvec.views.draws import at_least, integers
+from eventvec.views.draws import integers
 from eventvec.views.sizes import slice_bounds
 
 COMPONENTS = 8
@@ -35,15 +36,13 @@ class NextEvent(nn.Module):
     likelihoods, in nats, each with weight 1. Given the history, the fields of an event are independent of one another
     and of the gap. Karpukhin and Savchenko 2025 call this next-token prediction (public code: ivan-chai/pretpp).
 
-    The gap is predicted as the schema scales it: the logarithm of 1 + gap, if the schema takes logarithms, less its
-    mean and divided by its standard deviation. Its likelihood is a density of that number and may be above 1. Gaps on a
-    grid, such as days, make components narrow, so deviations are at least .01, and a standard normal of fixed weight
+    The gap is predicted as the schema scales it; its likelihood is a density of that number and may be above 1. Gaps on
+    a grid, such as days, make components narrow, so deviations are at least .01, and a standard normal of fixed weight
     .01 bounds the loss of a gap that no other component expects. An event whose gap is missing has no loss for it.
 
     A column of more than `negatives` codes is trained by sampled softmax with that many draws, the same for all events
     of a batch: half uniform over the codes, half from the targets of the batch, with the log-q correction. Validation
-    and surprise sum over all codes. Columns of lists and texts are read by the encoder, but not predicted. A numeric
-    column without edges, in schemas of earlier versions, is predicted as missing or present.
+    and surprise sum over all codes. Columns of lists and texts are read by the encoder, but not predicted.
 
     Relations: `CPC` tells the next events from others by their encoding; `RTD` sees the event that it judges.
 
@@ -55,20 +54,15 @@ class NextEvent(nn.Module):
             of draws for larger columns, at least 2.
 
     Raises:
-        ConfigError: If the encoder has no states, or its states depend on later events, the views are no slices or may
-            be shorter than 2 events, or `negatives` is below 2.
+        ConfigError: If the encoder has no such states, the views are no slices or may be shorter than 2 events, or
+            `negatives` is below 2.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = NextEvent(GRU(EventEncoder(schema, time=()), dim=8), schema)
-        >>> columns = {"code": torch.tensor([2, 3, 2, 3]), "gap": torch.tensor([torch.nan, 1.0, 2.0, 0.0])}
-        >>> x = Sequences(columns, torch.tensor([0]), torch.tensor([4]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> NextEvent(encoder, ev.Schema("id", "t", "integer")).loss(x, torch.Generator()).item() > 0
         True
-        >>> method.fields, method.surprise(x).isnan().any(1).tolist()
-        (('code', 'gap'), [True, False, False, False])
     """
 
     def __init__(
@@ -81,11 +75,7 @@ class NextEvent(nn.Module):
         super().__init__()
         check_schema(schema)
         at_least("negatives", negatives, 2)
-        if not (hasattr(encoder, "states") and getattr(encoder, "causal", False)):
-            raise ConfigError(
-                "encoder must have a state after each event that does not depend on later events, got "
-                f"{type(encoder).__name__}; accepted: the encoders gru, lstm"
-            )
+        check_states(encoder, "gru, lstm", causal=True)
         if not isinstance(views, RandomSlices) or views.shortest < 2:
             raise ConfigError(f"views must be RandomSlices with shortest of at least 2 events, got {views}")
         self.encoder, self.schema, self.views, self.negatives = encoder, schema, views, negatives
@@ -102,7 +92,7 @@ class NextEvent(nn.Module):
         """Return the mean over the events of the slices, first events excluded, of the sum over fields, in nats."""
         x, _ = self.views(batch, rng)
         later = _later(x)
-        states = self.encoder.states(x)[later - 1]
+        states = distributed.share(self.encoder.states, x, by_event=True)[later - 1]
         return self._nll(states, x, x.flat()[later], rng if self.training else None).nansum(1).mean()
 
     forward = loss
@@ -110,8 +100,7 @@ class NextEvent(nn.Module):
     def surprise(self, x: Sequences) -> Tensor:
         """Return `(total, fields)` the negative log likelihood of each event given those before it, in nats.
 
-        The columns are those of `fields`. The first event of a row has NaN, and so has a gap that is missing. Scores
-        are computed for some events at a time, so that their memory does not grow with the number of events.
+        The columns are those of `fields`. The first event of a row has NaN, and so has a gap that is missing.
         """
         later = _later(x)
         index, states = x.flat()[later], self.encoder.states(x)[later - 1]
@@ -123,13 +112,9 @@ class NextEvent(nn.Module):
         return surprise
 
     def _nll(self, states: Tensor, x: Sequences, events: Tensor, rng: torch.Generator | None) -> Tensor:
-        """Return `(m, fields)` negative log likelihoods of events; NaN where the gap is missing.
+        """Return `(m, fields)` negative log likelihoods of events, each after a state; NaN where the gap is missing.
 
-        Args:
-            states: `(m, dim)` the state before each event.
-            x: Has the columns.
-            events: `(m,)` the positions of the events in the columns.
-            rng: Draws the negatives of sampled softmax; without it, all codes are summed over.
+        `events` `(m,)` are positions in the columns of x. Without `rng`, all codes are summed over.
         """
         values = {name: _column(x, name, events) for name in self.fields}
         parts = []

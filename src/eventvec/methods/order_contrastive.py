@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,11 +14,43 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.methods.declarations import Suggestion, suggests
 from eventvec.sequences import Sequences
-from eventvec.views import BiasedOrderPairs, EntityPairs, OrderPairs, PermutationPairs, Windowed
+from eventvec.views import (
+    BiasedOrderPairs,
+    EntityPairs,
+    NextPairs,
+    OrderPairs,
+    PermutationPairs,
+    SwappedPairs,
+    Windowed,
+)
 from eventvec.views.sizes import window_length
 
 
-class Order(nn.Module):
+class PairClassifier(nn.Module, ABC):
+    """A method that predicts the label of pairs of views; `logits` is the classifier."""
+
+    def __init__(self, encoder: Encoder, pairs: Windowed | NextPairs | SwappedPairs) -> None:
+        super().__init__()
+        self.encoder, self.pairs = encoder, pairs
+        self.learns_order = not isinstance(pairs, EntityPairs | NextPairs)
+
+    @abstractmethod
+    def logits(self, views: Sequences) -> Tensor:
+        """Return `(m,)` log-odds that each pair of `2m` views, first members before second members, has label 1."""
+
+    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
+        """Return the mean cross-entropy over the pairs of a batch."""
+        views, label = self.pairs(batch, rng)
+        return F.binary_cross_entropy_with_logits(self.logits(views), label)
+
+    forward = loss
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: rows from which a pair can be drawn."""
+        return self.pairs.usable(x)
+
+
+class Order(PairClassifier):
     """A classifier of pairs over one representation of each window (Agrawal et al. 2022, Equation 1).
 
     ``h = c ∘ (g, g)``: the encoder g is shared, and the classifier c is linear in ``[g, g', g - g', |g - g'|]``, as in
@@ -30,20 +64,16 @@ class Order(nn.Module):
         pairs: How windows are paired and labelled.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.views import OrderPairs
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = Order(GRU(EventEncoder(schema, time=()), dim=8), OrderPairs(length=2))
-        >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
-        >>> 0.3 < method.loss(x, torch.Generator().manual_seed(0)).item() < 1.5
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> columns = {"gap": torch.arange(8.0), "time": torch.arange(8)}
+        >>> x = Sequences(columns, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> Order(encoder, OrderPairs(length=2)).loss(x, torch.Generator()).item() > 0
         True
     """
 
     def __init__(self, encoder: Encoder, pairs: Windowed) -> None:
-        super().__init__()
-        self.encoder, self.pairs = encoder, pairs
-        self.learns_order = not isinstance(pairs, EntityPairs)
+        super().__init__(encoder, pairs)
         self.classifier = nn.Linear(4 * encoder.dim, 1)
 
     def logits(self, views: Sequences) -> Tensor:
@@ -51,17 +81,6 @@ class Order(nn.Module):
         first, second = self.encoder(views).chunk(2)
         features = torch.cat([first, second, first - second, (first - second).abs()], -1)  # (m, 4 · dim)
         return torch.squeeze(self.classifier(features), -1).float()
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over the pairs of a batch."""
-        views, label = self.pairs(batch, rng)
-        return F.binary_cross_entropy_with_logits(self.logits(views), label)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least one pair in order."""
-        return self.pairs.usable(x)
 
 
 def _suggested_length(x: Sequences) -> Suggestion:
@@ -73,9 +92,8 @@ def ocp(encoder: Encoder, length: int = 1, skip: int = 0, within: str | None = N
     """Return order-contrastive pre-training: a pair with label 0 is a pair in order, swapped.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer")))
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))
         >>> ocp(encoder, length=4).pairs
         OrderPairs(length=4, skip=0, within=None, count=1)
     """
@@ -87,9 +105,8 @@ def ocp_biased(encoder: Encoder, length: int = 1, skip: int = 0, within: str | N
     """Return OCP-biased: a pair with label 0 has consecutive windows in either order.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer")))
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))
         >>> ocp_biased(encoder, skip=2).pairs
         BiasedOrderPairs(length=1, skip=2, within=None, count=1)
     """
@@ -101,9 +118,8 @@ def pcl(encoder: Encoder, length: int = 1, skip: int = 0, within: str | None = N
     """Return permutation-contrastive learning: a pair with label 0 has any two distinct windows of the row.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer")))
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))
         >>> pcl(encoder, within="area").pairs
         PermutationPairs(length=1, skip=0, within='area', count=1)
     """
@@ -117,9 +133,8 @@ def entity_contrastive(
     """Return entity-contrastive learning: in a pair with label 0, the second window comes from another row.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> encoder = GRU(EventEncoder(Schema("id", "t", "integer")))
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))
         >>> entity_contrastive(encoder, count=5).pairs
         EntityPairs(length=1, skip=0, within=None, count=5)
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,17 +16,18 @@ from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
 from eventvec.sequences import Sequences
-from eventvec.views import ShuffledParts, Sinusoids, Snooker, hold_out
+from eventvec.views import Process, ShuffledParts, hold_out
 
 BATCH, BATCHES = 64, 20
 LITTLE = 0.05
 """The share of the range between floor and chance below which a difference is called small."""
 
 
+@runtime_checkable
 class Targeted(Protocol):
     """A method whose loss tells the observation at x* from those of other rows, by cosines over a temperature."""
 
-    views: ShuffledParts | Sinusoids | Snooker
+    views: ShuffledParts | Process
     temperature: float
     targets: int
 
@@ -98,14 +99,13 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     Example:
         >>> from eventvec.encoders import Numbers, PointEncoder, SetEncoder
         >>> from eventvec.methods import TargetedCReSP
-        >>> from eventvec.views import sinusoids
-        >>> encoder = SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16)
-        >>> method = TargetedCReSP(encoder, Sinusoids(count=1, length=10))
-        >>> use = covariate_use(method, sinusoids(64).sequences, torch.Generator().manual_seed(0))
+        >>> method = TargetedCReSP(SetEncoder(PointEncoder(Numbers(1, width=8)), dim=16))
+        >>> x = Sequences({"x": torch.rand(320), "y": torch.rand(320)}, 5 * torch.arange(64), torch.full((64,), 5))
+        >>> use = covariate_use(method, x, torch.Generator().manual_seed(0))
         >>> round(use.floor, 2), round(use.chance, 2)
         (2.23, 4.16)
     """
-    if not (isinstance(method, nn.Module) and hasattr(method, "loss_of_targets") and hasattr(method, "temperature")):
+    if not (isinstance(method, nn.Module) and isinstance(method, Targeted)):
         raise ConfigError(
             f"method must predict at x* and be trained by a contrastive loss, got {type(method).__name__}; accepted: "
             "TargetedCReSP, MetaCDE"
@@ -125,20 +125,15 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     finally:
         method.train(training)
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
-    plain = isinstance(getattr(method, "target_head", None), PlainHead)
+    plain = isinstance(vars(method).get("target_head"), PlainHead)
     queries = size * method.targets
     return CovariateUse(loss, elsewhere, contrastive_floor(queries, method.temperature), math.log(queries), plain)
 
 
 def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
-    """Return rows from `hold_out` whose targets have the covariates of the row before; the first row those of the last.
+    """Return rows from `hold_out`, in random order, whose targets have the covariates of the row before.
 
     Times are those since the earliest event of the context, because another row may lie years before.
-
-    Args:
-        context: The rows, in random order.
-        points: The event encoder, which names the covariates.
-        count: The number of targets of each row.
     """
     targets = targets_of(points, context)
     targets = targets.take(targets.flat(), targets.lengths)
@@ -151,14 +146,10 @@ def permuted(context: Sequences, points: PointEncoder, count: int) -> Sequences:
 
 
 def contrastive_floor(rows: int, temperature: float) -> float:
-    """Return the smallest InfoNCE of cosines: ``log(1 + (B - 1)·exp(-(1 + 1/(B - 1)) / τ))`` for B rows.
+    """Return the smallest InfoNCE of cosines for B rows: ``log(1 + (B - 1)·exp(-(1 + 1/(B - 1)) / τ))``.
 
-    A prediction then equals its target, and the B targets are the corners of a regular simplex, with cosines
-    -1/(B - 1). It needs B - 1 dimensions; a batch whose targets resemble one another has a higher one.
-
-    Args:
-        rows: B, at least 2.
-        temperature: τ, above 0.
+    A prediction then equals its target, and the B targets are the corners of a regular simplex, with cosines -1/(B -
+    1). It needs B - 1 dimensions; a batch whose targets resemble one another has a higher one.
     """
     others = rows - 1
     return math.log1p(others * math.exp(-(1 + 1 / others) / temperature))

@@ -26,13 +26,7 @@ changes at the share `OFTEN` of the steps in time, or time explains the share `P
 
 
 def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tuple[str, ...]:
-    """Return one sentence on each column, and each part of the time, that reveals the order to a method that learns it.
-
-    Args:
-        method: The method; if it does not declare `learns_order`, nothing is read and there are no sentences.
-        schema: What the columns mean.
-        x: Rows in random order, of which at most `ENTITIES` are read.
-    """
+    """Return a sentence on each column, and part of the time, that reveals the order to a method that learns it."""
     if not declared(method).learns_order or "time" not in x.columns:
         return ()
     lengths = x.lengths[:ENTITIES]
@@ -60,15 +54,11 @@ def order_notes(method: Method | nn.Module, schema: Schema, x: Sequences) -> tup
 
 
 def clock(x: Sequences, values: Tensor) -> str:
-    """Return the reason why a column reveals the order of events, or an empty string if it does not.
+    """Return the reason why a column `(total,)` reveals the order of events, or an empty string if it does not.
 
     Nearly all changes of such a column have the same sign. In addition, it either changes at most steps in time (a
     counter, a date, an id), or time or the event number explains it with one slope for all entities (an age in years).
     Events at the same time have no order, so a step is a pair of consecutive events with different times.
-
-    Args:
-        x: Rows with a column `time`.
-        values: `(total,)` numbers, one per event in row order, NaN where missing.
     """
     row, time = x.rows(), x.values("time").double()
     known = ~values.isnan()

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import state_size
+from eventvec import distributed
+from eventvec.encoders.interface import check_states, state_size
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
 from eventvec.sequences import Sequences
@@ -24,19 +25,17 @@ class RTD(nn.Module):
     Relations: `CPC` predicts the next events; this method classifies the events of the row itself.
 
     Args:
-        encoder: Encoder that is trained, `encoder.states(x) -> (total, state_dim)`: `gru`, `lstm` or `set`.
+        encoder: Encoder that is trained, `encoder.states(x) -> (total, state_dim)`: `gru`, `lstm`, `set` or `tcn`.
         share: Probability that an event is replaced, in (0, 1).
 
     Raises:
         ConfigError: If the share is not in (0, 1), or the encoder has no states.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> method = RTD(GRU(EventEncoder(schema, time=()), dim=8))
-        >>> x = Sequences({"code": torch.tensor([2, 2, 2, 3, 3, 3])}, torch.tensor([0, 3]), torch.tensor([3, 3]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> RTD(encoder).loss(x, torch.Generator()).item() > 0
         True
     """
 
@@ -44,11 +43,7 @@ class RTD(nn.Module):
         super().__init__()
         if not 0 < share < 1:
             raise ConfigError(f"share must be in (0, 1), got {share}")
-        if not hasattr(encoder, "states"):
-            raise ConfigError(
-                f"encoder must have a state after each event, got {type(encoder).__name__}; accepted: the encoders "
-                "gru, lstm, set, tcn"
-            )
+        check_states(encoder, "gru, lstm, set, tcn")
         self.encoder, self.share = encoder, share
         self.head = nn.Linear(state_size(encoder), 1)
 
@@ -63,7 +58,7 @@ class RTD(nn.Module):
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the mean cross-entropy over all events of the batch, first events included."""
         rows, replaced = self.replace(batch, rng)
-        logits = self.head(self.encoder.states(rows)).squeeze(1).float()
+        logits = self.head(distributed.share(self.encoder.states, rows, by_event=True)).squeeze(1).float()
         return F.binary_cross_entropy_with_logits(logits, replaced.float())
 
     forward = loss

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggested_slices, suggests
+from eventvec.methods.order_contrastive import PairClassifier
 from eventvec.sequences import Sequences
 from eventvec.views import NextPairs, RandomSlices, SwappedPairs
 
 
-class SlicePairs(nn.Module):
+class SlicePairs(PairClassifier):
     """A classifier of pairs of parts, on the unit sphere (NSP and SOP in Babaev et al. 2022, Section 4.1).
 
     The head is that of the public code at the time of the paper: both embeddings side by side, linear, ReLU, dropout,
-    batch normalisation, linear; the loss is cross-entropy. As in the public code, all events of a slice are used; only
-    the views of CoLES leave out events.
+    batch normalisation, linear; the loss is cross-entropy. As in the public code, all events of a slice are used.
 
     Relations: `Order` has a linear classifier that also sees differences, and takes windows of equal length.
 
@@ -32,26 +32,22 @@ class SlicePairs(nn.Module):
         ConfigError: If the width is below 1, or the share is not in [0, 1).
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Categorical, Schema
-        >>> schema = Schema("id", "t", "integer", categorical=(Categorical("code", ("a", "b")),))
-        >>> encoder = GRU(EventEncoder(schema, time=()), dim=8)
-        >>> method = SlicePairs(encoder, SwappedPairs(RandomSlices(2, 2, 4)), hidden=16)
-        >>> x = Sequences({"code": torch.tensor([2, 2, 3, 3])}, torch.tensor([0]), torch.tensor([4]))
-        >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
+        >>> import eventvec as ev
+        >>> encoder = ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")), dim=8)
+        >>> x = Sequences({"gap": torch.arange(8.0)}, torch.tensor([0, 4]), torch.tensor([4, 4]))
+        >>> SlicePairs(encoder, SwappedPairs(RandomSlices(2, 2, 4)), hidden=16).loss(x, torch.Generator()).item() > 0
         True
     """
 
     def __init__(
         self, encoder: Encoder, pairs: NextPairs | SwappedPairs, hidden: int = 512, dropout: float = 0.5
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, pairs)
         if hidden < 1:
             raise ConfigError(f"hidden must be at least 1, got {hidden}")
         if not 0 <= dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
-        self.encoder, self.pairs, self.hidden, self.dropout = encoder, pairs, hidden, dropout
-        self.learns_order = isinstance(pairs, SwappedPairs)
+        self.hidden, self.dropout = hidden, dropout
         first, norm = nn.Linear(2 * encoder.dim, hidden), nn.BatchNorm1d(hidden)
         self.head = nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), norm, nn.Linear(hidden, 1))
 
@@ -59,17 +55,6 @@ class SlicePairs(nn.Module):
         """Return `(m,)` log-odds that each pair of `2m` views, first members before second members, has label 1."""
         first, second = F.normalize(self.encoder(views), dim=-1).chunk(2)
         return torch.squeeze(self.head(torch.cat([first, second], -1)), -1).float()
-
-    def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy over the pairs of a batch."""
-        views, label = self.pairs(batch, rng)
-        return F.binary_cross_entropy_with_logits(self.logits(views), label)
-
-    forward = loss
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with at least as many events as the shortest slice."""
-        return self.pairs.usable(x)
 
 
 def _suggested(x: Sequences) -> Suggestion:
@@ -83,9 +68,8 @@ def nsp(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  
     """Return next sequence prediction: in a pair with label 0, the second part comes from another slice.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> nsp(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
+        >>> import eventvec as ev
+        >>> nsp(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))).pairs
         NextPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, NextPairs(views))
@@ -96,9 +80,8 @@ def sop(encoder: Encoder, views: RandomSlices = RandomSlices()) -> SlicePairs:  
     """Return sequence order prediction: in a pair with label 0, the parts are swapped.
 
     Example:
-        >>> from eventvec import Schema
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> sop(GRU(EventEncoder(Schema("id", "t", "integer")))).pairs
+        >>> import eventvec as ev
+        >>> sop(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer")))).pairs
         SwappedPairs(slices=RandomSlices(count=5, shortest=15, longest=150))
     """
     return SlicePairs(encoder, SwappedPairs(views))

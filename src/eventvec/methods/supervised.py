@@ -1,7 +1,4 @@
-"""Supervised learning from static columns; with an encoder that is trained already, this is fine-tuning.
-
-The labels, their losses and weights are in `label_losses`; static columns as inputs are in `encoders.static_inputs`.
-"""
+"""Supervised learning from static columns; with an encoder that is trained already, this is fine-tuning."""
 
 from __future__ import annotations
 
@@ -45,23 +42,21 @@ class Supervised(nn.Module):
     The loss of a row is the cross-entropy of a softmax over the classes of a categorical column, or the squared error
     of a numeric column, as the schema standardises it. The loss is the weighted mean Σ v_i l_i / Σ v_i over rows with a
     label, where v_i is the row's weight times that of its class; both are 1 by default. With several labels it is the
-    mean of their losses, each over the rows that have this label. In training, the loss of a batch of m rows is
-    Σ v_i l_i / (m v̄), where v̄ is the mean of v over all rows to train on, 0 where the label is missing: dividing by the
+    mean of their losses, each over the rows that have this label. In training, the loss of a batch of m rows is Σ v_i
+    l_i / (m v̄), where v̄ is the mean of v over all rows to train on, 0 where the label is missing: dividing by the
     weights of the batch would make heavy rows count less, because they are in batches of large weight. If another
-    method has trained the encoder, this is fine-tuning, and the data must be coded by the schema that the encoder was
-    trained with.
+    method has trained the encoder, the data must be coded by the schema that the encoder was trained with.
 
     Relations: `ExpCLR` learns from static columns too, but only how similar rows are.
 
     Args:
         encoder: Encoder that is trained, `encoder(x) -> (n, dim)`.
         schema: Has the label's classes, or its mean and standard deviation.
-        label: Name of a categorical or numeric static column, or of several. Rows without any label are not usable: it
-            is missing, or a class that is not in the schema. Rows without events are.
+        label: Name of a categorical or numeric static column, or of several. Rows without any label, or with a class
+            that is not in the schema, are not usable. Rows without events are.
         views: Random slices, at least one, that replace a row in training, each with the row's label; `Altered` leaves
             out events too. As in the public code. By default, rows are whole, as always in validation and prediction.
-        batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning;
-            the paper has only the linear layer.
+        batch_norm: Whether to normalise the embedding before the linear layer, as the public code does in fine-tuning.
         static_inputs: Names of categorical or numeric static columns that the linear layer reads beside the embedding,
             in training and in prediction; a missing value is an input too.
         class_weights: The weight of each class by its name, or in the order of the schema; or `balanced`, with which
@@ -69,17 +64,14 @@ class Supervised(nn.Module):
         weight: Name of a numeric static column with the weight of each row, above 0.
 
     Raises:
-        ConfigError: If there is no such column, it is of another kind, has fewer than two classes or two roles, a
-            weight is not above 0, or the views are not slices.
+        ConfigError: If a column does not fit its role, a weight is not above 0, or the views are not slices.
 
     Example:
-        >>> from eventvec.encoders import EventEncoder, GRU
-        >>> from eventvec.schema import Numeric
-        >>> churn = Categorical("churn", ("no", "yes"))
-        >>> schema = Schema("id", "t", "integer", numeric=(Numeric("v"),), static=(churn,))
-        >>> method = Supervised(GRU(EventEncoder(schema, time=()), dim=8), schema, "churn")
+        >>> import eventvec as ev
+        >>> schema = ev.Schema("id", "t", "integer", static=(Categorical("churn", ("no", "yes")),))
+        >>> method = Supervised(ev.encoders.GRU(ev.encoders.EventEncoder(schema), dim=8), schema, "churn")
         >>> labels = {"churn": torch.tensor([2, 3, 0])}
-        >>> x = Sequences({"v": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), labels)
+        >>> x = Sequences({"gap": torch.randn(6)}, torch.tensor([0, 2, 4]), torch.tensor([2, 2, 2]), labels)
         >>> method.usable(x).tolist(), method.predictor(x).shape
         ([True, True, False], torch.Size([3, 2]))
     """
@@ -176,15 +168,10 @@ class Supervised(nn.Module):
         self.mean_weights = [float(self.weights_for(x, target).mean()) for target in self.label_fields]
 
     def _of_classes(self, target: Label) -> Tensor:
-        return cast(Tensor, getattr(self, f"class_weights_{self.label_fields.index(target)}"))
+        return self.get_buffer(f"class_weights_{self.label_fields.index(target)}")
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with a label, any of several.
-
-        Raises:
-            DataError: If the rows have no such column, all rows that have a label have the same, none of several
-                columns has one, or a weight of these rows is missing or not above 0.
-        """
+        """Return `(n,)` bool: rows with a label, any of several."""
         known = torch.stack([labelled(x, target) for target in self.label_fields])
         if len(known[0]) and not bool(known.any(1).all()):
             without = self.label_fields[int((~known.any(1)).nonzero()[0])].name
@@ -196,10 +183,7 @@ class Supervised(nn.Module):
         return known.any(0)
 
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
-        """Return the validation of labelled rows: its share, see `views.sizes.validation_share`, and best weights.
-
-        Labels are few, so that a network soon learns them by heart; the weights of the best epoch are kept.
-        """
+        """Return the share for validation; the best epoch is kept, because few labels are soon learned by heart."""
         return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
 
     def strata(self, x: Sequences) -> Tensor:
@@ -219,23 +203,7 @@ class Supervised(nn.Module):
 
 
 class Predictor(nn.Module):
-    """An encoder and a head as one encoder, which returns logits, or for a numeric label a value in the label's unit.
-
-    The outputs for several labels stand side by side.
-
-    Args:
-        encoder: `encoder(x) -> (n, encoder.dim)`.
-        head: `(n, encoder.dim) -> (n, classes)`, or `(n, 1)` for a numeric label.
-        target: The label, or several.
-        inputs: Static columns that the head reads beside the embedding, if there are any.
-
-    Example:
-        >>> import torch
-        >>> from eventvec.schema import Numeric
-        >>> method = Predictor(nn.Identity(), nn.Identity(), Numeric("age", log=False, mean=50.0, std=10.0))
-        >>> method(torch.tensor([[-1.0], [0.5]])).tolist(), method.dim
-        ([[40.0], [55.0]], 1)
-    """
+    """An encoder and a head as one encoder of logits, or of numbers in the label's unit; several side by side."""
 
     def __init__(
         self, encoder: Encoder, head: nn.Module, target: Label | tuple[Label, ...], inputs: StaticInputs | None = None

@@ -9,16 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec import losses
+from eventvec import distributed, losses
 from eventvec.dataset import static_texts, static_values
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label
 from eventvec.methods.retrieval import score_retrieval
-from eventvec.schema import Categorical, Schema
+from eventvec.options import above_zero
+from eventvec.schema import Categorical
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
 from eventvec.views.sizes import validation_share
@@ -37,12 +38,9 @@ class TPPEmbedding(nn.Module):
     CPU: any other encoder of histories, such as `GRU`, with a `text_tower` beside it, whose vectors a linear map puts
     into the space of the histories. A frozen tower encodes each description once.
 
-    `negatives` are ours, not the paper's: counterfeits of a history, in which the types or the intervals between events
-    are exchanged, so that a description has to be found by the order or the times of the events. Each description has
-    those of its own history as further negatives. One with the events of the history itself does not count; with a
-    language encoder, one of which it reads the same tokens.
-
-    Relations: `CoLES` compares views of a history and needs no descriptions.
+    `negatives` are ours too: counterfeits of a history, in which the types or the intervals between events are
+    exchanged, so that a description has to be found by the order or the times of the events. One with the events of the
+    history itself does not count; with a language encoder, one of which it reads the same tokens.
 
     Args:
         encoder: Language encoder, whose trainable part is trained, or another encoder with a `text_tower`.
@@ -53,18 +51,15 @@ class TPPEmbedding(nn.Module):
             has; or `mse`, the mean of ``(1 - cos)²`` over matched pairs, the paper's ablation (Table 11), in which
             nothing keeps all vectors from becoming equal.
         negatives: Sampler of counterfeits of each history; none if not given.
-        domain: Categorical static column with the domain of each row, for data of several domains. Histories are then
-            negatives only for descriptions of their own domain. This is our reading of batches of one domain: it makes
-            the comparisons that such batches would make, although a batch is of all domains. Rows without a domain are
-            not usable.
+        domain: Categorical static column with the domain of each row. Histories are then negatives only for
+            descriptions of their own domain: our reading of batches of one domain, with the same comparisons although a
+            batch is of all domains. Rows without a domain are not usable.
         text_tower: Sentence encoder of the descriptions, frozen or adapted; by default the language encoder reads them.
 
     Raises:
-        ConfigError: If the scale is not above 0 and finite, the objective is not known or has no negatives, there is no
-            encoder of texts, or the domain is not a categorical static column.
+        ConfigError: If an option does not fit the encoder or the objective, is unknown or out of range.
 
     Example:
-        >>> import eventvec as ev
         >>> encoder = ev.encoders.LanguageEncoder("stories15M", data.schema, text="badge")  # doctest: +SKIP
         >>> method = ev.methods.TPPEmbedding(encoder, description="summary")  # doctest: +SKIP
         >>> ev.fit(method, data, epochs=25, batch_size=8, lr=4e-4).stopped  # doctest: +SKIP
@@ -84,8 +79,7 @@ class TPPEmbedding(nn.Module):
         text_tower: SentenceEncoder | None = None,
     ) -> None:
         super().__init__()
-        if not 0 < scale < float("inf"):
-            raise ConfigError(f"scale must be above 0 and finite, got {scale}")
+        above_zero("scale", scale)
         if objective not in get_args(Objective):
             raise ConfigError(f"objective must be ranking, symmetric or mse, got {objective!r}")
         for option, value in (("negatives", negatives), ("domain", domain)):
@@ -118,10 +112,7 @@ class TPPEmbedding(nn.Module):
         return SentenceTower(self.text_tower, self.projection, self.description)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
-        """Return the mean cross-entropy of each description's history among the histories of the batch.
-
-        With the objective `mse`, the mean of ``(1 - cos)²``.
-        """
+        """Return the mean cross-entropy of each description's history in the batch, or the mean of ``(1 - cos)²``."""
         description, history = self.text(batch), self.encoder(batch)
         if self.objective == "mse":
             return (1 - F.cosine_similarity(description, history)).square().mean()
@@ -148,11 +139,7 @@ class TPPEmbedding(nn.Module):
         return code[:, None] == code
 
     def counterfeits(self, batch: Sequences, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return `(n, count, dim)` embeddings of each row's counterfeits, and `(n, count)` bool: which differ from it.
-
-        Raises:
-            ConfigError: If the method has no sampler of counterfeits.
-        """
+        """Return `(n, count, dim)` embeddings of each row's counterfeits, and `(n, count)` bool: those that differ."""
         if self.negatives is None:
             raise ConfigError("negatives must be a sampler of counterfeits, such as views.Counterfeits(), got none")
         views, source = self.negatives(batch, rng)
@@ -162,14 +149,10 @@ class TPPEmbedding(nn.Module):
             return self.encoder(views).unflatten(0, shape), differ.unflatten(0, shape)
         tokens = self.encoder.tokens(views)
         differ = ~_equal_tokens(tokens, self.encoder.tokens(batch)[source])
-        return self.encoder.read(tokens).unflatten(0, shape), differ.unflatten(0, shape)
+        return distributed.share(self.encoder.read, tokens).unflatten(0, shape), differ.unflatten(0, shape)
 
     def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: rows with a description, at least one event and, if there are domains, a known one.
-
-        Raises:
-            ConfigError: If the rows have no such static column of texts.
-        """
+        """Return `(n,)` bool: rows with a description, at least one event and, if there are domains, a known one."""
         texts = x.static.get(self.description)
         if not isinstance(texts, Sequences):
             raise ConfigError(f"description must name a static column of texts, got {self.description!r}")
@@ -182,10 +165,7 @@ class TPPEmbedding(nn.Module):
         return {"encoder": {"name": "language"}}
 
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
-        """Return the share of pairs for validation, and that the epoch with the best `validation_score` is kept.
-
-        The share is that of labels, see `views.sizes.validation_share`: a rank among a few histories says little.
-        """
+        """Return the share of pairs for validation, as for labels, and that the epoch with the best score is kept."""
         return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
 
     def prepare(self, x: Sequences) -> None:
@@ -196,8 +176,7 @@ class TPPEmbedding(nn.Module):
     def validation_score(self, batches: Iterable[Sequences]) -> float:
         """Return the mean reciprocal rank at which descriptions find their histories, in the rows of all batches.
 
-        Rows of every domain are searched together, as in the paper's table of several domains, although the loss
-        compares rows of one domain only.
+        Rows of every domain are searched together, as in the paper's table of several domains.
         """
         pairs = [(self.text(batch), self.encoder(batch)) for batch in batches]
         descriptions, histories = (torch.cat(vectors) for vectors in zip(*pairs, strict=True))
@@ -205,7 +184,8 @@ class TPPEmbedding(nn.Module):
 
 
 def _domain_field(encoder: Encoder, name: str) -> Categorical:
-    schema: Schema | None = getattr(encoder, "schema", getattr(getattr(encoder, "events", None), "schema", None))
+    own = capabilities(encoder)
+    schema = own.schema or capabilities(own.events).schema
     if schema is None:
         raise ConfigError(f"domain needs an encoder that has the schema of the data, got {type(encoder).__name__}")
     field = schema.static_field(name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eventvec import losses
-from eventvec.encoders.interface import check_encoder
+from eventvec import distributed, losses
+from eventvec.encoders.interface import check_encoder, check_states
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
 from eventvec.sequences import Sequences, on_host, read_together
@@ -45,8 +45,7 @@ class TS2Vec(nn.Module):
     def __init__(self, encoder: StateEncoder, alpha: float = 0.5, masking: float = 0.5) -> None:
         super().__init__()
         check_encoder(encoder)
-        if not hasattr(encoder, "states"):
-            raise ConfigError(f"ts2vec needs an encoder with a state for each event, got {type(encoder).__name__}")
+        check_states(encoder, "tcn, gru, lstm, set")
         if not 0 <= alpha <= 1:
             raise ConfigError(f"alpha must be in [0, 1], got {alpha}")
         if not 0 <= masking < 1:
@@ -74,7 +73,7 @@ class TS2Vec(nn.Module):
         """Return `(n, overlap, d)` states of the overlap, from a crop with masked events."""
         events = self.encoder.events(crop)
         visible = torch.rand(len(events), generator=rng, device=rng.device) >= self.masking
-        states = self.encoder.states(crop, events * visible.unsqueeze(1))
+        states = distributed.share(self.encoder.states, crop, events * visible.unsqueeze(1), by_event=True)
         first = crop.lengths.cumsum(0) - crop.lengths + offset
         place = first.unsqueeze(1) + torch.arange(overlap, device=crop.device)
         out: Tensor = states[place].float()

@@ -13,6 +13,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.points import points_of
 from eventvec.errors import ConfigError, shown
+from eventvec.methods.cresp_targeted import TargetedMethod
 from eventvec.methods.declarations import declared
 from eventvec.methods.label_losses import outputs_of
 from eventvec.options import accepts
@@ -92,7 +93,7 @@ def predict(
         ['id', 't', 'what', 'v_mean', 'v_std']
     """
     check_run(run)
-    if hasattr(run.method, "loss_of_targets"):
+    if isinstance(run.method, TargetedMethod):
         return _predict_at(run, events, at, progress, {**options, "static": static})
     if at is not None:
         raise ConfigError(f"the method {type(run.method).__name__} does not predict at places; leave out at= (--at)")

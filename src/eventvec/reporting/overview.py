@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -170,4 +171,4 @@ def _share(share: float | None) -> str:
 def _moment(value: Any) -> str:
     """Return a time as text, without the parts that are zero."""
     text = str(value)
-    return text.removesuffix(" 00:00:00").partition(".")[0] if hasattr(value, "year") else f"{value:,.6g}"
+    return text.removesuffix(" 00:00:00").partition(".")[0] if isinstance(value, date) else f"{value:,.6g}"

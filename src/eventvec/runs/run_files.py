@@ -16,11 +16,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eventvec.config import Table, check_tables, parse
-from eventvec.errors import CheckpointError, ConfigError, misfit, shown
+from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
 from eventvec.parts import REGISTERED, load_installed
 from eventvec.schema import Schema
-from eventvec.tables.read_options import today
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
@@ -125,8 +124,7 @@ def read_config(path: Path) -> Table:
     """
     text = _contents(path / "config.toml")
     try:
-        tables = check_tables(parse(text.decode()))
-        return {**tables, "data": today(tables["data"])} if "data" in tables else tables
+        return check_tables(parse(text.decode()))
     except (ValueError, ConfigError) as error:
         raise CheckpointError(f"{path}/config.toml is damaged: {error}") from error
 
@@ -191,7 +189,7 @@ def _contents(path: Path, absent: str = "") -> bytes:
     except FileNotFoundError as error:
         raise CheckpointError(absent or f"{path} is absent, so the run is damaged") from error
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise CheckpointError(f"{path} cannot be read: {reason(error)}") from error
     raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
 
 

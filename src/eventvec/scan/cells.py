@@ -53,15 +53,10 @@ class GRU:
         products: Steps, gates: list[Steps], input_parts: list[Steps], states: list[Steps],
         traces: Iterable[Sequence[Tensor]], minus_one: Tensor,
     ) -> None:  # fmt: skip
-        """Run the steps of one chunk.
+        """Run the steps of one chunk, each of which advances `products`; the states change in place.
 
-        Args:
-            products: Computes a step's matrix product when it is advanced.
-            gates: The views of `split_gates`, of each step.
-            input_parts: `(rows, d)` the input's part of n, which becomes n.
-            states: `(rows, d)` each, changed in place.
-            traces: Tensors that the states are copied to, none if only the last states are needed.
-            minus_one: -1.
+        The input's part of n becomes n. The states are copied to `traces`, of which there are none if only the last are
+        needed.
         """
         for _, rz, r, z, hidden, n, h, trace in zip(products, *gates, *input_parts, *states, traces, strict=True):
             rz.sigmoid_()

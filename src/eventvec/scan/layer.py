@@ -28,15 +28,7 @@ Weights = tuple[Cell, Tensor, Tensor, Tensor, Tensor]
 
 
 class Layer:
-    """The forward pass of one layer: its weights, and the current states of some rows.
-
-    Args:
-        weights: The weights of the layer.
-        dtype: The type that matrix products are computed in.
-        inputs: `(total, m)` packed events.
-        start: `(n, d)` the states before the first events.
-        buffers: Where memory is taken from. It goes back to the pool with the layer.
-    """
+    """The forward pass of one layer over packed events `(total, m)`, and the current states of some rows."""
 
     def __init__(
         self, weights: Weights, dtype: torch.dtype, inputs: Tensor, start: Sequence[Tensor], buffers: Buffers
@@ -59,11 +51,8 @@ class Layer:
     def run(self, chunk: Chunk, saved: Sequence[Tensor] = (), traces: Sequence[Tensor] = ()) -> None:
         """Run the steps of one chunk.
 
-        Args:
-            chunk: The steps.
-            saved: Where what the backward pass needs is written to, of all events; the memory after a step's may be
-                overwritten.
-            traces: Where the states after all events are written to.
+        What the backward pass needs, of all events, is written to `saved`, of which the memory after a step's may be
+        overwritten; the states after all events to `traces`.
         """
         sizes, split = chunk.sizes, step_rows if saved else reused_rows
         gates, *input_parts = [part[chunk.at :] for part in saved] or [self.product.out, *self.scratch]
@@ -109,13 +98,7 @@ class Gradients:
         self.w_input = self._rolled(w_input, 1).to(dtype) if for_inputs else w_input
 
     def add(self, at: int, d_gates: Tensor, h: Tensor) -> None:
-        """Add the gradients of one chunk.
-
-        Args:
-            at: Its first packed event.
-            d_gates: `(events, 4d)` gradients, 0 for the events after the chunk.
-            h: `(events, d)` the state h before each event.
-        """
+        """Add the gradients `(events, 4d)` of one chunk, 0 after it, from packed event `at`; h is before each event."""
         self.d_bias += d_gates.sum(0)
         rounded, inputs = d_gates.to(self.dtype), _rows(self.inputs, at, len(d_gates)).to(self.dtype)
         of_state, of_input = rounded[:, self.cell.first_state_block * self.d :], rounded[:, : len(self.d_w_input)]
@@ -216,14 +199,9 @@ run_for_gradients: Callable[..., tuple[Any, ...]] = Scan.apply
 def run(pack: Pack, dtype: torch.dtype, all_states: bool, inputs: Tensor, *weights_and_start: Any) -> tuple[Any, ...]:
     """Return `(states, *ends)`, without saving anything for a backward pass.
 
-    States are `(total, d)`, h after each event, or None; ends are `(n, d)` each, after the last events.
-
-    Args:
-        pack: The layout.
-        dtype: The type that matrix products are computed in.
-        all_states: Whether the states are needed.
-        inputs: `(total, m)` packed events.
-        weights_and_start: The `Weights` of the layer, and then the states `(n, d)` before the first events.
+    States are `(total, d)`, h after each event, or None; ends are `(n, d)` each, after the last events. The last
+    arguments are the `Weights` of the layer, and then the states `(n, d)` before the first events; `dtype` is that of
+    products.
     """
     weights, start = weights_and_start[:5], weights_and_start[5:]
     n, d = start[0].shape

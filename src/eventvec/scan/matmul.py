@@ -16,17 +16,11 @@ SMALL = 7e5  # multiply-adds of a step's matrix product, below which the default
 
 
 class StepProduct:
-    """The product of a step's rows with one weight.
+    """The product of a step's rows with one weight `(k, m)`, whose type is that of the states.
 
     oneDNN compiles code for every shape and caches the code of 1,024 shapes. For a small matrix product, compiling
     takes ten times as long as the product. The number of rows is therefore rounded up for oneDNN, see `round_up`; the
     additional rows are those that follow in memory, and their results are not used.
-
-    Args:
-        weight: `(k, m)` the weight, whose type is that of the states.
-        dtype: The type that products are computed in.
-        rows: The largest number of rows.
-        buffers: Where memory is taken from.
     """
 
     def __init__(self, weight: Tensor, dtype: torch.dtype, rows: int, buffers: Buffers) -> None:
@@ -61,15 +55,7 @@ def is_small(pack: Pack, d: int) -> bool:
 
 @contextmanager
 def fastest_matmul(pack: Pack, d: int) -> Iterator[None]:
-    """Compute float32 matrix products inside the block in the fastest way for steps of this size.
-
-    Small matrix products are computed by the default library. Autocast, which would round the states, is off inside
-    the block.
-
-    Args:
-        pack: The layout.
-        d: Size of the state.
-    """
+    """Compute float32 matrix products inside the block in the fastest way for steps of this size, without autocast."""
     small = float32_precision() not in (None, "highest") and is_small(pack, d)
     with torch.autocast("cpu", enabled=False), float32_products("highest" if small else None):
         yield

@@ -19,12 +19,7 @@ from eventvec.sequences import on_host
 
 
 class Chunk(NamedTuple):
-    """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step.
-
-    Example:
-        >>> Chunk(first=1, at=3, end=6, sizes=[2, 1]).sizes
-        [2, 1]
-    """
+    """Consecutive steps: the first of them, their packed events from `at` to `end`, and the rows of each step."""
 
     first: int
     at: int
@@ -94,46 +89,27 @@ class Pack:
     def rectangle(self, first: int, end: int) -> tuple[Tensor, Tensor]:
         """Return `(steps, rows)` twice: the packed event at each step of some rows, and whether it is padding.
 
-        Padding repeats the last event of its row.
-
-        Args:
-            first: The first row, in the order of `order`.
-            end: The row after the last one; each has events.
+        The rows, from `first` to `end`, have events each. Padding repeats the last event of its row.
         """
         last = self.lengths[first:end] - 1
         step = torch.arange(int(last[0]) + 1).unsqueeze(1)
         return torch.tensor(self.offsets)[step.minimum(last)] + torch.arange(first, end), step > last
 
     def positions(self, starts: Tensor) -> Tensor:
-        """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`.
-
-        Args:
-            starts: `(n,)` in the order of the rows.
-        """
+        """Return `(total,)` the position of each packed event if row i's events are contiguous from `starts[i]`."""
         sizes = self._sizes
         step = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=len(self.rows))
         return starts[self.order][self.rows] + step
 
     def before(self, trace: Tensor, start: Tensor, chunk: Chunk) -> list[Tensor]:
-        """Return, for each step of a chunk, the states before its events, which are those after the previous step.
-
-        Args:
-            trace: `(total, d)` the state after each packed event.
-            start: `(n, d)` the state before the first events, in the order of the rows.
-            chunk: The steps.
-        """
+        """Return, for each step of a chunk, the states `(rows, d)` before its events: the first ones, or a trace."""
         offsets = self.offsets[max(chunk.first - 1, 0) : chunk.first + len(chunk.sizes) - 1]
         parts = [start] * (chunk.first == 0) + [trace[at:] for at in offsets]
         return [part[:size] for part, size in zip(parts, chunk.sizes, strict=True)]
 
 
 def chunks(sizes: Sequence[int], most: int) -> Iterator[Chunk]:
-    """Yield all steps in chunks of at most `most` events; a step with more events is a chunk by itself.
-
-    Args:
-        sizes: Number of rows of each step.
-        most: Number of events.
-    """
+    """Yield all steps in chunks of at most `most` events; a step with more events is a chunk by itself."""
     first = at = end = 0
     for step, size in enumerate(sizes):
         if end > at and end + size - at > most:

@@ -53,11 +53,6 @@ def kernel_rows(cell: Cell, pack: Pack, whole: bool) -> list[tuple[int, int]] | 
 
     torch's kernel runs small batches: of an LSTM, and of a GRU in few steps, in buckets of rows of similar length that
     are padded. It does not return c at the end of a padded row, so where c is needed, it runs rows of one length only.
-
-    Args:
-        cell: A layer.
-        pack: The layout.
-        whole: Whether an LSTM's c is needed.
     """
     n, is_lstm, equal = pack.active, isinstance(cell, nn.LSTM), pack.sizes[:1] == pack.sizes[-1:]
     if n == 0 or (len(pack.sizes) > STEPS and not is_lstm) or (whole and is_lstm and not equal):

@@ -194,8 +194,11 @@ class Index:
         rows = np.where(known >= 0, known, len(self) + np.cumsum(known < 0) - 1)
         keys = pa.concat_arrays([self.keys, z.keys.filter(pa.array(known < 0)).cast(self.keys.type)])
         columns: dict[str, Any] = {}
-        for name, new in (("values", vectors), ("events", z.events), ("last_time", z.last_time)):
-            old = getattr(self.z, name)
+        for name, old, new in (
+            ("values", self.z.values, vectors),
+            ("events", self.z.events, z.events),
+            ("last_time", self.z.last_time, z.last_time),
+        ):
             columns[name] = np.concatenate([old, np.empty((len(keys) - len(old), *old.shape[1:]), old.dtype)])
             columns[name][rows] = new
         metadata = {**self.z.metadata, **({} if batch is None else {"batch": batch})}

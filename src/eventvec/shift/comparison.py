@@ -14,13 +14,13 @@ from torch import Tensor
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import accepts, check_seed, gather
+from eventvec.options import accepts, at_least, check_seed, gather
 from eventvec.runs import Run
 from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
-from eventvec.shift.permutations import Comparison, compare_shares, compare_vectors, holm, linear_scores
+from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.tables import Embeddings
 from eventvec.tables.coding import Array
@@ -64,9 +64,8 @@ class DriftOptions:
         check_seed("seed", self.seed)
         if not 0 < self.level < 1:
             raise ConfigError(f"level must be above 0 and below 1, got {self.level}")
-        for name, least in (("entities", 2), ("permutations", 19)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        at_least("entities", self.entities, 2)
+        at_least("permutations", self.permutations, 19)
 
 
 @accepts(DriftOptions, Columns, TableFormat)
@@ -220,7 +219,7 @@ def _compared(
     if counts != sizes:
         notes.append(f"a random sample of the entities was compared (seed {chosen.seed})")
     weights = sample.weights(chosen.permutations, rng)
-    results: list[tuple[Comparison, dict[str, Any]]] = []
+    results: list[tuple[PermutationTest, dict[str, Any]]] = []
     for done, (name, test) in enumerate(tests):
         if progress:
             progress(done, len(tests), name)
@@ -239,7 +238,7 @@ def _compared(
     return Drift(shifts, chosen.level, sizes, counts, events, chosen.permutations, chosen.seed, tuple(notes))
 
 
-def _described(profile: Profile, result: Comparison) -> dict[str, Any]:
+def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
     """Return the entries of a `Shift` about a column: the largest change, and the shares of bins."""
     assert result.old is not None
     assert result.new is not None

@@ -22,7 +22,7 @@ NOISE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class PermutationTest:
     """The difference of two periods in one column, or in the embeddings.
 
     Args:
@@ -42,7 +42,7 @@ class Comparison:
     most: int | None = None
 
 
-def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
+def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
     """Return the difference of two periods in one column.
 
     The statistic is the largest difference of a bin's share, in units of its standard deviation over the permutations.
@@ -61,7 +61,7 @@ def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
     distances = _distances(differences, profile)
     most = int(standardised[0].argmax()) if standardised.shape[1] else None
     noise = float(distances.quantile(NOISE))
-    return Comparison(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
+    return PermutationTest(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
 
 
 def _means(profile: Profile, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,7 +79,7 @@ def _distances(differences: Tensor, profile: Profile) -> Tensor:
     return differences.abs().max(1)[0] if differences.shape[1] else differences.new_zeros(len(differences))
 
 
-def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
+def compare_vectors(vectors: Tensor, weights: Tensor) -> PermutationTest:
     """Return the difference of two periods in vectors, by their energy distance.
 
     The statistic is twice the mean distance of vectors of different periods, minus the mean distances within each
@@ -100,7 +100,7 @@ def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
         total.append(-((part @ apart) * part).sum(1))
     statistics, firsts = torch.cat(total).double(), 2 * torch.cat(between).double()
     coefficients = torch.where(firsts > 0, statistics / firsts.clamp(min=1e-30), 0.0).clamp(min=0)
-    return Comparison(_share_above(statistics), float(coefficients[0]), float(coefficients.quantile(NOISE)))
+    return PermutationTest(_share_above(statistics), float(coefficients[0]), float(coefficients.quantile(NOISE)))
 
 
 def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.ndarray, float]:

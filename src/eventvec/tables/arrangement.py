@@ -15,7 +15,7 @@ from eventvec.tables import coding, keys, request, times
 from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times
 from eventvec.tables.event_tables import open_events
-from eventvec.tables.lists import Events, exploded, exploded_note
+from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
 from eventvec.tables.sorting import in_order, order_of, ranks_of
 from eventvec.tables.sources import Tabular
@@ -37,7 +37,7 @@ class EventTable:
         ordered: Whether the rows have an order, see `Source`.
     """
 
-    events: Events
+    events: ExplodedEvents
     requested: request.Request
     names: list[str]
     order: str | None
@@ -63,7 +63,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     raw = open_events(source, text, key)
     events = exploded(raw, explode)
     opened = events.table
-    named: dict[str, Any] = {name: getattr(columns, name) for name in request.ROLES}
+    named: dict[str, Any] = {name: vars(columns)[name] for name in request.ROLES}
     roles = {"key": columns.key, "time": columns.time, **named}
     request.check_static(schema, options.static.static is not None, options.static.static_columns)
     if schema is not None:
@@ -289,7 +289,7 @@ class EventOrder:
         return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
 
 
-def _tie_ranks(events: Events, order: str) -> Array:
+def _tie_ranks(events: ExplodedEvents, order: str) -> Array:
     """Return `(events,)` the rank of each event by the column that orders those at one time."""
     with events.counting(order):
         return events.of(order, ranks_of(order, next(events.stream([order]))))

@@ -146,14 +146,19 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)
 
 
+def _plain_or_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column, decoded if it is a dictionary of other values than texts."""
+    texts = isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) == "text"
+    return column if texts else decoded(column)
+
+
 def coded(name: str, column: pa.ChunkedArray) -> Coded:
     """Return a column by its distinct canonical texts: 5, 5.0 and "5" are "5", booleans are "true" and "false"."""
     if kind_of(column.type) in ("time", "other"):
         raise DataError(
             f"column {shown(name)} cannot be categorical: it holds {column.type}; accepted: text, booleans, numbers"
         )
-    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
-        column = decoded(column)
+    column = _plain_or_texts(column)
     kind = kind_of(column.type)
     if kind == "empty":
         return Coded(np.full(len(column), -1, np.int32), pa.array([], pa.large_string()))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from eventvec.tables import coding, kinds
 from eventvec.tables.coding import Array, Coded, pick
-from eventvec.tables.lists import Events
+from eventvec.tables.lists import ExplodedEvents
 from eventvec.tables.nested import elements
 
 
@@ -23,7 +23,7 @@ class ColumnReader:
         heads: `(n,)` the place of each entity's first event in this order.
     """
 
-    events: Events
+    events: ExplodedEvents
     order: Array | None
     heads: Array
 

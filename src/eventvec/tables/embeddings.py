@@ -116,7 +116,8 @@ class Embeddings:
             rows: Positions, a boolean mask or a slice; a single position gives one entity.
         """
         positions = np.arange(len(self))[rows].reshape(-1)
-        parts = {name: getattr(self, name)[positions] for name in ("values", "events", "last_time")}
+        columns = {"values": self.values, "events": self.events, "last_time": self.last_time}
+        parts = {name: column[positions] for name, column in columns.items()}
         if self.moments is not None:
             parts["moments"] = self.moments[positions]
         return replace(self, keys=self.keys.take(pa.array(positions)), **parts)
@@ -322,7 +323,9 @@ def _joined(folder: Path) -> Embeddings:
             )
     metadata = agreed([part.metadata for part in parts], [file.name for file in files], folder)
     arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "events", "last_time")
+        "values": np.concatenate([part.values for part in parts]),
+        "events": np.concatenate([part.events for part in parts]),
+        "last_time": np.concatenate([part.last_time for part in parts]),
     }
     if first.moments is not None:
         arrays["moments"] = np.concatenate([part.moments for part in parts if part.moments is not None])

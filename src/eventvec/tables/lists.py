@@ -20,7 +20,7 @@ from eventvec.tables.sources import Source
 
 
 @dataclass(frozen=True)
-class Events:
+class ExplodedEvents:
     """A table in which each row is one event, or one event for each element of its lists.
 
     Args:
@@ -72,14 +72,14 @@ def exploded_note(names: Sequence[str], n_rows: int, n_events: int, empty: int) 
     return note + missing if empty else note
 
 
-def exploded(source: Source, names: Sequence[str]) -> Events:
+def exploded(source: Source, names: Sequence[str]) -> ExplodedEvents:
     """Return the events of a table, one for each element of the named list columns.
 
     A row's lists must have equal lengths. The elements of a list keep their order. A null or empty list gives one event
     with missing values. If the elements are structures, each member becomes a column, such as `items.price`.
     """
     if not names:
-        return Events(source, {})
+        return ExplodedEvents(source, {})
     source.need(names)
     for name in names:
         if not is_list(source.types[name]):
@@ -95,7 +95,7 @@ def exploded(source: Source, names: Sequence[str]) -> Events:
     repeated = sorted(name for name, count in Counter(name for name, _ in types).items() if count > 1)
     if repeated:
         raise DataError(f"exploded, the table has more than one column {listed(map(repr, repeated))}; rename one")
-    return Events(replace(source, types=dict(types)), lists, tuple(names))
+    return ExplodedEvents(replace(source, types=dict(types)), lists, tuple(names))
 
 
 def check_names(option: str, names: object) -> None:

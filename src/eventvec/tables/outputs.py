@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import ConfigError, DataError, reason
 from eventvec.files import draft_of, path_only, run_above
 from eventvec.tables.addresses import Address, address_of, as_output
 from eventvec.tables.databases import metadata_of, refuse_foreign
@@ -122,8 +122,7 @@ def check_place(path: Path | str) -> None:
         with draft_of(folder, place.name):
             pass
     except (OSError, ValueError) as error:  # a null character or half a letter is a ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{path} cannot be written: {reason}; name another place to write") from error
+        raise ConfigError(f"{path} cannot be written: {reason(error)}; name another place to write") from error
 
 
 def _ours(path: Path) -> bool:

@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterable
 from pathlib import Path
 
-from eventvec.errors import DataError, nearest, shown
+from eventvec.errors import DataError, nearest, reason, shown
 
 CSV = (".csv", ".csv.gz")
 LAKES = {
@@ -30,7 +30,7 @@ def files_of(source: str) -> list[Path]:
         path = Path(source).expanduser()
         status = path.stat() if path.exists() else None
     except (OSError, RuntimeError) as error:  # too long a name, or no such user
-        raise DataError(f"{shown(source)} cannot be opened: {getattr(error, 'strerror', error)}") from error
+        raise DataError(f"{shown(source)} cannot be opened: {reason(error)}") from error
     if path.is_file():
         return [path]
     if path.is_dir():

@@ -156,7 +156,7 @@ def _refusals(address: Address) -> Iterator[None]:
     except EventvecError:
         raise
     except error_type as error:
-        raise DataError(_sentence(address, str(error), getattr(error, "sqlstate", None))) from None
+        raise DataError(_sentence(address, str(error), error.sqlstate)) from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{address.label} cannot be read: the connection broke, or a value has no Arrow type"
@@ -205,7 +205,7 @@ def _expression(field: pa.Field, key: str | None) -> str:
         return f"{name}::{'int8' if whole else 'text' if field.name == key else 'float8'} AS {name}"
     if typname in CASTS:
         return f"{name}{CASTS[typname]} AS {name}"
-    opaque = getattr(field.type, "extension_name", "") == "arrow.opaque"
+    opaque = isinstance(field.type, pa.BaseExtensionType) and field.type.extension_name == "arrow.opaque"
     return f"{name}::text AS {name}" if opaque else name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from eventvec.errors import ConfigError, nearest
@@ -212,7 +212,7 @@ class ReadOptions:
         table: dict[str, Any] = {"path": name_of(source)} if isinstance(source, str | os.PathLike) else {}
         if isinstance(source, Mapping):
             table["path"] = {name: name_of(each) for name, each in source.items()}
-        for group in (getattr(self, field.name) for field in fields(self)):
+        for group in vars(self).values():
             defaults = as_table(type(group)())
             for name, value in as_table(group).items():
                 if name in ("cutoffs", "static"):
@@ -228,20 +228,3 @@ class ReadOptions:
             defaults = as_table(Fitting())
             table["fitting"] = {name: value for name, value in table["fitting"].items() if defaults[name] != value}
         return table
-
-
-def today(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a `[data]` table with `static_columns` in place of a list of the static columns of each kind."""
-    table = dict(data)
-    if not isinstance(columns := table.get("static_columns") or {}, Mapping):
-        raise ConfigError(f"data.static_columns must be a table of columns and their kinds, got {columns!r}")
-    columns = dict(columns)
-    for kind in get_args(StaticKind):
-        names = table.pop(f"static_{kind}", None) or ()
-        if not isinstance(names, list | tuple):
-            raise ConfigError(f"data.static_{kind} must be a list of columns, got {names!r}")
-        for name in names:
-            if columns.get(name, kind) != kind:
-                raise ConfigError(f"static column {name!r} is listed as {columns[name]} and as {kind}; list it once")
-            columns[name] = kind
-    return {**table, "static_columns": columns} if columns else table

@@ -50,13 +50,13 @@ class Request:
     @cached_property
     def roles(self) -> Mapping[str, Role]:
         """The option that lists a column, by the names of the columns."""
-        return {name: option for option in ROLES for name in getattr(self, option)}
+        return {name: option for option in ROLES for name in vars(self)[option]}
 
 
 def by_schema(schema: Schema, options: Mapping[str, object]) -> Request:
     """Return the columns of a schema."""
     for name, value in options.items():
-        if value is not None and value != getattr(schema, name, None):
+        if value is not None and value != vars(schema).get(name):
             raise ConfigError(f"{name}= is given together with a schema, which already sets it; leave one of them out")
     categorical, numeric = (tuple(field.name for field in fields) for fields in (schema.categorical, schema.numeric))
     summed = tuple(field.name for field in schema.bags)

@@ -103,12 +103,13 @@ class FitOptions:
             "components": 1,
             "checkpoint_every": 1,
         }
+        values = vars(self)
         for name, low in least.items():
-            if (value := getattr(self, name)) is not None and value < low:
+            if (value := values[name]) is not None and value < low:
                 reason = " (a batch of one has no negatives and no statistics)" if name == "batch_size" else ""
                 wrong.append(f"{name} must be at least {low}, got {value}{reason}")
         for name in ("time_budget", "lr", "encoder_lr", "clip"):
-            if (value := getattr(self, name)) is not None and not 0 < value < math.inf:
+            if (value := values[name]) is not None and not 0 < value < math.inf:
                 wrong.append(f"{name} must be above 0 and finite, got {value}")
         if not 0 <= self.weight_decay < math.inf:
             wrong.append(f"weight_decay must be at least 0 and finite, got {self.weight_decay}")
@@ -118,7 +119,7 @@ class FitOptions:
             wrong.append(f"validation must be in [0, 0.5], got {self.validation}")
         choices = {"schedule": Schedule, "optimizer": OptimizerName, "keep": Keep, "precision": Precision}
         for name, accepted in ((name, get_args(choice)) for name, choice in choices.items()):
-            if (value := getattr(self, name)) not in accepted and (name, value) != ("keep", None):
+            if (value := values[name]) not in accepted and (name, value) != ("keep", None):
                 wrong.append(f"{name} {value!r} is not known; {nearest(str(value), accepted)}")
         if isinstance(self.beside, str) or not isinstance(self.beside, Sequence):
             wrong.append(f"beside must be a list of {' and '.join(BESIDE)}, or of one of them, got {self.beside!r}")

@@ -176,7 +176,7 @@ class Training:
         tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
-        counts = json.dumps({name: getattr(self, name) for name in _Counts.model_fields if name != "best"})
+        counts = json.dumps({name: vars(self)[name] for name in _Counts.model_fields if name != "best"})
         write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:

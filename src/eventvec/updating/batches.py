@@ -24,7 +24,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
-from eventvec.options import accepts, gather
+from eventvec.options import accepts, at_least, gather
 from eventvec.runs import Run
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
@@ -69,9 +69,8 @@ class UpdateOptions:
             )
         if self.batch_id == "":
             raise ConfigError("batch_id must not be empty; give the batch a name, or no batch_id")
-        for name in ("recent", "keep"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, got {value}")
+        at_least("recent", self.recent, 1)
+        at_least("keep", self.keep, 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.errors import ConfigError
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join
@@ -33,7 +33,7 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> Recurre
     Raises:
         ConfigError: If `recent` is missing for an encoder without a state, or given for an encoder with one.
     """
-    exact, name = hasattr(encoder, "state") and hasattr(encoder, "read"), type(encoder).__name__
+    exact, name = capabilities(encoder).continues, type(encoder).__name__
     if recent is None and not exact:
         raise ConfigError(
             f"the encoder {name} cannot continue exactly from a stored state; with recent= (--recent N) the store "

@@ -214,7 +214,7 @@ def _check_content(path: Path, db: sqlite3.Connection, kind: str, vocabulary: st
 
 def _sentence(path: Path, error: sqlite3.Error) -> str:
     """Return the message for an error of sqlite."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = vars(error).get("sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"another process has been writing to {path} for {WAIT:.0f} seconds; run again when it is done"
     if code in OUTSIDE:

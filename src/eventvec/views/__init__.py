@@ -28,7 +28,7 @@ from eventvec.views.counterfeits import Counterfeits
 from eventvec.views.cuts import as_of, hold_out, restart_gap
 from eventvec.views.part_pairs import NextPairs, SwappedPairs
 from eventvec.views.perturbed import Perturbed
-from eventvec.views.processes import PROCESSES, Process, Sinusoids, Snooker, draw, sinusoids, snooker
+from eventvec.views.processes import Process
 from eventvec.views.samples import (
     Altered,
     CappedSamples,
@@ -70,7 +70,6 @@ PAIRS: dict[str, Callable[..., Any]] = {
 
 __all__ = [
     "PAIRS",
-    "PROCESSES",
     "VIEWS",
     "Altered",
     "BiasedOrderPairs",
@@ -88,8 +87,6 @@ __all__ = [
     "RandomSlices",
     "RejectionSlices",
     "ShuffledParts",
-    "Sinusoids",
-    "Snooker",
     "SwappedPairs",
     "TimeWindows",
     "Views",
@@ -97,12 +94,9 @@ __all__ = [
     "as_of",
     "count_times",
     "distinct_times",
-    "draw",
     "during",
     "hold_out",
     "of_every_row",
     "restart_gap",
     "several",
-    "sinusoids",
-    "snooker",
 ]

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy, on_host, places, with_copy
 
 
@@ -65,22 +66,8 @@ def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:
     return (row + half).view(torch.int64).argsort()  # bits sort as the numbers do, and integers by a radix sort
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    """Check that an option is not below its minimum.
-
-    Raises:
-        ConfigError: If the option is below its minimum.
-    """
-    if value < least:
-        raise ConfigError(f"{name} must be at least {least}, got {value}")
-
-
 def check_bounds(shortest: int, longest: int) -> None:
-    """Check that the shortest length is at least 1 and not above the longest.
-
-    Raises:
-        ConfigError: If `shortest` is below 1 or above `longest`.
-    """
+    """Check that the shortest length is at least 1 and not above the longest."""
     at_least("shortest", shortest, 1)
     if longest < shortest:
         raise ConfigError(f"longest must be at least shortest, got longest {longest} and shortest {shortest}")

@@ -9,37 +9,16 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
-from eventvec.views.draws import at_least, check_bounds, integers, shuffled_order, slice_lengths, sources, subset
+from eventvec.views.draws import check_bounds, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 
 @dataclass(frozen=True)
-class RandomSamples:
-    """A fixed number of random subsets of each row's events, in the order of time.
-
-    The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
-    al. 2022, Table 1, "random samples").
-
-    Relations: `RandomSlices` takes consecutive events, so it keeps which event follows which; `CappedSamples` draws the
-    sizes as the public code does.
-
-    Args:
-        count: Samples per row, at least 2.
-        shortest: Events in the smallest sample, at least 1. Rows with no more events than that have only one sample and
-            are not usable.
-        longest: Events in the largest sample.
-
-    Raises:
-        ConfigError: If `count` is below 2, `shortest` below 1, or `longest` below `shortest`.
-
-    Example:
-        >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
-        >>> views, source = RandomSamples(count=3, shortest=2, longest=4)(x, torch.Generator().manual_seed(0))
-        >>> source.tolist(), bool(((views.lengths >= 2) & (views.lengths <= 4)).all())
-        ([0, 0, 0], True)
-    """
+class _Sized:
+    """The options of samplers of subsets of some sizes."""
 
     count: int = 5
     shortest: int = 15
@@ -53,6 +32,31 @@ class RandomSamples:
         """Return `(n,)` bool: true for rows with more than one possible sample."""
         return x.lengths > self.shortest
 
+
+@dataclass(frozen=True)
+class RandomSamples(_Sized):
+    """A fixed number of random subsets of each row's events, in the order of time.
+
+    The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
+    al. 2022, Table 1, "random samples").
+
+    Relations: `RandomSlices` takes consecutive events, so it keeps which event follows which; `CappedSamples` draws the
+    sizes as the public code does.
+
+    Args:
+        count: Samples per row, at least 2.
+        shortest: Events in the smallest sample, at least 1. Rows with no more events are not usable.
+        longest: Events in the largest sample.
+
+    Raises:
+        ConfigError: If a number is out of range.
+
+    Example:
+        >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
+        >>> RandomSamples(count=3, shortest=2, longest=4)(x, torch.Generator())[1].tolist()
+        [0, 0, 0]
+    """
+
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
         source = sources(len(batch), self.count, batch.device)
@@ -62,7 +66,7 @@ class RandomSamples:
 
 
 @dataclass(frozen=True)
-class CappedSamples:
+class CappedSamples(_Sized):
     """A fixed number of random subsets of each row's events, whose sizes are drawn without regard to the row.
 
     The size is uniform on `{shortest, …, longest - 1}` and then capped at the row's length, as in the public code of
@@ -72,35 +76,24 @@ class CappedSamples:
 
     Args:
         count: Samples per row, at least 2.
-        shortest: Events in the smallest sample, at least 1. Rows with no more events than that have only one sample and
-            are not usable.
+        shortest: Events in the smallest sample, at least 1. Rows with no more events are not usable.
         longest: One more than the events in the largest sample.
 
     Raises:
-        ConfigError: If `count` is below 2, `shortest` below 1, or `longest` not above `shortest`.
+        ConfigError: If a number is out of range.
 
     Example:
         >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
-        >>> views, _ = CappedSamples(count=4, shortest=2, longest=30)(x, torch.Generator().manual_seed(0))
-        >>> views.lengths.tolist()
+        >>> CappedSamples(count=4, shortest=2, longest=30)(x, torch.Generator().manual_seed(0))[0].lengths.tolist()
         [9, 9, 9, 9]
     """
 
-    count: int = 5
-    shortest: int = 15
-    longest: int = 150
-
     def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-        at_least("shortest", self.shortest, 1)
-        if self.longest <= self.shortest:
+        super().__post_init__()
+        if self.longest == self.shortest:
             raise ConfigError(
                 f"longest must be above shortest, got longest {self.longest} and shortest {self.shortest}"
             )
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with more than one possible sample."""
-        return x.lengths > self.shortest
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
@@ -116,8 +109,7 @@ class DisjointSamples:
     """A random partition of each row's events: each event goes to one of the views, independently of the others.
 
     This is Algorithm 2 of Babaev et al. 2022, although their text describes contiguous segments. The events of a view
-    are in the order of time, and views without events are left out. A row with one view has no positive pair but still
-    gives negatives.
+    are in the order of time, and views without events are left out. A row with one view gives negatives only.
 
     Relations: `DisjointSegments` are contiguous; `ShuffledParts` are of nearly equal size.
 
@@ -125,13 +117,12 @@ class DisjointSamples:
         count: Views per row, at least 2.
 
     Raises:
-        ConfigError: If `count` is below 2.
+        ConfigError: If a number is out of range.
 
     Example:
         >>> x = Sequences({"code": torch.arange(6)}, torch.tensor([0]), torch.tensor([6]))
-        >>> views, source = DisjointSamples(count=2)(x, torch.Generator().manual_seed(0))
-        >>> sorted(views.values("code").tolist()), source.tolist()
-        ([0, 1, 2, 3, 4, 5], [0, 0])
+        >>> sorted(DisjointSamples(count=2)(x, torch.Generator())[0].values("code").tolist())
+        [0, 1, 2, 3, 4, 5]
     """
 
     count: int = 5
@@ -162,7 +153,7 @@ class ShuffledParts:
     3.1). Untargeted CReSP takes two halves; the first is the smaller one where the number of events is odd. Targeted
     CReSP takes one part, the whole row in random order, and holds out its first event.
 
-    Relations: the slices of `RandomSlices` keep the order and may overlap; a process draws new events.
+    Relations: the slices of `RandomSlices` keep the order and may overlap; a `Process` draws new events.
 
     Args:
         count: Views per row, at least 1. Rows with fewer events than that, or with one event, are not usable.
@@ -170,13 +161,12 @@ class ShuffledParts:
             self-attention grows with the square of a view's length.
 
     Raises:
-        ConfigError: If `count` or `longest` is below 1.
+        ConfigError: If a number is out of range.
 
     Example:
         >>> x = Sequences({"code": torch.arange(5)}, torch.tensor([0]), torch.tensor([5]))
-        >>> views, source = ShuffledParts()(x, torch.Generator().manual_seed(0))
-        >>> views.lengths.tolist(), source.tolist(), sorted(views.values("code").tolist())
-        ([2, 3], [0, 0], [0, 1, 2, 3, 4])
+        >>> ShuffledParts()(x, torch.Generator())[0].lengths.tolist()
+        [2, 3]
     """
 
     count: int = 2
@@ -184,8 +174,7 @@ class ShuffledParts:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        if self.longest is not None:
-            at_least("longest", self.longest, 1)
+        at_least("longest", self.longest, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with an event for each view, and with at least two events."""
@@ -207,10 +196,8 @@ class Altered:
 
     A view of L events keeps ``min(L, ⌊L (1 - dropout) + 1⌋)`` random ones. The public code of Babaev et al. 2022 does
     this in every CoLES run, although the paper does not mention it; at 0.01, views of up to 100 events lose none.
-    Shuffling stays inside each view, so a slice still groups events that are near in time; the public code shuffles for
-    the Retail data only. Events keep the `gap` that they have in the row.
-
-    Relations: `RandomSamples` draws subsets of the whole row.
+    Shuffling stays inside each view; the public code shuffles for the Retail data only. Events keep the `gap` that they
+    have in the row.
 
     Args:
         views: The sampler whose views are altered.
@@ -218,12 +205,11 @@ class Altered:
         shuffle: Whether to put the events of each view in random order.
 
     Raises:
-        ConfigError: If `dropout` is not in [0, 1).
+        ConfigError: If a number is out of range.
 
     Example:
         >>> x = Sequences({"code": torch.arange(20)}, torch.tensor([0]), torch.tensor([20]))
-        >>> views, _ = Altered(DisjointSegments(2), dropout=0.5)(x, torch.Generator().manual_seed(0))
-        >>> int(views.lengths.sum())
+        >>> int(Altered(DisjointSegments(2), dropout=0.5)(x, torch.Generator().manual_seed(0))[0].total)
         12
     """
 

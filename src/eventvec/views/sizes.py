@@ -16,11 +16,6 @@ def slice_bounds(x: Sequences) -> tuple[int, int]:
 
     The shortest is an eighth of it, or one event less than the median if that is fewer, so that a table of histories of
     two events can be trained. Rows without events do not count.
-
-    Example:
-        >>> import torch
-        >>> slice_bounds(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
-        (18, 150)
     """
     lengths = x.lengths[x.lengths > 0]
     median = int(lengths.median()) if len(lengths) else 0
@@ -29,26 +24,14 @@ def slice_bounds(x: Sequences) -> tuple[int, int]:
 
 
 def window_length(x: Sequences) -> int:
-    """Return a tenth of the median number of distinct times in a row, clipped to [1, 50].
-
-    Example:
-        >>> import torch
-        >>> window_length(Sequences({}, torch.zeros(9).long(), torch.full((9,), 75)))
-        7
-    """
+    """Return a tenth of the median number of distinct times in a row, clipped to [1, 50]."""
     counts = count_times(x)
     counts = counts[counts > 0]
     return min(max((int(counts.median()) if len(counts) else 0) // 10, 1), 50)
 
 
 def embedding_size(x: Sequences) -> int:
-    """Return a power of two near 8 times the cube root of the number of rows with events, clipped to [32, 512].
-
-    Example:
-        >>> import torch
-        >>> embedding_size(Sequences({}, torch.zeros(3000).long(), torch.full((3000,), 75)))
-        128
-    """
+    """Return a power of two near 8 times the cube root of the number of rows with events, clipped to [32, 512]."""
     return _power_of_two(8 * int((x.lengths > 0).sum()) ** (1 / 3), 32, 512)
 
 
@@ -62,10 +45,6 @@ def validation_share(count: int) -> float:
 
     The least is also at most a quarter of the rows. With fewer than 40 rows none is taken, because fewer than 10 would
     measure little: the share is 0.
-
-    Example:
-        >>> [validation_share(count) for count in (39, 100, 200, 1_000, 100_000)]
-        [0.0, 0.25, 0.25, 0.15, 0.05]
     """
     return 0.0 if count < 40 else round(min(max(0.15, min(50 / count, 0.25)), 5_000 / count), 6)
 

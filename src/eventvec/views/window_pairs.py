@@ -1,9 +1,8 @@
 """Pairs of windows over distinct times, and a label: whether the two windows of a row are in order.
 
 A pair sampler is a frozen dataclass that is called as ``sampler(batch, rng) -> (views, label)``. For `m` pairs it
-returns `2m` views, the first window of each pair and then the second of each, and `m` labels. `usable(x)` marks the
-rows that it can draw from. The random generator must be on the device of the batch. The samplers here differ in their
-pairs with label 0; those of `part_pairs` cut slices in two.
+returns `2m` views, the first window of each pair and then the second of each, and `m` labels. The samplers here differ
+in their pairs with label 0; those of `part_pairs` cut slices in two.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import DataError, nearest
+from eventvec.options import at_least
 from eventvec.schema import FIRST
 from eventvec.sequences import Sequences
 from eventvec.views.cuts import restart_gap
-from eventvec.views.draws import at_least, coins, integers
+from eventvec.views.draws import coins, integers
 from eventvec.views.ties import distinct_times, during
 
 
@@ -32,8 +32,9 @@ class _Windows:
     count: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in (("length", 1), ("skip", 0), ("count", 1)):
-            at_least(name, getattr(self, name), least)
+        at_least("length", self.length, 1)
+        at_least("skip", self.skip, 0)
+        at_least("count", self.count, 1)
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows with at least one pair in order."""
@@ -74,10 +75,6 @@ class OrderPairs(_Windows):
         >>> views, label = OrderPairs(length=3)(x, torch.Generator().manual_seed(0))
         >>> views.pad(views.values("code")).tolist(), label.tolist()
         ([[0, 1, 2], [3, 4, 5]], [1.0])
-        >>> notes = Sequences({"area": torch.tensor([2, 3, 2, 3, 4])}, torch.tensor([0]), torch.tensor([5]))
-        >>> views, label = OrderPairs(within="area", count=5)(notes, torch.Generator().manual_seed(0))
-        >>> sorted(views.values("area").tolist()), len(label)
-        ([2, 2, 3, 3], 2)
     """
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -91,25 +88,16 @@ class OrderPairs(_Windows):
 
 @dataclass(frozen=True)
 class BiasedOrderPairs(_Windows):
-    """As `OrderPairs`, but a pair with label 0 is in either order, so half of these pairs are in order.
+    """As `OrderPairs`, with its options, but a pair with label 0 is in either order, in half of the cases in order.
 
     OCP-biased (Agrawal et al. 2022, Section 3.2).
 
-    Relations: learns the same features as `OrderPairs` but needs more pairs; the difference shows the value
-    of clean negatives.
-
-    Args:
-        length: Distinct times in a window, as in `OrderPairs`, like the other options.
-        skip: Windows left out between the two of any pair.
-        within: Categorical column; each window then holds only events with the same code.
-        count: Maximum number of pairs per row.
+    Relations: learns the same features as `OrderPairs` but needs more pairs: the value of clean negatives.
 
     Example:
         >>> x = Sequences({"code": torch.arange(2)}, torch.tensor([0]), torch.tensor([2]))
-        >>> views, label = BiasedOrderPairs()(x[[0] * 400], torch.Generator().manual_seed(0))
-        >>> first = views.values("code")[:400]
-        >>> bool((first[label == 1] == 0).all()), 0.4 < float(first[label == 0].double().mean()) < 0.6
-        (True, True)
+        >>> len(BiasedOrderPairs()(x, torch.Generator())[1])
+        1
     """
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -124,25 +112,17 @@ class BiasedOrderPairs(_Windows):
 
 @dataclass(frozen=True)
 class PermutationPairs(_Windows):
-    """As `OrderPairs`, but a pair with label 0 is any ordered pair of two distinct windows of the row.
+    """As `OrderPairs`, with its options, but a pair with label 0 is any two distinct windows of the row in any order.
 
     Permutation-contrastive learning, PCL (Hyvärinen and Morioka 2017, as in Agrawal et al. 2022, Section 2). The two
     windows are distinct: if they were drawn with replacement, PCL could not recover what the paper reports.
 
     Relations: `OrderPairs` takes consecutive windows only, and none of its pairs with label 0 is in order.
 
-    Args:
-        length: Distinct times in a window, as in `OrderPairs`, like the other options.
-        skip: Windows left out between the two of a pair with label 1.
-        within: Categorical column; each window then holds only events with the same code.
-        count: Maximum number of pairs per row.
-
     Example:
         >>> x = Sequences({"code": torch.arange(9)}, torch.tensor([0]), torch.tensor([9]))
-        >>> views, label = PermutationPairs()(x[[0] * 200], torch.Generator().manual_seed(0))
-        >>> first, second = views.values("code").view(2, 200)
-        >>> bool((first != second).all()), bool((second - first)[label == 1].eq(1).all())
-        (True, True)
+        >>> len(PermutationPairs()(x, torch.Generator())[1])
+        1
     """
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -159,7 +139,7 @@ class PermutationPairs(_Windows):
 
 @dataclass(frozen=True)
 class EntityPairs(_Windows):
-    """As `OrderPairs`, but the second window of a pair with label 0 is from another row; the order does not count.
+    """As `OrderPairs`, with its options, but the second window of a pair with label 0 is from another row.
 
     Entity-contrastive, the paper's patient-contrastive baseline (Agrawal et al. 2022, Section 5.2). The other row is
     uniform over the rows of the batch that have a window (of the same code, with `within`), and its window is uniform.
@@ -167,18 +147,10 @@ class EntityPairs(_Windows):
 
     Relations: `CoLES` also distinguishes entities, by slices of any length; `OrderPairs` stays inside a row.
 
-    Args:
-        length: Distinct times in a window, as in `OrderPairs`, like the other options.
-        skip: Windows left out between the two of a pair with label 1.
-        within: Categorical column; each window then holds only events with the same code.
-        count: Maximum number of pairs per row.
-
     Example:
-        >>> x = Sequences({"code": torch.tensor([0, 1, 10, 11])}, torch.tensor([0, 2]), torch.tensor([2, 2]))
-        >>> views, label = EntityPairs()(x[[0, 1] * 20], torch.Generator().manual_seed(0))
-        >>> first, second = views.values("code").view(2, 40)
-        >>> bool((second - first)[label == 1].eq(1).all())
-        True
+        >>> x = Sequences({"code": torch.arange(4)}, torch.tensor([0, 2]), torch.tensor([2, 2]))
+        >>> len(EntityPairs()(x, torch.Generator())[1])
+        2
     """
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:

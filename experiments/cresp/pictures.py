@@ -1,4 +1,4 @@
-"""Networks for pictures of the size of snooker's: ResNet-18 with a small stem, and a decoder."""
+"""Networks for pictures of the size of snooker's: three convolutions, ResNet-18 with a small stem, and a decoder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,74 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.normalisation import BatchNorm2d
-from eventvec.encoders.points import check_pictures
-from eventvec.errors import ConfigError
+from eventvec.encoders.heads import Head
+from eventvec.errors import ConfigError, DataError
 
 SIDE = 28
 """Height and width of the pictures that `PictureDecoder` returns."""
+
+
+class Images(nn.Module):
+    """An observation network for small images: three strided convolutions with batch norm, and a linear layer.
+
+    It replaces the ResNet18 of Mathieu et al. 2021, Section 5.3, so that training is possible on a CPU.
+
+    Args:
+        size: Height and width in pixels.
+        channels: Number of colours.
+        width: Channels of the first convolution; each of the others doubles them.
+        dim: Size of the result.
+
+    Raises:
+        ConfigError: If a number is below 1.
+
+    Example:
+        >>> Images(size=28, dim=8)(torch.rand(5, 3, 28, 28)).shape
+        torch.Size([5, 8])
+    """
+
+    def __init__(self, size: int = 28, channels: int = 3, width: int = 16, dim: int = 64) -> None:
+        super().__init__()
+        if min(size, channels, width, dim) < 1:
+            raise ConfigError(
+                "size, channels, width and dim must be at least 1, "
+                f"got size {size}, channels {channels}, width {width}, dim {dim}"
+            )
+        self.size, self.channels, self.width, self.dim = size, channels, width, dim
+        self.shape: tuple[int, ...] = (channels, size, size)
+        sizes = [channels, width, 2 * width, 4 * width]
+        blocks = [
+            nn.Sequential(nn.Conv2d(i, o, 3, 2, 1, bias=False), nn.BatchNorm2d(o), nn.ReLU())
+            for i, o in pairwise(sizes)
+        ]
+        reduced = -(-size // 8)  # each of the three strides halves the size, rounding up
+        self.net = nn.Sequential(*blocks, nn.Flatten(), nn.Linear(4 * width * reduced**2, dim))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """Return `(events, dim)` from images `(events, channels, size, size)` with values of order one.
+
+        Raises:
+            DataError: If the values have another shape.
+        """
+        check_pictures(values, self.shape)
+        out: Tensor = self.net(values.float())
+        return out
+
+
+def check_pictures(values: Tensor, expected: tuple[int, ...]) -> None:
+    """Refuse pictures of another shape than a network takes.
+
+    Raises:
+        DataError: If the values have another shape.
+
+    Example:
+        >>> check_pictures(torch.rand(5, 3, 8, 8), (3, 8, 8))
+    """
+    if (shape := tuple(values.shape[1:])) != expected:
+        raise DataError(
+            f"values have shape {shape}, but this network takes images of shape {expected}; set the options "
+            "`channels` and `size` of images"
+        )
 
 
 class ResNet18(nn.Module):
@@ -51,7 +113,7 @@ class ResNet18(nn.Module):
         blocks = []
         for stage, (inputs, outputs) in enumerate(pairwise(sizes)):
             blocks += [_Block(inputs, outputs, 1 + (stage > 0)), _Block(outputs, outputs, 1)]
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, 1, 1, bias=False), BatchNorm2d(width), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
         self.blocks = nn.Sequential(*blocks)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -71,11 +133,11 @@ class _Block(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.first, self.second = (
-            nn.Sequential(nn.Conv2d(i, outputs, 3, s, 1, bias=False), BatchNorm2d(outputs))
+            nn.Sequential(nn.Conv2d(i, outputs, 3, s, 1, bias=False), nn.BatchNorm2d(outputs))
             for i, s in ((inputs, stride), (outputs, 1))
         )
         same = (inputs, stride) == (outputs, 1)
-        around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm2d(outputs))
+        around = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
         self.around = nn.Identity() if same else around
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -83,7 +145,7 @@ class _Block(nn.Module):
 
 
 @dataclass(frozen=True)
-class PictureDecoder:
+class PictureDecoder(Head):
     """A decoder of pictures of 28 by 28 pixels: four transposed convolutions, to sides of 4, 7, 14 and 28.
 
     The small DCGAN of the public code of Mathieu et al. 2021: batch norm and ReLU between, and a sigmoid of the means.
@@ -130,7 +192,7 @@ class _Pictures(nn.Module):
         for i, o, kernel, stride, padding in (
             (inputs, 4 * width, 4, 1, 0), (4 * width, 2 * width, 3, 2, 1), (2 * width, width, 4, 2, 1)
         ):  # fmt: skip
-            layers += [nn.ConvTranspose2d(i, o, kernel, stride, padding, bias=False), BatchNorm2d(o), nn.ReLU()]
+            layers += [nn.ConvTranspose2d(i, o, kernel, stride, padding, bias=False), nn.BatchNorm2d(o), nn.ReLU()]
         self.net = nn.Sequential(*layers, nn.ConvTranspose2d(width, 2 * channels, 4, 2, 1))
 
     def forward(self, context: Tensor, place: Tensor) -> Tensor:
