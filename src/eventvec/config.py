@@ -28,8 +28,8 @@ from eventvec.schema import Schema
 
 Table = dict[str, Any]
 TABLES = ("data", "encoder", "method", "fit")
-ADDRESSES = ("data.path", "data.cutoffs", "data.static", "data.labels")
-"""The options that may be the address of a table; `labels` is an earlier name of `cutoffs`."""
+ADDRESSES = ("data.path", "data.cutoffs", "data.static")
+"""The options that may be the address of a table."""
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:

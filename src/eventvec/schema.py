@@ -45,14 +45,13 @@ class Categorical:
     Args:
         name: The column in the table.
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
-        text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
-            A CSV file has no types, so that its cells are read accordingly.
+        text: Whether the column was text in the table. A CSV file has no types, so that its cells are read accordingly.
         buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
     """
 
     name: str
     values: tuple[str, ...]
-    text: bool | None = dataclasses.field(default=None, compare=False)
+    text: bool = dataclasses.field(default=True, compare=False)
     buckets: int = 0
 
     @property
@@ -70,8 +69,7 @@ class Numeric:
         log: Whether to apply ``sign(x)·log(1 + |x|)`` first (Babaev et al. 2022, public code).
         mean: Mean, which is subtracted next.
         std: Standard deviation, by which the result is divided; 1 leaves the scale as it is.
-        edges: The raw numbers, ascending, that separate bins of about as many events each; empty in schemas of earlier
-            versions.
+        edges: The raw numbers, ascending, that separate bins of about as many events each.
     """
 
     name: str

@@ -10,15 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 import tomli_w
 import torch
 from safetensors.torch import load_file, save_file
 
+import backbones
 import eventvec as ev
-from eventvec.runs.run_files import read_config, read_info, read_tensors, with_former_defaults
+import make
+from commands import answer
+from eventvec.runs.run_files import read_config, read_info, read_tensors
+from fits import Interrupted, coles, dataset, interrupt_after
 
-STORED = Path(__file__).parents[1] / "stored"
 ABSENT = object()
 READ: dict[str, Callable[[str], Any]] = {
     "run.json": json.loads,
@@ -27,11 +32,44 @@ READ: dict[str, Callable[[str], Any]] = {
 }
 
 
+SHOPS = ("grocer", "tailor", "baker", "cinema")
+SETTINGS = (
+    "encoder.dim=8", "encoder.events.time=['gap', 'hour']", "method.views.shortest=2", "method.views.longest=6",
+    "data.fitting={min_count = 1}", "fit.batch_size=8",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a table of events and `coles`, a run that loads."""
+    path, rng = tmp_path_factory.mktemp("stored"), np.random.default_rng(0)
+    when = np.datetime64("2024-01-01T10:00", "us") + np.arange(240) * np.timedelta64(7, "h")
+    shops = [SHOPS[code] for code in rng.choice(4, 240, p=[0.4, 0.3, 0.2, 0.1])]
+    events = {"card": np.arange(240) % 20, "when": when, "shop": shops, "amount": rng.exponential(10, 240)}
+    pl.DataFrame(events).write_parquet(path / "events.parquet")
+    columns = ("--key", "card", "--time", "when", "--categorical", "shop", "--numeric", "amount")
+    settings = [part for setting in SETTINGS for part in ("--set", setting)]
+    further = ("--holdout", 0.25, "--epochs", 2, "--seed", 3, "--out", path / "coles")
+    answer("fit", "--events", path / "events.parquet", *columns, *settings, *further)
+    return path
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(folder: Path, tmp_path: Path) -> Path:
     """Return a copy of a run that loads."""
-    shutil.copytree(STORED / "coles", tmp_path / "run")
+    shutil.copytree(folder / "coles", tmp_path / "run")
     return tmp_path / "run"
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """Return a run that was killed after its third step."""
+    with pytest.raises(Interrupted):
+        ev.fit(
+            coles(dataset()), dataset(), epochs=4, batch_size=8, seed=5, checkpoint_every=1, out=tmp_path / "killed",
+            progress=interrupt_after(3),
+        )  # fmt: skip
+    return tmp_path / "killed"
 
 
 def refuse(run: Path, message: str) -> None:
@@ -83,10 +121,9 @@ def test_entries_of_a_run_that_are_wrong_are_refused(run: Path, place: str, valu
     refuse(run, f"run.json is damaged: {place}[:.]")
 
 
-def test_a_run_that_has_not_finished_needs_no_results() -> None:
-    info = read_info(STORED / "killed")
-    assert info == json.loads((STORED / "killed" / "run.json").read_text())
-    assert read_info(STORED / "fine_tuned") == json.loads((STORED / "fine_tuned" / "run.json").read_text())
+def test_a_run_that_has_not_finished_needs_no_results(folder: Path, killed: Path) -> None:
+    for path in (killed, folder / "coles"):
+        assert read_info(path) == json.loads((path / "run.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -210,41 +247,27 @@ def test_an_object_that_is_no_path_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", [b"noise", b'{"tokenizer": 3}', b"[3]", b'{"tokenizer": "{}", "backbone": "origin"}'])
-def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    monkeypatch.setenv("EVENTVEC_MODELS", str(STORED / "models"))
-    for name in ("tpp_embedding", "masked_language"):
-        shutil.copytree(STORED / name, tmp_path / name)
-        path = tmp_path / name / "model.safetensors"
-        tensors = load_file(path)
-        state = next(each for each in tensors if each.endswith("_extra_state"))
-        whole = bytes(tensors[state].numpy())
-        changed = text.replace(b"origin", json.loads(whole).get("backbone", "").encode())
-        save_file({**tensors, state: torch.frombuffer(bytearray(changed), dtype=torch.uint8)}, path)
-        refuse(tmp_path / name, "is damaged")
+def test_a_tokenizer_that_is_damaged_is_refused(tmp_path: Path, text: bytes) -> None:
+    data = make.dataset([3] * 8)
+    encoder = {"name": "language", "backbone": backbones.folder(), "text": "code", "lora": 2}
+    ev.fit({"method": {"name": "coles"}, "encoder": encoder}, data, epochs=1, out=tmp_path / "run", beside=())
+    path = tmp_path / "run" / "model.safetensors"
+    tensors = load_file(path)
+    state = next(each for each in tensors if each.endswith("_extra_state"))
+    whole = bytes(tensors[state].numpy())
+    changed = text.replace(b"origin", json.loads(whole).get("backbone", "").encode())
+    save_file({**tensors, state: torch.frombuffer(bytearray(changed), dtype=torch.uint8)}, path)
+    refuse(tmp_path / "run", "is damaged")
 
 
-def test_the_options_of_a_run_that_is_resumed_are_checked(tmp_path: Path) -> None:
-    shutil.copytree(STORED / "killed", tmp_path / "run")
-    change(tmp_path / "run" / "config.toml", "fit.epochs", "four")
-    table, fitting = str(STORED / "events.parquet"), ev.Fitting(min_count=1)
-    data = ev.read(table, key="card", time="when", categorical=["shop"], numeric=["amount"], fitting=fitting)
-    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=8)
+def test_the_options_of_a_run_that_is_resumed_are_checked(killed: Path) -> None:
+    change(killed / "config.toml", "fit.epochs", "four")
     with pytest.raises(ev.CheckpointError, match=r"config.toml is damaged: fit: epochs must be a whole number or None"):
-        ev.fit(ev.methods.CoLES(encoder), data, seed=5, out=tmp_path / "run", resume=True)
+        ev.fit(coles(dataset()), dataset(), seed=5, out=killed, resume=True)
 
 
-def test_the_files_of_a_run_are_read_as_they_were_written() -> None:
-    assert read_config(STORED / "coles") == tomllib.loads((STORED / "coles" / "config.toml").read_text())
-    tensors, texts = read_tensors(STORED / "killed" / "checkpoint.safetensors")
+def test_the_files_of_a_run_are_read_as_they_were_written(run: Path, killed: Path) -> None:
+    assert read_config(run) == tomllib.loads((run / "config.toml").read_text())
+    tensors, texts = read_tensors(killed / "checkpoint.safetensors")
     assert "counts" in texts
     assert tensors["rng"].dtype == torch.uint8
-
-
-@pytest.mark.parametrize("method", [{"name": "supervised", "label": "churn"}, {"name": "tpp_embedding"}])
-@pytest.mark.parametrize(("fit", "keep"), [({"epochs": 3}, "last"), ({"epochs": 3, "patience": 2}, "best")])
-def test_a_run_of_an_earlier_version_kept_its_last_weights_unless_it_had_patience(
-    method: dict[str, Any], fit: dict[str, Any], keep: str
-) -> None:
-    tables = {"method": method, "fit": fit}
-    assert with_former_defaults(tables)["fit"] == {**fit, "keep": keep}
-    assert with_former_defaults({**tables, "method": {"name": "coles"}})["fit"] == fit

@@ -25,7 +25,6 @@ from updates import same as same_vectors
 from updates import whole
 
 BOTH: dict[str, Any] = {"beside": ("timing", "aggregates"), "components": 6, "batch_size": 8}
-STORED = Path(__file__).parents[1] / "stored"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -217,12 +216,6 @@ def test_damaged_parts_are_refused(copied: Path, place: str, value: Any, message
     with pytest.raises(ev.CheckpointError, match=message) as error:
         ev.load(copied)
     assert "\n" not in str(error.value)
-
-
-def test_runs_of_earlier_versions_have_no_parts() -> None:
-    run = ev.load(STORED / "coles")
-    assert run.beside == {}
-    assert run.encoder is run.method.encoder
 
 
 def test_parts_need_times() -> None:

@@ -129,7 +129,7 @@ class ColumnReader:
                 self.numbers(name, column)
                 continue
             coded = self.coded(name, column)
-            if not typed and fields.is_text(column.type) and not fields.was_text(known[name]):
+            if not typed and fields.is_text(column.type) and not known[name].text:
                 coded = fields.as_numbers(coded)
             codes = self.values[name] = fields.encode(coded, known[name])
             self.unknown[name] = (int((codes == UNKNOWN).sum()), len(codes), "events")

@@ -54,7 +54,7 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
             missing or not among the data; or if there is no key, but a further column.
     """
     schema = data.schema
-    text = [field.name for field in schema.categorical if fields.was_text(field)]
+    text = [field.name for field in schema.categorical if field.text]
     opened = open_source(table, [*text, *([schema.time] if time_format else [])], schema.key)
     names = {name: schema.time if name == TIME else name for name in covariates}
     opened.need(names.values(), "the table of places")
@@ -106,7 +106,7 @@ def _values(
     field = next((field for field in schema.fields if field.name == name), None)
     if isinstance(field, Categorical):
         coded = Coded(*fields.coded(name, column))
-        if not opened.typed and fields.is_text(column.type) and not fields.was_text(field):
+        if not opened.typed and fields.is_text(column.type) and not field.text:
             coded = fields.as_numbers(coded)
         codes = fields.encode(coded, field)
         _refuse(name, codes == MISSING, "missing value", "every place needs one")

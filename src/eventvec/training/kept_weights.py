@@ -23,8 +23,7 @@ def best_epoch(history: Sequence[Record], score: str | None = None) -> int | Non
     Args:
         history: The records of the epochs.
         score: The entry with the score of the method, see `score_entry`. The epoch is then the one with the highest
-            score, and among equal scores with the lowest loss. A run that an earlier version began has no score in some
-            records, and is compared by the loss alone.
+            score, and among equal scores with the lowest loss.
     """
     entry = _compared_by(history, score)
     order = [
@@ -50,10 +49,7 @@ def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -
 
 
 def far_from_best(run: Run) -> str | None:
-    """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation.
-
-    Runs of earlier versions kept the last weights unless they had `patience`.
-    """
+    """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation."""
     score = declared(run.method).score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
     fit = run.config.get("fit", {})

@@ -103,7 +103,7 @@ def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
             "together with run.method.encoder and give it to fit"
         )
     written = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
-    encoder: Table = complete({"encoder": written})["encoder"]  # an earlier version had fewer options
+    encoder: Table = complete({"encoder": written})["encoder"]
     for option, value in table.items():
         if option != "from" and encoder.get(option) != value:
             raise ConfigError(

@@ -94,13 +94,13 @@ class Store:
                 self.db.execute("ROLLBACK")
             raise
 
-    def batch(self, name: str | None, contents: Sequence[str]) -> Batch | None:
-        """Return the batch of a name, or without a name the latest batch with one of these contents, or None."""
-        column, values = ("fingerprint", contents) if name is None else ("name", [name])
+    def batch(self, name: str | None, identity: str) -> Batch | None:
+        """Return the batch of a name, or without a name the latest batch with an identity, or None."""
+        column, value = ("fingerprint", identity) if name is None else ("name", name)
         row = self.db.execute(
             "SELECT number, fingerprint, applied, first, rows, new, late, kept FROM batches "
-            f"WHERE {column} IN ({', '.join('?' * len(values))}) ORDER BY number DESC LIMIT 1",
-            tuple(values),
+            f"WHERE {column} = ? ORDER BY number DESC LIMIT 1",
+            (value,),
         ).fetchone()
         if row is None:
             return None
