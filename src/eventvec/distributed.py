@@ -87,10 +87,6 @@ def joined(device: torch.device) -> Iterator[None]:
 
     Args:
         device: The device of the weights: messages go over gloo, and between GPUs over NCCL.
-
-    Raises:
-        ConfigError: If two processes have the same GPU, which NCCL refuses.
-        EventvecError: If another process has ended, so that this one cannot go on.
     """
     connected = process_count() > 1
     if device.type == "cuda" and (connected or launched()):
@@ -176,11 +172,7 @@ def broadcast_number(number: float) -> float:
 
 
 def check_alike(**values: object) -> None:
-    """Raise an error in all processes if they differ in a value, such as the versions or the data.
-
-    Raises:
-        ConfigError: If two processes differ.
-    """
+    """Raise an error in all processes if they differ in a value, such as the versions or the data."""
     if process_count() == 1:
         return
     told: list[Any] = [None] * process_count()
@@ -195,11 +187,7 @@ def check_alike(**values: object) -> None:
 
 
 def check_apart(device: str) -> None:
-    """Raise an error in all processes if two have the same device.
-
-    Raises:
-        ConfigError: If two processes have the same device.
-    """
+    """Raise an error in all processes if two have the same device."""
     if process_count() == 1:
         return
     told: list[Any] = [None] * process_count()
@@ -297,7 +285,6 @@ def shares(lengths: Tensor, count: int) -> list[int] | None:
 
     Args:
         lengths: `(n,)` the number of events of each row.
-        count: The number of shares.
     """
     lengths = on_host(lengths)
     filled = lengths.nonzero().squeeze(1)

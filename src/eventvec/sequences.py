@@ -261,7 +261,6 @@ def places(mask: Tensor, count: int) -> Tensor:
 
     Args:
         mask: `(m,)` bool with at most `count` true values.
-        count: The size of the result.
     """
     each = torch.arange(len(mask), device=mask.device)
     rank = torch.where(mask, mask.cumsum(0) - 1, count)  # the others go to the end, which is cut off

@@ -256,10 +256,6 @@ def capped(events: pl.DataFrame, caps: Mapping[str, int]) -> pl.DataFrame:
 
     With a limit of c codes, code 0 is padding, the c − 2 most frequent values have a code each (ties are broken by the
     value), and all other values share the last code. Missing values stay missing.
-
-    Args:
-        events: The table of events.
-        caps: The limit c for each column.
     """
     for name, cap in caps.items():
         counts = events[name].drop_nulls().value_counts().sort(["count", name], descending=[True, False])

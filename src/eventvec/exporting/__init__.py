@@ -106,9 +106,6 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
 def check_exported(encoder: Any) -> None:
     """Refuse an encoder that has no graph.
 
-    Raises:
-        ConfigError: If it cannot continue from a stored state, or reads texts.
-
     Example:
         >>> import eventvec as ev
         >>> events = ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))

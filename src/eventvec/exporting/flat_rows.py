@@ -11,7 +11,6 @@ class Rows:
     """The inputs of a graph that every encoder reads, and the places of events that follow from them.
 
     Args:
-        graph: The graph.
         lengths: `(rows,)` the number of events of each row.
         time: `(events,)` the times of all rows' events.
         seen: `(rows,)` the number of events that each row's state has seen.
@@ -56,7 +55,6 @@ class Rows:
 
         Args:
             values: `(events, width)` values.
-            width: Their size.
         """
         longest = concat([self.lengths, self.graph.integers(1)], 0).max(0)
         steps = self.graph.places(longest).unsqueeze(1)

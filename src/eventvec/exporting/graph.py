@@ -22,11 +22,6 @@ LARGEST = 2**31 - 1
 class Value:
     """A tensor of a graph. Arithmetic takes another tensor of its type, or a number.
 
-    Args:
-        graph: The graph.
-        name: Its name in the graph.
-        dtype: Its type.
-
     Example:
         >>> graph = Graph()
         >>> (graph.constant(np.ones(3)) * 2).dtype
@@ -153,7 +148,6 @@ class Value:
         """Return `into` after this tensor's entries came to the places of an index along the first axis.
 
         Args:
-            into: What was there before.
             index: The place of each entry, in the shape of this tensor.
             reduction: `add`, `min` or `max`.
         """
@@ -215,15 +209,7 @@ class Graph:
         return self.apply_many(kind, 1, *values, dtype=dtype, **attributes)[0]
 
     def apply_many(self, kind: str, count: int, *values: Value, dtype: Any, **attributes: Any) -> list[Value]:
-        """Return results of an operator that all have one type.
-
-        Args:
-            kind: The name of the operator.
-            count: The number of results.
-            values: Its inputs.
-            dtype: The type of the results.
-            attributes: Its attributes.
-        """
+        """Return results of an operator that all have one type."""
         names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
         inputs = [
             value.name for value in values
@@ -232,14 +218,7 @@ class Graph:
         return [Value(self, name, np.dtype(dtype)) for name in names]
 
     def model(self, metadata: dict[str, str]) -> bytes:
-        """Return the content of the file, which onnx has checked.
-
-        Args:
-            metadata: Texts by name, which the file carries.
-
-        Raises:
-            ConfigError: If it would be larger than such a file can be.
-        """
+        """Return the content of the file, which onnx has checked."""
         helper = self._onnx.helper
         size = sum(array.nbytes for _, array in self._constants.values()) + sum(map(len, metadata.values()))
         if size > LARGEST - 2**24:  # the operators need some

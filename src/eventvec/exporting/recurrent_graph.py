@@ -22,9 +22,6 @@ GRU_GATES, LSTM_GATES = (1, 0, 2), (0, 3, 1, 2)
 def check_recurrent(encoder: Recurrent) -> None:
     """Refuse an encoder whose events have no graph.
 
-    Raises:
-        ConfigError: If it has an event encoder other than `EventEncoder`, or reads texts.
-
     Example:
         >>> import eventvec as ev
         >>> check_recurrent(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))))
@@ -43,8 +40,6 @@ def embed_recurrent(encoder: Recurrent, rows: Rows, state: Value) -> tuple[Value
     """Return `(rows, dim)` the embedding and `(rows, stored_dim)` the state after each row's events.
 
     Args:
-        encoder: The encoder, in evaluation mode.
-        rows: The inputs.
         state: `(rows, stored_dim)` the state before the events.
     """
     assert isinstance(encoder.events, EventEncoder)

@@ -17,8 +17,6 @@ def embed_running(encoder: RunningHandcrafted, rows: Rows, state: Value) -> tupl
     """Return `(rows, dim)` float32 features and `(rows, stored_dim)` float32 the state after each row's events.
 
     Args:
-        encoder: The encoder.
-        rows: The inputs.
         state: `(rows, stored_dim)` the state before the events.
     """
     size = sum(encoder.sizes)

@@ -49,14 +49,7 @@ class _Counts(BaseModel, extra="forbid"):
 
 
 class Training:
-    """The state of a training, and its step.
-
-    Args:
-        method: The method that is trained, in place.
-        optimizer: The optimizer of its weights.
-        rng: The generator from which views are drawn.
-        options: How the method is trained.
-    """
+    """The state of a training, and its step."""
 
     def __init__(
         self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
@@ -73,12 +66,7 @@ class Training:
         self.stopped = ""
 
     def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
-        """Start the clock at the seconds that earlier sessions took.
-
-        Args:
-            entities: The number of entities to train on.
-            held_out: The batches of rows for validation.
-        """
+        """Start the clock at the seconds that earlier sessions took."""
         self.held_out = held_out
         self.per_epoch = max(entities // self.options.batch_size, 1)
         self.clock = time.perf_counter() - self.seconds
@@ -180,11 +168,7 @@ class Training:
         write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:
-        """Restore the state from a file that `save` wrote.
-
-        Raises:
-            CheckpointError: If the file is damaged.
-        """
+        """Restore the state from a file that `save` wrote."""
         tensors, texts = run_files.read_tensors(path)
         with refusing_damage(path, "; begin the run again in a new folder"):
             for name, value in _Counts.model_validate_json(texts["counts"]).model_dump(exclude_unset=True).items():
@@ -206,9 +190,6 @@ class Training:
 
         Args:
             tensors: The averages; the name of each begins with the number of the weight.
-
-        Raises:
-            ValueError: If an average of a weight is absent, or one has another shape.
         """
         shapes = [weight.shape for group in self.optimizer.param_groups for weight in group["params"]]
         averages: dict[int, dict[str, Tensor]] = {}

@@ -31,7 +31,6 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
     numbers as text.
 
     Args:
-        data: The batch, coded by the run's schema.
         folder: Where temporary files are written, 16 bytes for each event of a batch of more than `IN_MEMORY`; the
             system's folder by default.
     """

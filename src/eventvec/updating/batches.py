@@ -161,11 +161,6 @@ def apply_batch(
     """Return what `update` returns, also from the store of a shard.
 
     Args:
-        run: As for `update`.
-        events: As for `update`.
-        state: As for `update`.
-        chosen: How the batch is applied.
-        table_format: How the events are read.
         shard: The place of the store in a folder of stores.
     """
     events = _rereadable(events, run.schema.key)
