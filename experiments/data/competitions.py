@@ -12,10 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled, Published
-from eventvec.datasets.prefixes import histories
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.errors import DataError
 from eventvec.tables import Fitting, read
+from experiments.data.prefixes import histories
+from experiments.data.published_files import Published
 
 AGE_GROUP = "https://ods.ai/competitions/sberbank-sirius-lesson"
 ROSBANK = "https://boosters.pro/championship/rosbank1"

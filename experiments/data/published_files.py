@@ -7,15 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import polars as pl
 
-from eventvec.dataset import Dataset
 from eventvec.errors import DataError, nearest
-
-Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
-Labelled: TypeAlias = tuple[Dataset, pl.DataFrame]
 
 
 @dataclass(frozen=True)
