@@ -39,11 +39,6 @@ def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator
     """Compute float32 matrix products inside the block at one of torch's precisions; None leaves it as it is.
 
     `highest` is torch's default library, and `medium` is oneDNN on a CPU.
-
-    Example:
-        >>> with float32_products("medium"):
-        ...     float32_precision()
-        'medium'
     """
     before = float32_precision() if precision else None
     try:
