@@ -132,13 +132,6 @@ def test_the_command_prints_writes_and_saves_the_card(run: ev.Run, events: pl.Da
     assert (tmp_path / "run" / "README.md").read_text() == expected
 
 
-def test_the_card_of_a_run_of_an_earlier_version_leaves_out_what_it_does_not_know() -> None:
-    text = ev.card(ev.load(Path(__file__).parents[1] / "stored" / "coles"))
-    assert "| entities, events | 20, 259 |" in text
-    assert "| period |" not in text
-    assert "None" not in text.replace("None are recorded here", "")
-
-
 def test_damaged_facts_of_a_run_are_refused(run: ev.Run, tmp_path: Path) -> None:
     assert run.path is not None
     shutil.copytree(run.path, tmp_path / "run")

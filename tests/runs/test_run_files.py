@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import tomli_w
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -23,14 +22,7 @@ import make
 from commands import answer
 from eventvec.runs.run_files import read_config, read_info, read_tensors
 from fits import Interrupted, coles, dataset, interrupt_after
-
-ABSENT = object()
-READ: dict[str, Callable[[str], Any]] = {
-    "run.json": json.loads,
-    "schema.json": json.loads,
-    "config.toml": tomllib.loads,
-}
-
+from tampered import ABSENT, change
 
 SHOPS = ("grocer", "tailor", "baker", "cinema")
 SETTINGS = (
@@ -78,19 +70,6 @@ def refuse(run: Path, message: str) -> None:
         ev.load(run)
     assert "\n" not in str(error.value)
     assert str(run) in str(error.value)
-
-
-def change(path: Path, place: str, value: Any) -> None:
-    """Replace the value at a dotted place of a JSON or TOML file, or delete it."""
-    *parents, last = (int(part) if part.isdigit() else part for part in place.split("."))
-    whole = part = READ[path.name](path.read_text())
-    for parent in parents:
-        part = part[parent]
-    if value is ABSENT:
-        del part[last]
-    else:
-        part[last] = value
-    path.write_text(tomli_w.dumps(whole) if path.suffix == ".toml" else json.dumps(whole))
 
 
 @pytest.mark.parametrize(
