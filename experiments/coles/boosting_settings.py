@@ -28,7 +28,7 @@ def lightgbm_settings(name: str) -> Boosting:
     out here.
 
     Args:
-        name: a loader in `eventvec.datasets`: `age_group`, `rosbank` (churn), `bowl2019` (assessment) or `x5` (retail).
+        name: a loader in `experiments.data`: `age_group`, `rosbank` (churn), `bowl2019` (assessment) or `x5` (retail).
 
     Raises:
         ConfigError: If the paper has no such data set.

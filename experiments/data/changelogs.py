@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from eventvec.dataset import text_column
-from eventvec.datasets.folders import Frames, Labelled
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.tables import read
 from experiments.data.data_folder import data_file
 

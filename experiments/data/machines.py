@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.tables import Fitting, read
 from experiments.data.data_folder import data_file
 

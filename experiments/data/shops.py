@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.tables import read
 from experiments.data.data_folder import data_file
 

@@ -44,42 +44,22 @@ _alone: Exception | None = None
 
 
 def launched() -> bool:
-    """Return whether torchrun started this process as one of several.
-
-    Example:
-        >>> launched()
-        False
-    """
+    """Return whether torchrun started this process as one of several."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "MASTER_ADDR" in os.environ
 
 
 def local_rank() -> int:
-    """Return the number of this process on its machine, from 0.
-
-    Example:
-        >>> local_rank()
-        0
-    """
+    """Return the number of this process on its machine, from 0."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def process_count() -> int:
-    """Return the number of processes that train together; 1 outside `joined`.
-
-    Example:
-        >>> process_count()
-        1
-    """
+    """Return the number of processes that train together; 1 outside `joined`."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def is_first() -> bool:
-    """Return whether this process is the one that writes files and reports progress.
-
-    Example:
-        >>> is_first()
-        True
-    """
+    """Return whether this process is the one that writes files and reports progress."""
     return (dist.get_rank() if process_count() > 1 else int(os.environ.get("RANK", "0"))) == 0
 
 
@@ -87,12 +67,7 @@ def is_first() -> bool:
 def joined(device: torch.device) -> Iterator[None]:
     """Connect the processes that torchrun started, unless they are connected already; for a single one, do nothing.
 
-    Args:
-        device: The device of the weights: messages go over gloo, and between GPUs over NCCL.
-
-    Raises:
-        ConfigError: If two processes have the same GPU, which NCCL refuses.
-        EventvecError: If another process has ended, so that this one cannot go on.
+    Messages go over gloo, and between GPUs over NCCL, which refuses two processes on one GPU.
     """
     connected = process_count() > 1
     if device.type == "cuda" and (connected or launched()):
@@ -137,22 +112,12 @@ def _first_failed_too(store: Any) -> bool:
 
 
 def only_here(error: BaseException) -> bool:
-    """Return whether an error stopped this process and not the first one, which then does not report it.
-
-    Example:
-        >>> only_here(ValueError())
-        False
-    """
+    """Return whether an error stopped this process and not the first one, which then does not report it."""
     return error is _alone
 
 
 def broadcast_result(function: Callable[[], T]) -> T:
-    """Return the result of a function that the first process alone calls; an error of it is raised in all processes.
-
-    Example:
-        >>> broadcast_result(lambda: 1 + 1)
-        2
-    """
+    """Return the result of a function that the first process alone calls; an error of it is raised in all processes."""
     if process_count() == 1:
         return function()
     outcome: list[Any] = [None, None]
@@ -179,39 +144,33 @@ def broadcast_number(number: float) -> float:
 
 
 def check_alike(**values: object) -> None:
-    """Raise an error in all processes if they differ in a value, such as the versions or the data.
-
-    Raises:
-        ConfigError: If two processes differ.
-    """
-    if process_count() == 1:
-        return
-    told: list[Any] = [None] * process_count()
-    dist.all_gather_object(told, values)
-    for name, value in told[0].items():
-        other = next((place for place, others in enumerate(told) if others[name] != value), None)
+    """Raise an error in all processes if they differ in a value, such as the versions or the data."""
+    of_all = _objects_of_all(values)
+    for name, first in of_all[0].items():
+        other = next((place for place, others in enumerate(of_all) if others[name] != first), None)
         if other is not None:
             raise ConfigError(
-                f"the processes differ in {name}: process 0 has {value}, process {other} has {told[other][name]}; all "
-                "need the same versions of the libraries, kind of device, events and options"
+                f"the processes differ in {name}: process 0 has {first}, process {other} has {of_all[other][name]}; "
+                "all need the same versions of the libraries, kind of device, events and options"
             )
 
 
 def check_apart(device: str) -> None:
-    """Raise an error in all processes if two have the same device.
-
-    Raises:
-        ConfigError: If two processes have the same device.
-    """
-    if process_count() == 1:
-        return
-    told: list[Any] = [None] * process_count()
-    dist.all_gather_object(told, device)
-    if (distinct := len(set(told))) < len(told):
+    """Raise an error in all processes if two have the same device."""
+    devices = _objects_of_all(device)
+    if (distinct := len(set(devices))) < len(devices):
         raise ConfigError(
-            f"each process needs a GPU of its own, got {len(told)} processes on {distinct} GPUs; start fewer "
+            f"each process needs a GPU of its own, got {len(devices)} processes on {distinct} GPUs; start fewer "
             "(--nproc-per-node), and let device be auto or cuda, or else cpu"
         )
+
+
+def _objects_of_all(value: T) -> list[T]:
+    """Return the object that each process gave, in order of the processes."""
+    objects = [value] * process_count()
+    if len(objects) > 1:
+        dist.all_gather_object(objects, value)
+    return objects
 
 
 def wait_for_all() -> None:
@@ -293,12 +252,7 @@ def share(function: Callable[..., Tensor], x: Any, *tensors: Tensor | None, by_e
 
 
 def in_share() -> bool:
-    """Return whether this process now encodes its share of the rows, and others theirs.
-
-    Example:
-        >>> in_share()
-        False
-    """
+    """Return whether this process now encodes its share of the rows, and others theirs."""
     return _in_share.get()
 
 
@@ -306,7 +260,9 @@ def all_reduce(values: Tensor) -> Tensor:
     """Return the sum of a tensor over all processes, with a gradient."""
     if process_count() == 1:
         return values
-    out: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
+    from torch.distributed.nn.functional import all_reduce as summed  # absent where torch was built without
+
+    out: Tensor = summed(values)
     return out
 
 
@@ -315,10 +271,6 @@ def shares(lengths: Tensor, count: int) -> list[int] | None:
 
     Each share has an event: encoders may return early without one, and the others would wait for them. None if fewer
     rows than shares have events.
-
-    Args:
-        lengths: `(n,)` the number of events of each row.
-        count: The number of shares.
     """
     lengths = on_host(lengths)
     filled = lengths.nonzero().squeeze(1)
@@ -346,8 +298,7 @@ class _Cut(NamedTuple):
 class _Shares:
     """Calls of a function of rows, of which each process computes its share; the results are gathered.
 
-    Args:
-        by_event: Whether its results and its tensors have one entry for each event, and not for each row.
+    With `by_event`, its results, and a tensor that it takes, have one entry for each event, and not for each row.
     """
 
     def __init__(self, by_event: bool) -> None:
@@ -369,7 +320,7 @@ class _Shares:
         by_row = _Cut(bounds, dist.get_rank())
         before = torch.nn.functional.pad(on_host(x.lengths).cumsum(0), (1, 0))
         cut = _Cut(before[bounds].tolist(), by_row.rank) if self.by_event else by_row
-        own = [None if each is None else _share_of(each, cut) for each in tensors]
+        own = [None if each is None else _Share.apply(each, cut) for each in tensors]  # type: ignore[no-untyped-call]
         draws = ExitStack()
         draws.enter_context(_own_draws(by_row.rank, x.device))
         self.calls.append((draws, x, by_row))
@@ -417,27 +368,6 @@ class _Share(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return _gathered(gradients[0], ctx.cut) / process_count(), None
-
-
-class _Sum(Function):
-    """The sum over all processes, and of their gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:
-        total = values.detach().clone()
-        dist.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        total = gradients[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
-
-
-def _share_of(whole: Tensor, cut: _Cut) -> Tensor:
-    part: Tensor = _Share.apply(whole, cut)  # type: ignore[no-untyped-call]
-    return part
 
 
 def _gathered(part: Tensor, cut: _Cut) -> Tensor:

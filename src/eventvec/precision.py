@@ -25,9 +25,6 @@ def matmul_precision(precision: Precision, device: torch.device) -> Iterator[Non
     is checked once per process. oneDNN is up to twice as fast on some CPUs; on others it rounds to bfloat16 and is not
     used. It is not used either if torch's precisions were set device by device. The setting belongs to the process,
     so threads that train or embed at the same time share it.
-
-    Raises:
-        ConfigError: If the precision is neither float32 nor bfloat16, or the CPU does not compute in bfloat16.
     """
     check_precision(precision, device)
     with (
@@ -42,11 +39,6 @@ def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator
     """Compute float32 matrix products inside the block at one of torch's precisions; None leaves it as it is.
 
     `highest` is torch's default library, and `medium` is oneDNN on a CPU.
-
-    Example:
-        >>> with float32_products("medium"):
-        ...     float32_precision()
-        'medium'
     """
     before = float32_precision() if precision else None
     try:
@@ -59,11 +51,7 @@ def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    """Refuse a precision that is unknown, or that the device does not compute in.
-
-    Raises:
-        ConfigError: If it does not.
-    """
+    """Refuse a precision that is unknown, or that the device does not compute in."""
     if precision not in ("float32", "bfloat16"):
         raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
     if precision == "bfloat16" and device.type == "cpu" and not cpu_has_bfloat16():

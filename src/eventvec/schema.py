@@ -43,16 +43,14 @@ class Categorical:
     one that was never seen before; `UNKNOWN` does not occur.
 
     Args:
-        name: The column in the table.
         values: Canonical text of each value; the code of `values[i]` is `i + FIRST`.
-        text: Whether the column was text in the table; None if that is not known, as in schemas of earlier versions.
-            A CSV file has no types, so that its cells are read accordingly.
+        text: Whether the column was text in the table. A CSV file has no types, so that its cells are read accordingly.
         buckets: Number of buckets of a hashed column, which has no `values`; 0 if the column is not hashed.
     """
 
     name: str
     values: tuple[str, ...]
-    text: bool | None = dataclasses.field(default=None, compare=False)
+    text: bool = dataclasses.field(default=True, compare=False)
     buckets: int = 0
 
     @property
@@ -66,12 +64,9 @@ class Numeric:
     """A column of raw numbers, NaN where missing, and how the event encoder scales it.
 
     Args:
-        name: The column in the table.
         log: Whether to apply ``sign(x)·log(1 + |x|)`` first (Babaev et al. 2022, public code).
-        mean: Mean, which is subtracted next.
         std: Standard deviation, by which the result is divided; 1 leaves the scale as it is.
-        edges: The raw numbers, ascending, that separate bins of about as many events each; empty in schemas of earlier
-            versions.
+        edges: The raw numbers, ascending, that separate bins of about as many events each.
     """
 
     name: str
@@ -104,8 +99,6 @@ class Vector:
     """A static column of raw vectors, NaN where missing, and how a method scales each of their components.
 
     Args:
-        name: The column in the table.
-        mean: Mean of each component, which is subtracted first.
         std: Standard deviation of each component, by which the result is divided.
     """
 
@@ -126,11 +119,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Text:
-    """A column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing.
-
-    Args:
-        name: The column in the table.
-    """
+    """A column of free text, such as descriptions: a nested `Sequences` of UTF-8 bytes, empty where missing."""
 
     name: str
 
@@ -310,9 +299,6 @@ def _inconsistency(schema: Schema) -> str | None:
 
 def check_schema(schema: Any) -> None:
     """Refuse what is no schema.
-
-    Raises:
-        ConfigError: If it is not a `Schema`.
 
     Example:
         >>> check_schema("events.parquet")

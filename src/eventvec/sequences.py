@@ -109,10 +109,8 @@ class Sequences:
     def blocks(self, per_row: int = 0) -> Iterator[builtins.slice]:
         """Yield the positions of consecutive rows with at most about `BLOCK` events in all, but at least one row.
 
-        What is computed from one block after the other takes memory for a block, however many rows there are.
-
-        Args:
-            per_row: How many numbers are computed for each row beside its events; they count as events.
+        What is computed from one block after the other takes memory for a block, however many rows there are. Numbers
+        that are computed for each row beside its events, `per_row`, count as events.
 
         Example:
             >>> x = Sequences({}, torch.zeros(4).long(), torch.tensor([3, 1, 0, 5]))
@@ -184,7 +182,7 @@ class Sequences:
             return self
         host = self.device.type == "cpu"
         columns, static = (
-            {name: _moved(values, device, host) for name, values in table.items()}
+            {n: v.to(device) if isinstance(v, Sequences) else v.to(device, non_blocking=host) for n, v in table.items()}
             for table in (self.columns, self.static)
         )
         lengths = with_copy(self.lengths, device) if host else self.lengths.to(device)
@@ -214,11 +212,7 @@ def on_host(lengths: Tensor) -> Tensor:
 
 
 def read_together(*lengths: Tensor) -> None:
-    """Let the CPU have a copy of several lengths, as `on_host` does, and wait for the device once for all of them.
-
-    Example:
-        >>> read_together(torch.tensor([3, 1]), torch.tensor([2]))
-    """
+    """Let the CPU have a copy of several lengths, as `on_host` does, and wait for the device once for all of them."""
     new = [each for each in lengths if each.device.type != "cpu" and each not in COPIES]
     copies = torch.cat(new).cpu().split([len(each) for each in new]) if new else ()
     for each, copy in zip(new, copies, strict=True):
@@ -226,25 +220,14 @@ def read_together(*lengths: Tensor) -> None:
 
 
 def keep_copy(lengths: Tensor, function: Callable[..., Tensor], *origins: Tensor) -> Tensor:
-    """Return lengths that follow from others; if these have copies on the CPU, their copy follows from those.
-
-    Example:
-        >>> lengths = torch.tensor([3, 1])
-        >>> keep_copy(lengths - 1, lambda copy: copy - 1, lengths).tolist()
-        [2, 0]
-    """
+    """Return lengths that follow from others; if these have copies on the CPU, their copy follows from those."""
     if lengths.device.type != "cpu" and all(origin in COPIES for origin in origins):
         COPIES[lengths] = function(*(COPIES[origin] for origin in origins))
     return lengths
 
 
 def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
-    """Return numbers on a device; those of the CPU need not wait for it, and are the copy of the result.
-
-    Example:
-        >>> with_copy(torch.tensor([3, 1]), torch.device("cpu")).tolist()
-        [3, 1]
-    """
+    """Return numbers on a device; those of the CPU need not wait for it, and are the copy of the result."""
     host = numbers.device.type == "cpu"  # a copy from a device must be waited for
     moved = numbers.to(device, non_blocking=host)
     if host and moved is not numbers:
@@ -253,13 +236,9 @@ def with_copy(numbers: Tensor, device: torch.device | str) -> Tensor:
 
 
 def places(mask: Tensor, count: int) -> Tensor:
-    """Return `(count,)` the places of the true values of a mask `(m,)`, and 0 after them if they are fewer.
+    """Return `(count,)` the places of the true values of a mask `(m,)`, at most `count`, and 0 after them.
 
     `nonzero` would wait for a device to know how many there are.
-
-    Args:
-        mask: `(m,)` bool with at most `count` true values.
-        count: The size of the result.
     """
     each = torch.arange(len(mask), device=mask.device)
     rank = torch.where(mask, mask.cumsum(0) - 1, count)  # the others go to the end, which is cut off
@@ -267,12 +246,7 @@ def places(mask: Tensor, count: int) -> Tensor:
 
 
 def single_events(columns: Mapping[str, Values], index: Tensor) -> Sequences:
-    """Return a row of one event for each position in columns.
-
-    Example:
-        >>> single_events({"code": torch.tensor([5, 6, 7])}, torch.tensor([2, 0])).values("code").tolist()
-        [7, 5]
-    """
+    """Return a row of one event for each position in columns."""
     return Sequences(columns, index, with_copy(torch.ones(len(index), dtype=torch.int64), index.device))
 
 
@@ -347,10 +321,6 @@ def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -
         low = torch.where(below, middle + 1, low)
         high = torch.where(below, high, torch.minimum(middle, high))
     return low
-
-
-def _moved(values: Values, device: torch.device | str, host: bool) -> Values:
-    return values.to(device) if isinstance(values, Sequences) else values.to(device, non_blocking=host)
 
 
 def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:

@@ -50,7 +50,7 @@ def test_facts_and_states_are_in_the_order_of_the_keys_and_versions(tmp_path: Pa
         assert known.version.tolist() == [*order.tolist(), -1]
         assert known.last_time.tolist() == [5] * n + [0]
         assert store.states(order) == [b"%08d" % i for i in order]
-        batch = store.batch(None, ("content",))
+        batch = store.batch(None, "content")
         assert batch is not None
         parts = [store.written(batch, start) for start in (0, ROWS)]
         assert [len(part[0]) for part in parts] == [ROWS, 7]

@@ -30,11 +30,7 @@ class Command(TyperCommand):
     """A command that refuses addresses where no table is taken, before anything else is said about its arguments."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments as typer does, after addresses were refused.
-
-        Raises:
-            typer.BadParameter: If an argument looks like an address and names no table.
-        """
+        """Parse the arguments as typer does, after addresses were refused."""
         if any(is_address(text) or is_address(text.lstrip("-")) for text in args):
             self._refuse_addresses(ctx, args)
         return super().parse_args(ctx, args)
@@ -63,11 +59,7 @@ class Commands(TyperGroup):
     """A group that does not show an address that stands in place of a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments as typer does, after an address in place of a command was refused.
-
-        Raises:
-            typer.BadParameter: If the first argument looks like an address.
-        """
+        """Parse the arguments as typer does, after an address in place of a command was refused."""
         if args and is_address(args[0].lstrip("-")):
             raise typer.BadParameter(f"{NAME}; name a command first", ctx=ctx)
         return super().parse_args(ctx, args)

@@ -64,9 +64,6 @@ class Demo:
         evaluations: One per label: built in 2002 or later, number of seats, engine type.
         neighbours: The aircraft that flew the most miles, and those nearest to it.
         seconds: The seconds that each step took.
-        run: The run folder.
-        embeddings: The Parquet file with one vector per aircraft.
-        page: The HTML page with all results.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -96,12 +93,8 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
 
     Args:
         out: The folder to write; it must be absent or empty.
-        epochs: The number of passes over the aircraft.
         seed: The seed of the weights, the training and the map; the folds of the evaluation do not depend on it.
         console: The console on which each step is announced, with a progress bar if it is a terminal.
-
-    Raises:
-        ConfigError: If `out` is not empty, or an optional package is not installed.
     """
     return _run(path_only(out), None, None, epochs, seed, console or Console(quiet=True))
 

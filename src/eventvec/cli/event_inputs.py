@@ -22,7 +22,6 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
     """Return the events of a `[data]` table, whose options are checked against their types.
 
     Args:
-        table: The table.
         seed: The seed of the hold-out set if the table has none.
         schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
     """
@@ -63,13 +62,10 @@ def to_score(
     """Return a run on a device, and the events to score.
 
     Args:
-        run: The run folder.
         events: The path of the events, or the paths of several tables by their names.
         output: The file or table to write, see `tables.check_output`.
         overwrite: Whether a file that eventvec did not write may be replaced.
-        device: The name of the device.
         options: The options of `Run.read`.
-        further: The paths of other inputs.
     """
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
     place = choose_device(device)

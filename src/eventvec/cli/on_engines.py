@@ -17,11 +17,7 @@ NOTES = 5
 
 
 def is_on_engine(options: Mapping[str, Any]) -> bool:
-    """Return whether an engine is named.
-
-    Raises:
-        ConfigError: If options of an engine are given without one.
-    """
+    """Return whether an engine is named."""
     if "engine" in options:
         return True
     for name in fields(EngineOptions):

@@ -22,9 +22,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 def not_empty(text: str | None) -> str | None:
     """Return the text of an option; refuse an empty one, such as a variable of the shell that is not set.
 
-    Raises:
-        typer.BadParameter: If the text is empty.
-
     Example:
         >>> not_empty("events.parquet")
         'events.parquet'
@@ -35,11 +32,7 @@ def not_empty(text: str | None) -> str | None:
 
 
 def event_tables(text: str | None) -> Any:
-    """Return the path of a table of events; for several tables, `cards=cards.parquet,app=app.parquet`, their paths.
-
-    Raises:
-        typer.BadParameter: If the text is empty.
-    """
+    """Return the path of a table of events; for several tables, `cards=cards.parquet,app=app.parquet`, their paths."""
     comma = r",(?=\w+=)" if "://" in str(text) else ","  # a query has commas of its own
     parts = [part.partition("=") for part in re.split(comma, not_empty(text) or "")]
     named = all(re.fullmatch(r"\w+", name) and path for name, _, path in parts)
@@ -92,15 +85,7 @@ def split_names(text: str) -> list[str]:
 
 
 def numbers(option: str, text: str) -> list[float]:
-    """Return the numbers in a text, which are separated by commas.
-
-    Args:
-        option: The option that has the text, for messages.
-        text: The text.
-
-    Raises:
-        ConfigError: If a part of the text is not a number.
-    """
+    """Return the numbers in a text, which are separated by commas."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError as error:
@@ -108,15 +93,7 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def seconds(option: str, text: str) -> float:
-    """Return a time budget in seconds, from a number alone or with s, m or h after it.
-
-    Args:
-        option: The option that has the text, for messages.
-        text: The text.
-
-    Raises:
-        ConfigError: If the text is not such a number.
-    """
+    """Return a time budget in seconds, from a number alone or with s, m or h after it."""
     units = {"s": 1, "m": 60, "h": 3600}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:

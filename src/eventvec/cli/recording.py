@@ -24,7 +24,6 @@ def recording(
 
     Args:
         tick: The function that moves a progress bar, see `progress_bars.bar`.
-        tensorboard: The folder for TensorBoard, if there is one.
         mlflow: The folder of MLflow's file store, if there is one.
         out: The run folder, in which the others may not lie; MLflow's run gets its name.
         settings: The tables of the configuration, which become MLflow's parameters.

@@ -50,11 +50,7 @@ def report_errors(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def say_wrong(sentence: str, code: int) -> None:
-    """Print a sentence about what is wrong, without passwords in addresses, before the command ends with a code.
-
-    Raises:
-        KeyboardInterrupt: If a signal asks the command to end, which may be the reason of the error.
-    """
+    """Print a sentence about what is wrong, without passwords in addresses, before the command ends with a code."""
     if interrupts.received():
         raise KeyboardInterrupt
     interrupts.over(code)

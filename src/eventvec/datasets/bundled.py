@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled
+from eventvec.dataset import Dataset
 from eventvec.tables import read
+
+Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
+Labelled: TypeAlias = tuple[Dataset, pl.DataFrame]
 
 
 def flights() -> Labelled:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.errors import DataError
 from eventvec.tables import read
 

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.datasets.folders import Labelled
+from eventvec.datasets.bundled import Labelled
 from eventvec.errors import DataError
 from eventvec.tables import Fitting, read
 from eventvec.tables.coding import Array

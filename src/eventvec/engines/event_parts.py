@@ -30,10 +30,7 @@ class Part(NamedTuple):
     """Row groups of a file, which one worker reads.
 
     Args:
-        number: Its place in the order of the table.
         file: The place of the file among those of the job.
-        first: The first row group.
-        end: The row group after the last.
     """
 
     number: int
@@ -46,7 +43,6 @@ class Chunk(NamedTuple):
     """Rows that were divided at once.
 
     Args:
-        order: Their place in the order of the table.
         by_shard: The rows of each shard, which may be none.
     """
 
@@ -62,11 +58,7 @@ def event_file(path: Path) -> EventFile:
 
 
 def parts_of(job: Job) -> list[Part]:
-    """Return the parts of a job's table, of about `ROWS` rows where its row groups are smaller.
-
-    Raises:
-        DataError: If a file has other columns than the first.
-    """
+    """Return the parts of a job's table, of about `ROWS` rows where its row groups are smaller."""
     parts: list[Part] = []
     schemas: list[pa.Schema] = []
     for place, file in enumerate(job.files):
@@ -90,12 +82,7 @@ def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk
     """Yield the rows of a part, divided into shards, about `ROWS` rows at a time.
 
     Args:
-        job: The job.
-        part: The part.
         finished: The shards that are left out, because they are written already.
-
-    Raises:
-        DataError: If the file is absent, damaged or not as it was when the job began, or a key is missing.
     """
     file = job.files[part.file]
     path = Path(file.path)
@@ -131,12 +118,7 @@ def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> 
 
     Args:
         keys: `n` keys.
-        shards: The number of shards.
-        what: What the keys are, for messages.
         begun: The number of rows before the first of them, for messages.
-
-    Raises:
-        DataError: If a key is missing, or they are of a type that cannot hold keys.
     """
     if keys.null_count:
         row = begun + int(np.flatnonzero(keys.is_null().to_numpy())[0])

@@ -74,20 +74,12 @@ class Job:
 
     Args:
         command: `embed`, or `update` of state stores.
-        run: The run folder, as workers find it.
-        run_id: The run's id.
-        files: The table of events.
-        columns: The columns that are read, first the key.
-        shards: The number of shards.
-        output: The folder of shards.
         state: The folder of state stores, for `update`.
         reading: The options of `Run.read`.
         scoring: The options of `Run.embed`, or those of `update`.
         wide: Whether a file has a column for each dimension.
-        device: The name of the device.
         tables: The sizes and the times of the last change of the files of cutoffs or histories, by path.
         origin: The `[data]` table that the embeddings record.
-        versions: The versions of Python and of the libraries.
         vocabulary: The digest of the vocabularies of the run's schema.
         stores: The id of the folder of state stores, for `update`.
     """

@@ -28,13 +28,7 @@ def run_local(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     them. If a process dies, its work is given to a new one.
 
     Args:
-        job: The job.
-        parts: The parts of its table.
-        finished: The shards that are left out.
         workers: The number of processes; by default the number of cores.
-
-    Raises:
-        DataError: If processes die again and again.
     """
     folder = job.scratch / "events"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -95,11 +89,7 @@ def _rows_of(files: Sequence[Path], shards: int, shard: int) -> list[pa.Table]:
 
 
 def _side_by_side(tasks: Mapping[int, Callable[[], Outcome]], workers: int | None) -> Iterator[Outcome]:
-    """Yield the outcome of each task as it is done, in processes of which each does one task at a time.
-
-    Raises:
-        DataError: If processes die again and again.
-    """
+    """Yield the outcome of each task as it is done, in processes of which each does one task at a time."""
     from joblib import Parallel, delayed, parallel_config
 
     waiting, deaths = dict(tasks), 0

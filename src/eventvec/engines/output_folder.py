@@ -67,11 +67,7 @@ def clear(folder: Path) -> None:
 
 
 def _before(job: Job, folder: Path, overwrite: bool) -> dict[str, Any] | None:
-    """Return the description of the job whose shards are in a folder, None if there are none.
-
-    Raises:
-        CheckpointError: If the folder has a damaged manifest, which is not to be replaced.
-    """
+    """Return the description of the job whose shards are in a folder, None if there are none."""
     if (job.scratch / PLAN).is_file():
         return job.described()
     for plan in sorted((folder / UNFINISHED).glob(f"*/{PLAN}")):

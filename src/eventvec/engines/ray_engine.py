@@ -23,9 +23,6 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
     which is stopped at the end. Ray starts a task again whose worker died.
 
     Args:
-        job: The job.
-        parts: The parts of its table.
-        finished: The shards that are left out.
         workers: The number of shards that are embedded at a time; by default the number of cores of the cluster.
     """
     ray = need("ray", "ray")

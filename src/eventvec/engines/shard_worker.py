@@ -37,12 +37,7 @@ from eventvec.updating.store_file import Shard
 
 
 class Outcome(BaseModel, extra="forbid"):
-    """What became of a shard, as JSON between processes: its record, or the sentence of an error.
-
-    Args:
-        record: The shard as it was written.
-        error: The sentence.
-    """
+    """What became of a shard, as JSON between processes: its record, or the sentence of an error."""
 
     record: ShardRecord | None = None
     error: str | None = None
@@ -55,8 +50,6 @@ def score(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> Ou
     the engine treats them as it treats the failures of its tasks.
 
     Args:
-        job: The job.
-        shard: The shard.
         tables_: Returns its rows of the table of events, in order.
     """
     threads = torch.get_num_threads()
@@ -114,11 +107,7 @@ def _scored(job: Job, shard: int, tables_: Callable[[], Sequence[pa.Table]]) -> 
 
 @functools.lru_cache(maxsize=1)
 def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tuple[tuple[str, str], ...]) -> Run:
-    """Return the run, which a process loads once.
-
-    Raises:
-        CheckpointError: If this process does not have the run, or has libraries of other versions.
-    """
+    """Return the run, which a process loads once."""
     mine = runs.versions()
     for name, wanted in versions:
         if mine[name] != wanted:
@@ -172,11 +161,7 @@ def _part_of_table(job: Job, run: Run, shard: int, path: str) -> pa.Table:
 
 @functools.lru_cache(maxsize=1)
 def _table(path: str, stamps: tuple[tuple[int, int], ...]) -> pa.Table:
-    """Return a table of cutoffs or histories, which a process reads once, and again if its files have changed.
-
-    Raises:
-        DataError: If they have changed since the job began.
-    """
+    """Return a table of cutoffs or histories, which a process reads once, and again if its files have changed."""
     if stamps != tuple(stamp_of(file)[1:] for file in files_of(path)):
         raise DataError(f"{path} changed since the job began; give the command again")
     return read_table(path).to_arrow()

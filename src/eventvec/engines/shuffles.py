@@ -26,11 +26,6 @@ def divided(job: Job, part: Part, finished: Collection[int]) -> Iterator[pa.Reco
 
     An error stops the job, because a shard must not be embedded without some of its rows. Its sentence is left in the
     output folder, since engines wrap exceptions in their own.
-
-    Args:
-        job: The job.
-        part: The part of its table.
-        finished: The shards that are left out.
     """
     try:
         with _counting_deaths(job, f"part {part.number}"):
@@ -49,10 +44,7 @@ def scored(job: Job, shard: int, places: Sequence[int], rows: Sequence[bytes]) -
     """Return the outcome of a shard as JSON.
 
     Args:
-        job: The job.
-        shard: The shard.
         places: The place of each of its slices in the order of the table.
-        rows: Each of its slices, as an Arrow stream.
     """
     ordered = [stream for _, stream in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
     try:
@@ -64,11 +56,7 @@ def scored(job: Job, shard: int, places: Sequence[int], rows: Sequence[bytes]) -
 
 @contextmanager
 def _counting_deaths(job: Job, task: str) -> Iterator[None]:
-    """Refuse a task whose process has died again and again, which Ray would start without end.
-
-    Raises:
-        DataError: If it has died `DEATHS` times.
-    """
+    """Refuse a task whose process has died again and again, which Ray would start without end."""
     file = job.scratch / f"{task}.deaths"  # it has a byte for each time that the task began and did not end
     if file.exists() and file.stat().st_size >= DEATHS:
         raise DataError(f"the processes of {task} {DIED}")
@@ -85,11 +73,7 @@ def explaining(job: Job, failures: tuple[type[Exception], ...]) -> Iterator[None
     """Raise the sentence that a worker left, in place of the exception in which the engine wrapped it.
 
     Args:
-        job: The job.
         failures: The exceptions by which the engine says that it gave up, such as after it lost machines.
-
-    Raises:
-        DataError: If a worker left a sentence, or the engine gave up.
     """
     sentence = job.scratch / "error"
     sentence.unlink(missing_ok=True)

@@ -31,9 +31,6 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
     Spark starts a task again whose worker died.
 
     Args:
-        job: The job.
-        parts: The parts of its table.
-        finished: The shards that are left out.
         workers: The number of shards that are embedded at a time, by default all cores of the cluster; it applies to
             Spark on this machine only.
     """
@@ -64,10 +61,6 @@ def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tupl
     Args:
         sql: The module `pyspark.sql`.
         no_session: The exception of a session that does not exist or does not start.
-        workers: See `run_spark`.
-
-    Raises:
-        ConfigError: If Spark does not start.
     """
     with suppress(no_session):
         return sql.SparkSession.active(), False  # the one of another thread of the caller's, too

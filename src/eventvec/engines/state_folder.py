@@ -27,7 +27,6 @@ class StateFolder(BaseModel, extra="forbid"):
 
     Args:
         run: The id of the run whose states it holds.
-        shards: The number of stores.
         id: The id of the folder, which each of its stores knows.
         created: Whether all stores have been created; before that, none has states.
     """
@@ -39,27 +38,13 @@ class StateFolder(BaseModel, extra="forbid"):
 
 
 def number_of_stores(folder: Path, run_id: str, shards: int | None) -> int | None:
-    """Return the number of stores in a folder; the given number if there is no such folder yet.
-
-    Args:
-        folder: The folder.
-        run_id: The run's id.
-        shards: The number that the caller wants, if any.
-
-    Raises:
-        ConfigError: If the folder holds states of another run, or another number of stores, or lies in a run folder.
-        CheckpointError: If the folder holds something else, or a store is missing or in the place of another one.
-    """
+    """Return the number of stores in a folder; the given number if there is no such folder yet."""
     held = _described(folder, run_id, shards)
     return shards if held is None else held.shards
 
 
 def create_stores(folder: Path, run_id: str, shards: int) -> str:
-    """Return the id of a folder of state stores, after it was created if there was none.
-
-    Raises:
-        ConfigError: If another process has created it meanwhile, with another number of stores.
-    """
+    """Return the id of a folder of state stores, after it was created if there was none."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = StateFolder(run=run_id, shards=shards, id=secrets.token_hex(8), created=False)
     with whole(folder / STORES, replace=False) as draft:

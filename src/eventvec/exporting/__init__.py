@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,18 +105,7 @@ def to_onnx(run: Run, path: Path | str, *, overwrite: bool = False) -> dict[str,
 
 
 def check_exported(encoder: Any) -> None:
-    """Refuse an encoder that has no graph.
-
-    Raises:
-        ConfigError: If it cannot continue from a stored state, or reads texts.
-
-    Example:
-        >>> import eventvec as ev
-        >>> events = ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))
-        >>> check_exported(ev.encoders.Transformer(events))
-        Traceback (most recent call last):
-        eventvec.errors.ConfigError: ONNX files are made of gru and lstm encoders, which continue from a stored ...
-    """
+    """Refuse an encoder that has no graph, because it cannot continue from a stored state or reads texts."""
     if isinstance(encoder, Joined):
         for part in encoder.encoders.values():
             check_exported(part)
@@ -134,13 +124,9 @@ def _embed(encoder: Any, rows: FlatRows, state: Value) -> tuple[Value, Value]:
     """Return the embedding and the state after the events."""
     if isinstance(encoder, Joined):
         parts: list[Any] = [*encoder.encoders.values()]
-        embeddings, states, place = [], [], 0
-        for part in parts:
-            size = int(part.stored_dim)
-            embedding, after = _embed(part, rows, state.columns(place, place + size))
-            embeddings.append(embedding)
-            states.append(after)
-            place += size
+        ends = accumulate((int(part.stored_dim) for part in parts), initial=0)
+        pairs = [_embed(part, rows, state.columns(*place)) for part, place in zip(parts, pairwise(ends), strict=True)]
+        embeddings, states = zip(*pairs, strict=True)
         return concat(embeddings, 1), concat(states, 1)
     if isinstance(encoder, Compressed):
         features, after = _embed(encoder.encoder, rows, state)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from eventvec.exporting.graph import Graph, Value, concat
 
 
+@dataclass
 class FlatRows:
     """The inputs of a graph that every encoder reads, and the places of events that follow from them.
 
     Args:
-        graph: The graph.
         lengths: `(rows,)` the number of events of each row.
         time: `(events,)` the times of all rows' events.
         seen: `(rows,)` the number of events that each row's state has seen.
@@ -20,24 +22,21 @@ class FlatRows:
         elements: `(events,)` the number of elements that each event has in a list column, by its name.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        lengths: Value,
-        time: Value,
-        seen: Value,
-        last_time: Value,
-        columns: dict[str, Value],
-        elements: dict[str, Value],
-    ) -> None:
-        self.graph, self.lengths, self.time, self.seen, self.last_time = graph, lengths, time, seen, last_time
-        self.columns, self.elements = columns, elements
-        self.n, self.total = lengths.size(), time.size()
-        self.filled = lengths > 0
-        self.starts = lengths.cumsum(exclusive=True)
-        self.ends = self.starts + lengths - 1
-        self.row = owner(graph, lengths, self.total)
-        self.head = graph.places(self.total).equals(self.starts.take(self.row))
+    graph: Graph
+    lengths: Value
+    time: Value
+    seen: Value
+    last_time: Value
+    columns: dict[str, Value]
+    elements: dict[str, Value]
+
+    def __post_init__(self) -> None:
+        self.n, self.total = self.lengths.size(), self.time.size()
+        self.filled = self.lengths > 0
+        self.starts = self.lengths.cumsum(exclusive=True)
+        self.ends = self.starts + self.lengths - 1
+        self.row = owner(self.graph, self.lengths, self.total)
+        self.head = self.graph.places(self.total).equals(self.starts.take(self.row))
 
     def first(self, values: Value) -> Value:
         """Return the value of each row's first event, any value for rows without events."""
@@ -52,12 +51,7 @@ class FlatRows:
         return self._at(values, self.graph.places(self.total) - 1)
 
     def padded(self, values: Value, width: int) -> tuple[Value, Value]:
-        """Return `(steps, rows, width)` values of events, with at least one step, and where there is an event.
-
-        Args:
-            values: `(events, width)` values.
-            width: Their size.
-        """
+        """Return `(steps, rows, width)` values `(events, width)`, at least one step, and where there is an event."""
         longest = concat([self.lengths, self.graph.integers(1)], 0).max(0)
         steps = self.graph.places(longest).unsqueeze(1)
         nothing = self.graph.constant(np.zeros((1, width), values.dtype))

@@ -5,7 +5,7 @@ Only operators of opset 18 are used, which onnxruntime has had since version 1.1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,19 +19,13 @@ LARGEST = 2**31 - 1
 """The size in bytes that a file of this format cannot exceed."""
 
 
+def _operator(kind: str, dtype: Any = None) -> Callable[[Value, Value | float], Value]:
+    """Return a method of `Value`: the operator of a kind, on the tensor and another one or a number."""
+    return lambda self, other: self.op(kind, other, dtype=dtype)
+
+
 class Value:
-    """A tensor of a graph. Arithmetic takes another tensor of its type, or a number.
-
-    Args:
-        graph: The graph.
-        name: Its name in the graph.
-        dtype: Its type.
-
-    Example:
-        >>> graph = Graph()
-        >>> (graph.constant(np.ones(3)) * 2).dtype
-        dtype('float64')
-    """
+    """A tensor of a graph. Arithmetic takes another tensor of its type, or a number."""
 
     def __init__(self, graph: Graph, name: str, dtype: np.dtype[Any]) -> None:
         self.graph, self.name, self.dtype = graph, name, dtype
@@ -45,36 +39,10 @@ class Value:
         """Return a number as a constant of this tensor's type; a tensor stays as it is."""
         return other if isinstance(other, Value) else self.graph.constant(np.array(other, self.dtype))
 
-    def __add__(self, other: Value | float) -> Value:
-        return self.op("Add", other)
-
-    def __sub__(self, other: Value | float) -> Value:
-        return self.op("Sub", other)
-
-    def __mul__(self, other: Value | float) -> Value:
-        return self.op("Mul", other)
-
-    def __truediv__(self, other: Value | float) -> Value:
-        return self.op("Div", other)
-
-    def __matmul__(self, other: Value) -> Value:
-        return self.op("MatMul", other)
-
-    def __gt__(self, other: Value | float) -> Value:
-        return self.op("Greater", other, dtype=bool)
-
-    def __lt__(self, other: Value | float) -> Value:
-        return self.op("Less", other, dtype=bool)
-
-    def __ge__(self, other: Value | float) -> Value:
-        return self.op("GreaterOrEqual", other, dtype=bool)
-
-    def equals(self, other: Value | float) -> Value:
-        """Return where two tensors are equal, bool."""
-        return self.op("Equal", other, dtype=bool)
-
-    def __and__(self, other: Value) -> Value:
-        return self.op("And", other)
+    __add__, __sub__, __mul__ = _operator("Add"), _operator("Sub"), _operator("Mul")
+    __truediv__, __matmul__, __and__ = _operator("Div"), _operator("MatMul"), _operator("And")
+    __gt__, __lt__, __ge__ = _operator("Greater", bool), _operator("Less", bool), _operator("GreaterOrEqual", bool)
+    equals, at_least, at_most = _operator("Equal", bool), _operator("Max"), _operator("Min")
 
     def __invert__(self) -> Value:
         return self.op("Not")
@@ -84,14 +52,6 @@ class Value:
         like = true if isinstance(true, Value) else false
         assert isinstance(like, Value)
         return self.op("Where", like.like(true), like.like(false), dtype=like.dtype)
-
-    def at_least(self, low: Value | float) -> Value:
-        """Return the larger of two tensors."""
-        return self.op("Max", low)
-
-    def at_most(self, high: Value | float) -> Value:
-        """Return the smaller of two tensors."""
-        return self.op("Min", high)
 
     def cast(self, dtype: Any) -> Value:
         """Return the tensor in another type."""
@@ -150,26 +110,15 @@ class Value:
         return self.op("CumSum", self.graph.constant(np.array(0)), exclusive=int(exclusive))
 
     def scattered(self, into: Value, index: Value, reduction: str) -> Value:
-        """Return `into` after this tensor's entries came to the places of an index along the first axis.
+        """Return `into` after this tensor's entries came to the places of an index of its shape, along the first axis.
 
-        Args:
-            into: What was there before.
-            index: The place of each entry, in the shape of this tensor.
-            reduction: `add`, `min` or `max`.
+        The reduction with what was there before is `add`, `min` or `max`.
         """
         return into.op("ScatterElements", index, self, axis=0, reduction=reduction)
 
 
 class Graph:
-    """Operators, constants, inputs and outputs, from which `model` makes a file.
-
-    Example:
-        >>> graph = Graph()
-        >>> lengths = graph.input("lengths", np.int64, "rows")
-        >>> graph.output("doubled", lengths + lengths, "rows")
-        >>> graph.model({"about": "an example"})[:1]
-        b'\\x08'
-    """
+    """Operators, constants, inputs and outputs, from which `model` makes a file."""
 
     def __init__(self) -> None:
         self._onnx = need("onnx", "onnx")
@@ -215,31 +164,15 @@ class Graph:
         return self.apply_many(kind, 1, *values, dtype=dtype, **attributes)[0]
 
     def apply_many(self, kind: str, count: int, *values: Value, dtype: Any, **attributes: Any) -> list[Value]:
-        """Return results of an operator that all have one type.
-
-        Args:
-            kind: The name of the operator.
-            count: The number of results.
-            values: Its inputs.
-            dtype: The type of the results.
-            attributes: Its attributes.
-        """
+        """Return as many results of an operator, which all have one type."""
         names = [f"value_{len(self._nodes)}_{i}" for i in range(count)]
-        inputs = [
-            value.name for value in values
-        ]  # nodes have names, without which onnxruntime 1.20 refuses some graphs
+        inputs = [value.name for value in values]
+        # nodes have names, without which onnxruntime 1.20 refuses some graphs
         self._nodes.append(self._onnx.helper.make_node(kind, inputs, names, names[0], **attributes))
         return [Value(self, name, np.dtype(dtype)) for name in names]
 
     def model(self, metadata: dict[str, str]) -> bytes:
-        """Return the content of the file, which onnx has checked.
-
-        Args:
-            metadata: Texts by name, which the file carries.
-
-        Raises:
-            ConfigError: If it would be larger than such a file can be.
-        """
+        """Return the content of the file, which onnx has checked and which carries texts by name."""
         helper = self._onnx.helper
         size = sum(array.nbytes for _, array in self._constants.values()) + sum(map(len, metadata.values()))
         if size > LARGEST - 2**24:  # the operators need some

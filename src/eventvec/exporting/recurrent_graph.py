@@ -12,7 +12,7 @@ from eventvec.encoders.event_encoder import THURSDAY, EventEncoder, Mixing
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.errors import ConfigError
 from eventvec.exporting.flat_rows import FlatRows, owner
-from eventvec.exporting.graph import Array, Value, concat
+from eventvec.exporting.graph import Array, Value, concat, stack
 from eventvec.schema import Numeric
 
 GRU_GATES, LSTM_GATES = (1, 0, 2), (0, 3, 1, 2)
@@ -20,15 +20,7 @@ GRU_GATES, LSTM_GATES = (1, 0, 2), (0, 3, 1, 2)
 
 
 def check_recurrent(encoder: Recurrent) -> None:
-    """Refuse an encoder whose events have no graph.
-
-    Raises:
-        ConfigError: If it has an event encoder other than `EventEncoder`, or reads texts.
-
-    Example:
-        >>> import eventvec as ev
-        >>> check_recurrent(ev.encoders.GRU(ev.encoders.EventEncoder(ev.Schema("id", "t", "integer"))))
-    """
+    """Refuse an encoder whose events have no graph."""
     events = encoder.events
     if not isinstance(events, EventEncoder):
         raise ConfigError(f"ONNX has events that EventEncoder reads, got {type(events).__name__}")
@@ -40,13 +32,7 @@ def check_recurrent(encoder: Recurrent) -> None:
 
 
 def embed_recurrent(encoder: Recurrent, rows: FlatRows, state: Value) -> tuple[Value, Value]:
-    """Return `(rows, dim)` the embedding and `(rows, stored_dim)` the state after each row's events.
-
-    Args:
-        encoder: The encoder, in evaluation mode.
-        rows: The inputs.
-        state: `(rows, stored_dim)` the state before the events.
-    """
+    """Return `(rows, dim)` embeddings and `(rows, stored_dim)` the states after the rows' events, from those before."""
     assert isinstance(encoder.events, EventEncoder)
     events = encode_events(encoder.events, rows)
     size = encoder.state_dim
@@ -86,18 +72,9 @@ def _layer(cell: nn.Module, values: Value, steps: Value, before: list[Value]) ->
     graph = values.graph
     biases = np.concatenate([ordered(cell.bias_ih_l0), ordered(cell.bias_hh_l0)], 1)
     weights = [graph.constant(array) for array in (ordered(cell.weight_ih_l0), ordered(cell.weight_hh_l0), biases)]
-    reset = {"linear_before_reset": 1} if kind == "GRU" else {}
-    results = graph.apply_many(
-        kind,
-        1 + len(before),
-        values,
-        *weights,
-        steps,
-        *(part.unsqueeze(0) for part in before),
-        dtype=np.float32,
-        hidden_size=cell.hidden_size,
-        **reset,
-    )
+    attributes = {"hidden_size": cell.hidden_size, **({"linear_before_reset": 1} if kind == "GRU" else {})}
+    inputs = [values, *weights, steps, *(part.unsqueeze(0) for part in before)]
+    results = graph.apply_many(kind, 1 + len(before), *inputs, dtype=np.float32, **attributes)
     return results[0].squeeze(1), [result.squeeze(0) for result in results[1:]]
 
 
@@ -127,9 +104,7 @@ def _numbers(events: EventEncoder, rows: FlatRows) -> list[Value]:
     """Return scaled and normalised numbers, marks of missing ones, and the embeddings of bins."""
     raw = [_gap(events.schema.clock, rows) if column.name == "gap" else rows.columns[column.name]
            for column in events.numeric]  # fmt: skip
-    scaled = concat(
-        [_scaled(column, values).unsqueeze(1) for column, values in zip(events.numeric, raw, strict=True)], 1
-    )
+    scaled = stack([_scaled(column, values) for column, values in zip(events.numeric, raw, strict=True)], 1)
     missing = scaled.isnan()
     numbers, graph = missing.where(0.0, scaled), rows.graph
     if events.norm is not None:

@@ -14,13 +14,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def embed_running(encoder: RunningHandcrafted, rows: FlatRows, state: Value) -> tuple[Value, Value]:
-    """Return `(rows, dim)` float32 features and `(rows, stored_dim)` float32 the state after each row's events.
-
-    Args:
-        encoder: The encoder.
-        rows: The inputs.
-        state: `(rows, stored_dim)` the state before the events.
-    """
+    """Return `(rows, dim)` features and `(rows, stored_dim)` the states after the rows' events, from those before."""
     size = sum(encoder.sizes)
     now = _continued(encoder, rows, _joined([state.columns(i * size, (i + 1) * size) for i in range(3)]))
     return _read(encoder, now), _split(now)
@@ -57,7 +51,6 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
     n_latest, n_added, n_moments = encoder.sizes
     old_latest, old_added = before.columns(0, n_latest), before.columns(n_latest, n_latest + n_added)
     old_moments = before.columns(n_latest + n_added, n_latest + n_added + n_moments)
-    graph, filled = rows.graph, rows.filled
     known = _column(old_added, 0) > 0.0
     first, last, kind = rows.first(rows.time), rows.last(rows.time), rows.time.dtype
     rest = (last - last.cast(np.float64).cast(kind)).cast(np.float64)  # of whole numbers beyond 2^53
@@ -76,21 +69,14 @@ def _continued(encoder: RunningHandcrafted, rows: FlatRows, before: Value) -> Va
         pair = ~code.equals(MISSING) & ~previous.equals(MISSING)
         added.append(stack([_tally(rows, pair), _tally(rows, pair & code.equals(previous))], 1))
         group = rows.row * slots + code.at_most(slots - 1)
-        ones = graph.filled(1, np.float64, rows.total)
-        added.append(_sums(rows, ones, group, slots))
+        added.append(_sums(rows, rows.graph.filled(1, np.float64, rows.total), group, slots))
         for number in numbers:
             missing = number.isnan()
             for values in (missing.where(0.0, number), (~missing).cast(np.float64)):
                 added.append(_sums(rows, values, group, slots).columns(FIRST, -1))
     moments = _merged(old_moments.reshape(0, -1, 6), _statistics(rows, stack([gap, *numbers], 1)))
-    return concat(
-        [
-            filled.unsqueeze(1).where(stack(latest, 1), old_latest),
-            old_added + concat(added, 1),
-            moments.reshape(0, n_moments),
-        ],
-        1,
-    )
+    newest = rows.filled.unsqueeze(1).where(stack(latest, 1), old_latest)
+    return concat([newest, old_added + concat(added, 1), moments.reshape(0, n_moments)], 1)
 
 
 def _statistics(rows: FlatRows, values: Value) -> Value:
@@ -126,14 +112,8 @@ def _merged(first: Value, second: Value) -> Value:
     weight = m / (n + m).at_least(1.0)
     difference = b[MEAN] - a[MEAN]
     norm = a[NORM] * a[NORM] + b[NORM] * b[NORM] + difference * difference * n * weight
-    both = [
-        n + m,
-        a[MEAN] + difference * weight,
-        norm.op("Sqrt"),
-        a[LOW].at_most(b[LOW]),
-        a[HIGH].at_least(b[HIGH]),
-        b[LAST],
-    ]
+    low, high = a[LOW].at_most(b[LOW]), a[HIGH].at_least(b[HIGH])
+    both = [n + m, a[MEAN] + difference * weight, norm.op("Sqrt"), low, high, b[LAST]]
     either = (m > 0.0).unsqueeze(2).where(second, first)
     return ((n > 0.0) & (m > 0.0)).unsqueeze(2).where(stack(both, 2), either)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Ties
-from eventvec.tables import coding, keys, request, times
+from eventvec.tables import keys, request, times
 from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times
 from eventvec.tables.event_tables import open_events
@@ -54,7 +54,7 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
     text = [time_column] if time_column and table.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
-        text += [column.name for column in schema.categorical if coding.was_text(column)]
+        text += [column.name for column in schema.categorical if column.text]
         text += [column.name for column in schema.texts]
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -167,22 +167,6 @@ def coded(name: str, column: pa.ChunkedArray) -> Coded:
         refuse_rows(name, pc.is_inf(column).fill_null(False).to_numpy(), "infinite number", FINITE)
     codes, values = factorize(column)
     return Coded(*_distinct(codes, _texts(values)))
-
-
-def from_numbers(values: Sequence[str]) -> bool:
-    """Return whether texts of categories are those that numbers or booleans have, so that they may come from such."""
-    if set(values) <= {"true", "false"}:
-        return True
-    try:
-        floats = pa.array([float(value) for value in values])
-    except ValueError:
-        return False
-    return bool(pc.all(pc.is_finite(floats)).as_py()) and _texts(floats).to_pylist() == list(values)
-
-
-def was_text(field: Categorical) -> bool:
-    """Return whether a column was text when the schema was fitted; for an earlier schema, by its values."""
-    return not from_numbers(field.values) if field.text is None else field.text
 
 
 def as_numbers(column: Coded) -> Coded:

@@ -100,7 +100,7 @@ class CodesBuilder:
         """Take the values of a part."""
         coded, known = reader.coded(self.seen.name, column), self.seen.known
         untyped = not reader.events.table.typed and coding.is_text(column.type)
-        if known is not None and untyped and not coding.was_text(known):
+        if known is not None and untyped and not known.text:
             coded = coding.as_numbers(coded)
         self.sinks.append(self.seen.add(coded, coding.holds_text(column.type)))
 

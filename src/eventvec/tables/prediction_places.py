@@ -50,7 +50,7 @@ def read_places(data: Dataset, table: Tabular, covariates: Sequence[str], time_f
         time_format: The strptime format of times that are text.
     """
     schema = data.schema
-    text = [field.name for field in schema.categorical if coding.was_text(field)]
+    text = [field.name for field in schema.categorical if field.text]
     opened = open_source(table, [*text, *([schema.time] if time_format else [])], schema.key)
     names = {name: schema.time if name == TIME else name for name in covariates}
     opened.need(names.values(), "the table of places")
@@ -102,7 +102,7 @@ def _values(
     field = next((field for field in schema.fields if field.name == name), None)
     if isinstance(field, Categorical):
         coded = Coded(*coding.coded(name, column))
-        if not opened.typed and coding.is_text(column.type) and not coding.was_text(field):
+        if not opened.typed and coding.is_text(column.type) and not field.text:
             coded = coding.as_numbers(coded)
         codes = coding.encode(coded, field)
         _refuse(name, codes == MISSING, "missing value", "every place needs one")

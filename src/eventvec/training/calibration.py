@@ -29,7 +29,6 @@ def temperatures(method: Any, x: Sequences, held_out: Tensor) -> tuple[dict[str,
 
     Args:
         method: A method; one without `label_fields` and `predictor` has no temperature.
-        x: The rows.
         held_out: The positions of the rows that were held out of the training.
     """
     told, by_label, notes = declared(method), dict[str, float](), list[str]()

@@ -106,15 +106,8 @@ def _with_columns(
     """Return the entities with labels, inputs and weights as static columns.
 
     Args:
-        data: The entities.
-        labels: The table of labels.
-        names: The labels, which are columns of the table.
         further: Static columns of the data, or columns of the table.
         weight: The one of them that holds numbers, whatever its values look like.
-
-    Raises:
-        ConfigError: If a column can be no label or input.
-        DataError: If the table lacks the key or a column.
     """
     table = open_source(labels)
     key = data.schema.key if data.schema.key in table.types else data.schema.key_out
@@ -135,11 +128,7 @@ def _with_columns(
 
 
 def _without_held_out(run: Run, data: Dataset) -> Dataset:
-    """Return the entities that the run and those before it did not hold out.
-
-    Raises:
-        DataError: If all of them were held out.
-    """
+    """Return the entities that the run and those before it did not hold out."""
     pairs = [(float(record["fraction"]), int(record["seed"])) for record in run.info["holdouts"] if record["fraction"]]
     holdouts = [pair for pair in dict.fromkeys(pairs) if pair != data.origin.holdout]  # `read` has left these out
     if not holdouts:

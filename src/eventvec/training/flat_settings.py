@@ -25,9 +25,6 @@ def tables_of(method: str | Mapping[str, Any], encoder: str | Mapping[str, Any] 
         method: The name of a method, its table (which has a `name`), or the tables of a configuration.
         encoder: The name of an encoder, or its table; None for that of `method`, or the one that suits it.
 
-    Raises:
-        ConfigError: If a table has another name or is no table.
-
     Example:
         >>> tables_of({"name": "coles", "margin": 0.3}, "lstm")
         {'method': {'name': 'coles', 'margin': 0.3}, 'encoder': {'name': 'lstm'}}
@@ -50,12 +47,7 @@ def with_settings(tables: Table, settings: Mapping[str, Any], x: Sequences) -> T
     encoder that is called so.
 
     Args:
-        tables: The tables of a configuration.
-        settings: The settings by name.
         x: The rows to train on, by which a method suggests its encoder.
-
-    Raises:
-        ConfigError: If no part has an option of a name, or several have.
 
     Example:
         >>> import torch
@@ -113,11 +105,7 @@ def _options(table: Table, names: Mapping[str, Callable[..., Any]]) -> Iterator[
 
 
 def _set(table: Table, path: Path, value: Any) -> Table:
-    """Return a table with a value at a path.
-
-    Raises:
-        ConfigError: If something else than a table is on the way.
-    """
+    """Return a table with a value at a path."""
     if not path[1:]:
         return {**table, path[0]: value}
     inner = table.get(path[0], {})

@@ -21,10 +21,8 @@ def best_epoch(history: Sequence[Record], score: str | None = None) -> int | Non
     """Return the number of the first epoch with the lowest validation loss; None without validation.
 
     Args:
-        history: The records of the epochs.
         score: The entry with the score of the method, see `score_entry`. The epoch is then the one with the highest
-            score, and among equal scores with the lowest loss. A run that an earlier version began has no score in some
-            records, and is compared by the loss alone.
+            score, and among equal scores with the lowest loss.
     """
     entry = _compared_by(history, score)
     order = [
@@ -35,13 +33,7 @@ def best_epoch(history: Sequence[Record], score: str | None = None) -> int | Non
 
 
 def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -> str:
-    """Return a sentence on the epoch whose weights were kept because its validation was the best.
-
-    Args:
-        history: The records of the epochs.
-        epoch: The number of the best one.
-        score: As for `best_epoch`.
-    """
+    """Return a sentence on the epoch whose weights were kept because its validation was the best."""
     entry = _compared_by(history, score)
     best, last = history[epoch - 1], history[-1]
     of_last = "" if epoch == last["epoch"] else f"; that of the last is {last[entry]:.3g}"
@@ -50,10 +42,7 @@ def kept_note(history: Sequence[Record], epoch: int, score: str | None = None) -
 
 
 def far_from_best(run: Run) -> str | None:
-    """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation.
-
-    Runs of earlier versions kept the last weights unless they had `patience`.
-    """
+    """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation."""
     score = declared(run.method).score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
     fit = run.config.get("fit", {})

@@ -143,14 +143,8 @@ def train(
     """Train a method that has been built, as `fit` describes, and return the run.
 
     Args:
-        method: The method.
-        data: The entities.
         given: Options of training; those that the method declares hold where one is not given.
         tables: The tables from which the method was built; without them, they are read from its parts.
-        out: As for `fit`.
-        resume: As for `fit`.
-        device: As for `fit`.
-        progress: As for `fit`.
     """
     defaults = declared(method).fit_defaults
     options = gather({**(defaults(data.sequences) if defaults else {}), **given}, FitOptions).bounded
@@ -201,11 +195,6 @@ def _train(
 
     Args:
         run: The run before its first step, or a run that was killed.
-        x: The rows, where the method's weights are.
-        training: The rows to train on.
-        held_out: The rows held out for validation.
-        options: How the method is trained.
-        progress: See `fit`.
     """
     method, place, first = run.method, x.device, distributed.is_first()
     if run.info["finished"] and run.path is not None:
@@ -276,11 +265,7 @@ def _train_epochs(
 
 
 def _start(method: Method, data: Dataset, config: Table, options: FitOptions, path: Path | None, resume: bool) -> Run:
-    """Return the run before its first step: a new one, or the one in the folder if it is resumed.
-
-    Raises:
-        CheckpointError: If the folder holds a run already, that of another training, or is not there for this process.
-    """
+    """Return the run before its first step: a new one, or the one in the folder if it is resumed."""
     info, config = distributed.broadcast_result(lambda: _begin(method, data, config, options, path, resume))
     if path is not None and not (path / "run.json").exists():
         raise CheckpointError(

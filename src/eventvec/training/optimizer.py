@@ -24,10 +24,6 @@ class LARS(torch.optim.Optimizer):
     public code of Mathieu et al. 2021, biases and the weights of batch normalisation are no exception.
 
     Args:
-        params: Weights, or groups of them.
-        lr: The learning rate.
-        weight_decay: β, at least 0.
-        momentum: m, in [0, 1).
         trust: η, the share of its norm by which a tensor changes in a step at a learning rate of 1.
     """
 
@@ -72,10 +68,7 @@ def optimizer(
 
     Args:
         method: A module with `.encoder`.
-        lr: The highest learning rate.
         encoder_lr: The highest learning rate of the encoder's weights; `lr` by default.
-        name: Which optimizer.
-        weight_decay: The factor of weight decay.
     """
     groups = [{"params": list(method.parameters()), "top": lr}]
     if encoder_lr is not None:
@@ -94,11 +87,9 @@ def learning_rate(top: float, schedule: Schedule, share: float, drops: int, fact
     """Return the learning rate of the next step.
 
     Args:
-        top: The highest learning rate.
         schedule: `cosine` from it to 0, `constant`, or `step`: multiplied by a factor at each drop.
         share: The share of training that is over, from 0 to 1.
         drops: The number of drops so far, with `step`.
-        factor: The factor of each drop.
     """
     if schedule == "step":
         return top * factor**drops

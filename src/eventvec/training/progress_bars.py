@@ -12,12 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def bar(name: str, shown: bool = True) -> Iterator[Callable[..., None]]:
-    """Yield a function of (done, total, text) that moves a progress bar on standard error.
-
-    Args:
-        name: What stands before the bar.
-        shown: Whether to show it at all.
-    """
+    """Yield a function of (done, total, text) that moves a progress bar on standard error."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.fields[text]}"))
     disabled = not shown or not (console.is_terminal or console.is_jupyter)

@@ -28,11 +28,7 @@ AT_ONCE, LONGEST = 100, 6000
 
 
 class TensorBoardRecords:
-    """A function of the records of `fit` that writes them for TensorBoard; `to_tensorboard` returns it.
-
-    Args:
-        folder: The folder of the event file.
-    """
+    """A function of the records of `fit` that writes them for TensorBoard; `to_tensorboard` returns it."""
 
     def __init__(self, folder: Path) -> None:
         need("tensorboard", "tensorboard")
@@ -62,9 +58,6 @@ class MlflowRecords:
     """A function of the records of `fit` that writes them into a file store of MLflow; `to_mlflow` returns it.
 
     Args:
-        folder: The folder of the store.
-        experiment: The name of the experiment.
-        name: The name of the run in it.
         settings: Tables of settings, which become parameters of the run.
     """
 
@@ -175,7 +168,6 @@ def curves(record: Mapping[str, Any], last_step: int) -> dict[str, float]:
 
     Args:
         record: A record of `fit`.
-        last_step: The step of the record before.
     """
     kind = "epoch" if record["step"] == last_step else "step"
     return {
@@ -192,11 +184,7 @@ def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _place(folder: Path | str) -> Path:
-    """Return a folder to write to, which is created; only its owner can read it.
-
-    Raises:
-        ConfigError: If it is a file or lies in a run folder.
-    """
+    """Return a folder to write to, which is created; only its owner can read it."""
     path = path_only(folder)
     if path.exists() and not path.is_dir():
         raise ConfigError(f"{path} is a file; name a folder for the records of the training")

@@ -25,13 +25,7 @@ def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None)
     """Return a configuration with the sizes that follow from the data, and with every default.
 
     Args:
-        x: The rows to train on.
         config: The tables `method`, `encoder` and `fit`, or some of them.
-        parent: The run whose encoder is trained further.
-
-    Raises:
-        ConfigError: If an option of the encoder differs from the parent run's, or the parent's encoder has no name in
-            configurations.
     """
     tables = {name: dict(table) for name, table in config.items()}
     if parent is not None:
@@ -40,15 +34,7 @@ def settings(x: Sequences, config: Mapping[str, Any], parent: Run | None = None)
 
 
 def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
-    """Return the options of training of a run.
-
-    Args:
-        path: The run folder, for messages.
-        config: Its configuration.
-
-    Raises:
-        CheckpointError: If an option is unknown or out of range.
-    """
+    """Return the options of training of a run."""
     try:
         return gather(config.get("fit", {}), FitOptions)
     except ConfigError as error:
@@ -56,12 +42,7 @@ def options_of(path: Path, config: Mapping[str, Any]) -> FitOptions:
 
 
 def parent_run(config: Mapping[str, Any]) -> Run | None:
-    """Return the run that the entry `from` of `[encoder]` names, or None without this entry.
-
-    Raises:
-        ConfigError: If the entry is no path.
-        CheckpointError: If the folder holds no finished run.
-    """
+    """Return the run that the entry `from` of `[encoder]` names, or None without this entry."""
     if "from" not in config.get("encoder", {}):
         return None
     path = config["encoder"]["from"]
@@ -72,14 +53,8 @@ def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) 
     """Return the method of a configuration, and its tables with everything that follows from the data.
 
     Args:
-        data: The data to train on.
         tables: The tables `method`, `encoder` and `fit`, or some of them.
         parent: The run whose encoder's weights the method starts from.
-
-    Raises:
-        ConfigError: If a name or an option of the configuration is not accepted, or training needs more memory than
-            this machine has.
-        DataError: If the data were read by another schema than the parent run's.
     """
     seed = gather(tables.get("fit", {}), FitOptions).seed  # a wrong option is refused before anything is built
     check_entities(data)
@@ -103,7 +78,7 @@ def _parent_encoder(parent: Run, table: Mapping[str, Any]) -> Table:
             "together with run.method.encoder and give it to fit"
         )
     written = {option: value for option, value in parent.config["encoder"].items() if option != "from"}
-    encoder: Table = complete({"encoder": written})["encoder"]  # an earlier version had fewer options
+    encoder: Table = complete({"encoder": written})["encoder"]
     for option, value in table.items():
         if option != "from" and encoder.get(option) != value:
             raise ConfigError(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
+from pydantic import BaseModel, FiniteFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from eventvec import distributed
@@ -30,10 +30,7 @@ VALIDATION_SHARE = 0.1
 
 
 class _Counts(BaseModel, extra="forbid"):
-    """The fields of `Training` that are stored as JSON.
-
-    Earlier versions had no `validated` and `reserve`. They had `best`, the lowest validation loss of `history`.
-    """
+    """The fields of `Training` that are stored as JSON."""
 
     steps: NonNegativeInt
     epoch: NonNegativeInt
@@ -41,22 +38,14 @@ class _Counts(BaseModel, extra="forbid"):
     seconds: FiniteFloat
     events: NonNegativeInt
     total: FiniteFloat
-    best: float | None = Field(None, exclude=True)
     waited: NonNegativeInt
     history: list[Record]
-    validated: NonNegativeInt | None = None
-    reserve: FiniteFloat = 0.0
+    validated: NonNegativeInt | None
+    reserve: FiniteFloat
 
 
 class Training:
-    """The state of a training, and its step.
-
-    Args:
-        method: The method that is trained, in place.
-        optimizer: The optimizer of its weights.
-        rng: The generator from which views are drawn.
-        options: How the method is trained.
-    """
+    """The state of a training, and its step."""
 
     def __init__(
         self, method: Method, optimizer: torch.optim.Optimizer, rng: torch.Generator, options: FitOptions
@@ -73,12 +62,7 @@ class Training:
         self.stopped = ""
 
     def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
-        """Start the clock at the seconds that earlier sessions took.
-
-        Args:
-            entities: The number of entities to train on.
-            held_out: The batches of rows for validation.
-        """
+        """Start the clock at the seconds that earlier sessions took."""
         self.held_out = held_out
         self.per_epoch = max(entities // self.options.batch_size, 1)
         self.clock = time.perf_counter() - self.seconds
@@ -176,18 +160,14 @@ class Training:
         tensors |= {"rng": self.rng.get_state(), "torch_rng": torch.get_rng_state()}
         if (device := self.rng.device).type == "cuda":
             tensors["cuda_rng"] = torch.cuda.get_rng_state(device)
-        counts = json.dumps({name: vars(self)[name] for name in _Counts.model_fields if name != "best"})
+        counts = json.dumps({name: vars(self)[name] for name in _Counts.model_fields})
         write_tensors(path, tensors, {"counts": counts})
 
     def restore(self, path: Path) -> None:
-        """Restore the state from a file that `save` wrote.
-
-        Raises:
-            CheckpointError: If the file is damaged.
-        """
+        """Restore the state from a file that `save` wrote."""
         tensors, texts = run_files.read_tensors(path)
         with refusing_damage(path, "; begin the run again in a new folder"):
-            for name, value in _Counts.model_validate_json(texts["counts"]).model_dump(exclude_unset=True).items():
+            for name, value in _Counts.model_validate_json(texts["counts"]).model_dump().items():
                 setattr(self, name, value)
             self.best_weights = _under("best.", tensors)
             if self.best_weights:
@@ -206,9 +186,6 @@ class Training:
 
         Args:
             tensors: The averages; the name of each begins with the number of the weight.
-
-        Raises:
-            ValueError: If an average of a weight is absent, or one has another shape.
         """
         shapes = [weight.shape for group in self.optimizer.param_groups for weight in group["params"]]
         averages: dict[int, dict[str, Tensor]] = {}

@@ -26,12 +26,8 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
 
     Args:
         method: The method; rows that it or its encoder cannot use (`usable`) are left out.
-        x: The rows.
         options: `validation`, the share of usable rows to hold out, `seed`, `patience` and `keep` are used. If the
             method declares strata, each has its share, and so has each batch of the validation.
-
-    Raises:
-        DataError: If fewer than two rows are usable.
     """
     rows, notes = usable_rows(method, x).nonzero().squeeze(1), []
     if len(rows) < len(x):
@@ -107,9 +103,6 @@ def validate(
     They are the same each time, if the weights are the same.
 
     Args:
-        method: The method, which is put into evaluation mode.
-        x: The rows.
-        batches: The positions of the rows of each batch.
         options: `seed` and `precision` are used.
         seconds: The time that the batches take at most, with the score; the first batch is always computed.
     """

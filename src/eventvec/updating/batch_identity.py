@@ -18,8 +18,6 @@ from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
 from eventvec.tables.nested import row_hashes
 
-MARK = "events:"
-"""The beginning of an identity; the fingerprints by which earlier versions identified batches do not have it."""
 SEEDS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 IN_MEMORY = 1 << 22
 """The largest number of events whose hashes are put in order at once."""
@@ -33,7 +31,6 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
     numbers as text.
 
     Args:
-        data: The batch, coded by the run's schema.
         folder: Where temporary files are written, 16 bytes for each event of a batch of more than `IN_MEMORY`; the
             system's folder by default.
     """
@@ -42,7 +39,7 @@ def batch_identity(data: Dataset, folder: Path | str | None = None) -> str:
     digest = hashlib.blake2b(repr((x.total, names)).encode(), digest_size=16)
     for part in _sorted((_hashes(x[block], keys[block], names) for block in x.blocks()), x.total, folder):
         digest.update(np.ascontiguousarray(part, "<u8").data)
-    return MARK + digest.hexdigest()
+    return digest.hexdigest()
 
 
 def _hashes(x: Sequences, keys: Array, names: Sequence[str]) -> Array:

@@ -160,11 +160,6 @@ def apply_batch(
     """Return what `update` returns, also from the store of a shard.
 
     Args:
-        run: As for `update`.
-        events: As for `update`.
-        state: As for `update`.
-        chosen: How the batch is applied.
-        table_format: How the events are read.
         shard: The place of the store in a folder of stores.
     """
     events = _rereadable(events, run.schema.key)
@@ -182,10 +177,9 @@ def apply_batch(
             opened(state, run.id, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
             store.writing(),
         ):
-            batch = store.batch(chosen.batch_id, (identity, read.fingerprint))
+            batch = store.batch(chosen.batch_id, identity)
             if batch:
-                rows = read if batch.fingerprint == read.fingerprint else data  # an earlier version kept them as read
-                return _as_read(_applied_before(run, store, batch, rows, identity, states), read)
+                return _as_read(_applied_before(run, store, batch, data, identity, states), read)
             before = store.facts(names, _time_type(data))
             history = partial(_history, run, chosen.history, table_format)
             error = partial(refusal, events, data, before, table_format.time_format)
@@ -293,7 +287,7 @@ def _applied_before(
     run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: RecurrentStates | RecentEvents
 ) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
-    if batch.fingerprint not in (identity, data.fingerprint):
+    if batch.fingerprint != identity:
         raise DataError(
             f"a batch of this id was applied at {batch.applied} UTC with other events; give these another batch_id"
         )

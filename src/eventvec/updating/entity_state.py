@@ -26,12 +26,7 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> Recurre
     """Return what is stored for each entity: the encoder's state if it has one, else its `recent` latest events.
 
     Args:
-        encoder: The encoder, in evaluation mode.
-        data: Some events.
         recent: The number of events, for an encoder without a state.
-
-    Raises:
-        ConfigError: If `recent` is missing for an encoder without a state, or given for an encoder with one.
     """
     exact, name = capabilities(encoder).continues, type(encoder).__name__
     if recent is None and not exact:
@@ -83,9 +78,7 @@ class RecurrentStates:
         """Return the states after the rows' events.
 
         Args:
-            x: The new events.
             known: `(n,)` bool, true for rows that continue from a stored state; the others begin at the start state.
-            stored: The stored state of each of these rows.
         """
         if known.all():
             initial = self._tensor(stored)
@@ -133,9 +126,7 @@ class RecentEvents:
         """Return the latest events, after the rows' events.
 
         Args:
-            x: The new events.
             known: `(n,)` bool, true for rows that follow stored events.
-            stored: The stored events of each of these rows.
         """
         old = np.frombuffer(b"".join(state[self.prefix :] for state in stored), self.record)
         lengths = torch.zeros(len(x), dtype=torch.int64)

@@ -32,11 +32,7 @@ class Plan(NamedTuple):
     """The events that each entity's state reads next, and the facts about the entity afterwards.
 
     Args:
-        x: The events to read.
         version: `(n,)` the stored version to continue from; -1 to begin at the start state.
-        now: The facts about each entity afterwards.
-        late: The number of late events.
-        notes: Sentences about what was dropped or recomputed.
     """
 
     x: Sequences
@@ -52,14 +48,9 @@ def plan(
     """Return the events that each entity's state reads next, with late events refused, dropped or recomputed.
 
     Args:
-        data: The batch.
         before: The facts that the store has about its entities.
-        mode: What becomes of late events.
         history: Returns the whole histories, for `recompute`.
         error: Returns the error about the late events that a mask selects, for `refuse`.
-
-    Raises:
-        DataError: If late events are refused, or a history is not what the store was given.
     """
     x, last_time = data.sequences, torch.from_numpy(before.last_time)
     in_order = [searchsorted(x, "time", last_time, right) for right in (False, True)]  # a row is in order of time
@@ -117,9 +108,7 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
 
     Args:
         events: The batch, as `update` was given it.
-        data: The batch, as it was read.
         before: The facts that the store has about its entities.
-        time_format: The format of times in the table.
         late: `(total,)` bool over the events of `data`.
     """
     row_of: Array | None = None
@@ -141,11 +130,7 @@ def refusal(events: Dataset | Tabular, data: Dataset, before: Facts, time_format
 
 
 def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, history: Dataset) -> Sequences:
-    """Return the batch with the whole histories of some rows in place of their new events.
-
-    Raises:
-        DataError: If a history is not what the store was given, with this batch or without it.
-    """
+    """Return the batch with the whole histories of some rows in place of their new events."""
     positions = keys.align(history.keys, pl.DataFrame({"key": pl.Series(data.keys.take(pa.array(rows)))}), "key")
     late, place = torch.from_numpy(rows), torch.from_numpy(positions.copy())
     past = history.sequences.to("cpu")[place.clamp(min=0)]

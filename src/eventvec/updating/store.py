@@ -31,14 +31,7 @@ class Batch(NamedTuple):
     """A batch that was applied.
 
     Args:
-        number: Its number.
-        fingerprint: The fingerprint of its content.
-        applied: When it was applied, in UTC.
-        first: The first of the versions that it wrote.
-        rows: The number of these versions.
         new: The number of entities that were new to the store.
-        late: The number of late events.
-        kept: Whether its versions have not been pruned.
     """
 
     number: int
@@ -55,9 +48,7 @@ class Facts(NamedTuple):
     """Facts about entities, `(n,)` each; for an entity that the store does not have, `version` is -1 and the rest 0.
 
     Args:
-        version: The newest version of the state.
         events: The number of events that the state has seen.
-        dropped: The number of late events that were dropped.
         last_time: The time of the last event that the state has seen.
     """
 
@@ -69,12 +60,7 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True)
 class Store:
-    """An open store.
-
-    Args:
-        path: The file, for messages.
-        db: The connection.
-    """
+    """An open store."""
 
     path: Path
     db: sqlite3.Connection
@@ -94,13 +80,13 @@ class Store:
                 self.db.execute("ROLLBACK")
             raise
 
-    def batch(self, name: str | None, contents: Sequence[str]) -> Batch | None:
-        """Return the batch of a name, or without a name the latest batch with one of these contents, or None."""
-        column, values = ("fingerprint", contents) if name is None else ("name", [name])
+    def batch(self, name: str | None, identity: str) -> Batch | None:
+        """Return the batch of a name, or without a name the latest batch with an identity, or None."""
+        column, value = ("fingerprint", identity) if name is None else ("name", name)
         row = self.db.execute(
             "SELECT number, fingerprint, applied, first, rows, new, late, kept FROM batches "
-            f"WHERE {column} IN ({', '.join('?' * len(values))}) ORDER BY number DESC LIMIT 1",
-            tuple(values),
+            f"WHERE {column} = ? ORDER BY number DESC LIMIT 1",
+            (value,),
         ).fetchone()
         if row is None:
             return None
@@ -124,11 +110,7 @@ class Store:
         return facts
 
     def states(self, versions: Array) -> list[bytes]:
-        """Return the bytes of versions.
-
-        Raises:
-            CheckpointError: If some are absent, or are not what was written.
-        """
+        """Return the bytes of versions."""
         rows = self._typed(
             self._joined(enumerate(versions.tolist()), "version", "state, digest", "versions"), bytes, int
         )
@@ -160,11 +142,7 @@ class Store:
         return sum(self._typed([row], int, int)[0]) if row else 0
 
     def check_forgotten(self, versions: Sequence[int]) -> None:
-        """Raise an error if absent versions are not those of entities that were deleted.
-
-        Raises:
-            CheckpointError: If an entity that was not deleted, or a version of it, points to one of them.
-        """
+        """Raise an error if absent versions are not those of entities that were deleted."""
         pointers = "SELECT version FROM entities UNION ALL SELECT before FROM versions WHERE before IS NOT NULL"
         pointed = {row[0] for row in self.db.execute(pointers)}
         if not pointed.isdisjoint(versions):
@@ -219,9 +197,6 @@ class Store:
 
         Args:
             values: Each value after its place; the rows are returned in order of these places.
-            name: The column that is compared.
-            columns: The columns to return, in SQL.
-            table: The table.
         """
         self.db.execute("DELETE FROM temp.lookup")
         self.db.executemany("INSERT INTO temp.lookup VALUES (?, ?)", values)

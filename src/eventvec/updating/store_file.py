@@ -56,8 +56,6 @@ class Shard(NamedTuple):
 
     Args:
         shard: The number of the shard, from 0.
-        shards: The number of shards.
-        folder: The id of the folder.
     """
 
     shard: int
@@ -75,14 +73,9 @@ def opened(
     """Yield the store of a run; if it is missing, it is created, and only its owner may read it.
 
     Args:
-        path: The file.
-        run: The run's id.
         kind: What the store holds for an entity; with None, any kind is accepted, and no store is created.
         vocabulary: The digest of the vocabularies of the run's schema; without it, any are accepted.
         shard: The place of the store in a folder of stores, in which it must exist.
-
-    Raises:
-        CheckpointError: If the file is of another run, kind, place or newer format, or damaged, or cannot be used now.
     """
     path = path_only(path)
     try:
@@ -122,12 +115,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def create_store(path: Path, described: Mapping[str, str]) -> None:
-    """Create an empty store; of two processes that do so at the same time, only one creates it.
-
-    Args:
-        path: The file; one that exists stays.
-        described: What the store knows of itself, by name.
-    """
+    """Create an empty store; of two processes that do so at the same time, only one creates it."""
     if folder := run_above(path):
         raise CheckpointError(f"{path} lies in the run folder {folder}; name a store elsewhere")
     path.parent.mkdir(parents=True, exist_ok=True)

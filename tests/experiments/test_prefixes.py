@@ -7,8 +7,8 @@ import datetime
 import numpy as np
 import polars as pl
 import pytest
+from experiments.data.prefixes import histories
 
-from eventvec import datasets
 from eventvec.errors import ConfigError, DataError
 from eventvec.tables import read
 
@@ -28,7 +28,7 @@ def test_rows_equal_a_loop_over_events(kind: str, last: int | None) -> None:
     table = events(kind)
     cutoffs = table.sample(20, seed=1).select("card", when="at").with_row_index("claim")
     data = read(table, key="card", time="at", numeric=["amount"])
-    rows = datasets.histories(data, cutoffs, name="claim", time="when", last=last)
+    rows = histories(data, cutoffs, name="claim", time="when", last=last)
     in_order = table.sort("card", "at", maintain_order=True)
     assert rows.keys.to_pylist() == list(range(20))
     assert (rows.schema.key, rows.sequences.columns is data.sequences.columns) == ("claim", True)  # nothing is copied
@@ -64,4 +64,4 @@ def test_rows_equal_a_loop_over_events(kind: str, last: int | None) -> None:
 def test_bad_cutoffs_are_refused(cutoffs: dict, options: dict, message: str) -> None:
     data = read(events("integer"), key="card", time="at", numeric=["amount"])
     with pytest.raises((ConfigError, DataError), match=message):
-        datasets.histories(data, pl.DataFrame(cutoffs), name="claim", time="when", **options)
+        histories(data, pl.DataFrame(cutoffs), name="claim", time="when", **options)

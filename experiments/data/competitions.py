@@ -12,10 +12,11 @@ from pathlib import Path
 
 import polars as pl
 
-from eventvec.datasets.folders import Frames, Labelled, Published
-from eventvec.datasets.prefixes import histories
+from eventvec.datasets.bundled import Frames, Labelled
 from eventvec.errors import DataError
 from eventvec.tables import Fitting, read
+from experiments.data.prefixes import histories
+from experiments.data.published_files import Published
 
 AGE_GROUP = "https://ods.ai/competitions/sberbank-sirius-lesson"
 ROSBANK = "https://boosters.pro/championship/rosbank1"
@@ -256,10 +257,6 @@ def capped(events: pl.DataFrame, caps: Mapping[str, int]) -> pl.DataFrame:
 
     With a limit of c codes, code 0 is padding, the c − 2 most frequent values have a code each (ties are broken by the
     value), and all other values share the last code. Missing values stay missing.
-
-    Args:
-        events: The table of events.
-        caps: The limit c for each column.
     """
     for name, cap in caps.items():
         counts = events[name].drop_nulls().value_counts().sort(["count", name], descending=[True, False])

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from experiments.data.competitions import capped
 
 from disk import csv
-from eventvec import datasets
-from eventvec.datasets.competitions import capped
 from eventvec.errors import DataError
+from experiments import data as datasets
 
 # age group
 

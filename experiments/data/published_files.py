@@ -7,15 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import polars as pl
 
-from eventvec.dataset import Dataset
 from eventvec.errors import DataError, nearest
-
-Frames: TypeAlias = tuple[pl.DataFrame, pl.DataFrame]
-Labelled: TypeAlias = tuple[Dataset, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -24,8 +19,6 @@ class Published:
 
     Args:
         name: The name of the data set, and of its folder inside the folder that EVENTVEC_DATA names.
-        origin: The address where the files can be obtained.
-        folder: Another folder that contains the files.
 
     Example:
         >>> Published("rosbank", "https://example.org", "nowhere").scan("train.csv", {"MCC": pl.Int64})
@@ -38,11 +31,7 @@ class Published:
     folder: str | Path | None = None
 
     def path(self, file: str) -> Path:
-        """Return the path of a file, or of the file with the ending .gz.
-
-        Raises:
-            DataError: If there is no such file.
-        """
+        """Return the path of a file, or of the file with the ending .gz."""
         data = os.environ.get("EVENTVEC_DATA")
         folder = Path(self.folder) if self.folder is not None else Path(data) / self.name if data else None
         for path in () if folder is None else (folder / file, folder / f"{file}.gz"):
@@ -60,11 +49,7 @@ class Published:
         """Return some columns of a file.
 
         Args:
-            file: The name of the file.
             types: The type of each column; no type is inferred.
-
-        Raises:
-            DataError: If the file or a column is absent.
         """
         try:
             lazy = pl.scan_csv(self.path(file), schema_overrides=dict(types), infer_schema=False)
@@ -77,11 +62,7 @@ class Published:
         return lazy.select(list(types))
 
     def collect(self, lazy: pl.LazyFrame, file: str) -> pl.DataFrame:
-        """Return the result of a query on a file.
-
-        Raises:
-            DataError: If a value does not have the type of its column. The message does not show the value.
-        """
+        """Return the result of a query on a file."""
         try:
             return lazy.collect()
         except pl.exceptions.PolarsError as error:
