@@ -64,7 +64,8 @@ def memory() -> int:
 
     Where the system does not tell, as on Windows, it is a number that no machine has.
     """
-    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if sys.platform != "win32" else sys.maxsize
+    known = hasattr(os, "sysconf")
+    present = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known else sys.maxsize
     limit = LIMIT.read_text().strip() if LIMIT.is_file() else "max"
     return min(present, int(limit)) if limit.isdigit() else present
 
