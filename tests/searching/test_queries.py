@@ -130,9 +130,11 @@ def test_a_batch_that_the_index_has_missed_is_refused(folder: Path, tmp_path: Pa
 
 def test_commands_that_make_no_sense_are_one_sentence(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no index")
+    os.mkfifo(tmp_path / "pipe")  # which nobody writes
     for arguments, code, sentence in (
         ((folder / "z.parquet",), 2, "say what to find"),
         ((tmp_path / "absent", "--key", "c01"), 1, "does not exist"),
+        ((tmp_path / "pipe", "--key", "c01"), 1, "is a pipe or a device"),
         ((tmp_path / "text", "--key", "c01"), 1, "damaged"),
         ((folder / "events.parquet", "--key", "c01"), 1, "is not an embeddings file"),
         ((folder / "z.parquet", "--key", "c01", "--count", "0"), 2, "count must be at least 1"),

@@ -86,6 +86,8 @@ def _index(path: Path, approximate: bool) -> searching.Index:
     """Return the index in a file, or one of the embeddings in a file or a folder of shards."""
     if not path.exists():
         raise CheckpointError(f"{path} does not exist; give embeddings that `eventvec embed` wrote, or an index")
+    if not path.is_file() and not path.is_dir():
+        raise CheckpointError(f"{path} is a pipe or a device; give embeddings that `eventvec embed` wrote, or an index")
     has_vectors = path.is_dir()  # a folder of shards
     if not has_vectors:
         with path.open("rb") as file:
