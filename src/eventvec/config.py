@@ -34,11 +34,7 @@ ADDRESSES = ("data.path", "data.cutoffs", "data.static")
 
 
 def read_config(path: Path | str, changes: Iterable[str] = ()) -> Table:
-    """Return the tables of a TOML file, with changes like `method.margin=0.3` made to them.
-
-    Raises:
-        ConfigError: If the file is absent or not TOML, a table is unknown, or a change is not `table.option=value`.
-    """
+    """Return the tables of a TOML file, with changes like `method.margin=0.3` made to them."""
     path_only(path)
     try:
         if not S_ISREG(Path(path).stat().st_mode):
@@ -57,9 +53,6 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
     Args:
         config: The configuration.
         prefix: The start of the message, such as the path of the file.
-
-    Raises:
-        ConfigError: If an entry has another name or is no table, or a value is too deep or too large for TOML.
     """
     load_installed()
     try:
@@ -76,11 +69,7 @@ def check_tables(config: Mapping[str, Any], prefix: str = "") -> Table:
 
 
 def change(config: Table, changes: Iterable[str]) -> Table:
-    """Return the tables with changes like `method.margin=0.3` made to them.
-
-    Raises:
-        ConfigError: If a change is not `table.option=value`.
-    """
+    """Return the tables with changes like `method.margin=0.3` made to them."""
     config = copy.deepcopy(config)
     for text in changes:
         place, equals, value = text.partition("=")
@@ -112,9 +101,6 @@ def build(table: Table, names: Mapping[str, Callable[..., Any]], where: str, **f
         names: The constructor of each name.
         where: The name of the table in messages.
         fixed: Arguments that the table may not set. Each constructor, nested ones too, gets those that it takes.
-
-    Raises:
-        ConfigError: If a name or an option is unknown, or a value has the wrong type or is refused.
     """
     name = str(table.get("name", ""))
     if name not in names:
@@ -148,9 +134,6 @@ def options(table: Table, constructor: Callable[..., Any], fixed: Mapping[str, A
         constructor: The constructor that takes the options.
         fixed: Arguments that the table may not set.
         where: The name of the table in messages.
-
-    Raises:
-        ConfigError: If an option is unknown, or a value has the wrong type or is refused.
     """
     hints, values = arguments(constructor), {}
     for option, value in table.items():
@@ -229,9 +212,6 @@ def describe(method: Method) -> Table:
 
     The arguments of each constructor are read from the attributes of the same names, so that they are those of the
     parts as they are now.
-
-    Raises:
-        ConfigError: If a part of the method has no name in configurations.
     """
     return {"method": _table(method, {"encoder", "schema"}), "encoder": _table(method.encoder, {"schema"})}
 
@@ -264,9 +244,6 @@ def check(value: Any, kind: Any, where: str) -> Any:
         value: The value.
         kind: The type.
         where: The name of the option in the message.
-
-    Raises:
-        ConfigError: If the value has another type, or a table has an entry that the dataclass lacks.
     """
     if dataclasses.is_dataclass(kind) and isinstance(value, dict):
         accepted = [field.name for field in dataclasses.fields(kind)]
@@ -333,9 +310,6 @@ def _table(part: Any, without: set[str]) -> Table:
     Args:
         part: An instance of a class that configurations name.
         without: The arguments of its constructor that are left out.
-
-    Raises:
-        ConfigError: If its class, or that of a part of it, has no name in configurations.
     """
     names = {kind: name for name, kind in {**NESTED, **ENCODER_NAMES, **METHOD_NAMES}.items() if inspect.isclass(kind)}
     what = type(part).__name__
@@ -365,12 +339,7 @@ DEEPEST = 32
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the tables of TOML text, whose values `check_values` refuses if they are too deep or too large.
-
-    Raises:
-        tomllib.TOMLDecodeError: If the text is not TOML.
-        ValueError: If Python cannot read it because it is nested too deeply, or a number has too many digits.
-    """
+    """Return the tables of TOML text, whose values `check_values` refuses if they are too deep or too large."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:
@@ -383,9 +352,6 @@ def parse(text: str) -> dict[str, Any]:
 
 def check_values(tables: Mapping[str, Any]) -> None:
     """Refuse tables that are nested too deeply, or that have a whole number of more than 64 bits.
-
-    Raises:
-        ValueError: If there is such a value.
 
     Example:
         >>> check_values({"fit": {"seed": 2**70}})
@@ -408,9 +374,6 @@ def check_texts(tables: Mapping[str, Any], addresses: Sequence[str]) -> None:
     Args:
         tables: The tables.
         addresses: The options that may be addresses of tables, with a password; the first may be a table of such.
-
-    Raises:
-        ValueError: If there is such a text elsewhere.
 
     Example:
         >>> check_texts({"encoder": {"from": "postgresql:ann:secret@db"}}, ["data.path"])

@@ -136,9 +136,6 @@ class Dataset:
 def static_values(x: Sequences, name: str) -> Values:
     """Return `(n, ...)` the values of a static column that a method needs, or its nested rows.
 
-    Raises:
-        DataError: If the rows do not have the column.
-
     Example:
         >>> static_values(Sequences({}, torch.zeros(1).long(), torch.zeros(1).long()), "churn")
         Traceback (most recent call last):
@@ -151,9 +148,6 @@ def static_values(x: Sequences, name: str) -> Values:
 
 def static_texts(x: Sequences, name: str) -> Sequences:
     """Return `n` texts, a static column of the rows, as from `texts.text_column`.
-
-    Raises:
-        DataError: If the rows do not have the column, or it does not hold texts.
 
     Example:
         >>> static_texts(Sequences({}, torch.zeros(1).long(), torch.zeros(1).long(), {"age": torch.ones(1)}), "age")
@@ -214,11 +208,7 @@ def _chunks(x: Sequences, column: Tensor) -> Iterator[Tensor]:
 
 
 def check_dataset(data: Any) -> None:
-    """Raise an error for a table or a path where a data set is needed: it has no schema yet.
-
-    Raises:
-        ConfigError: If it is not a `Dataset`.
-    """
+    """Raise an error for a table or a path where a data set is needed: it has no schema yet."""
     if not isinstance(data, Dataset):
         raise ConfigError(
             f"the data must be a Dataset, got {type(data).__name__}; read the events first: "
@@ -228,9 +218,6 @@ def check_dataset(data: Any) -> None:
 
 def check_entities(data: Any) -> None:
     """Raise an error for data that are not one row per entity, as training needs them.
-
-    Raises:
-        ConfigError: If it is not a `Dataset`, or an entity has several rows, cut at several times.
 
     Example:
         >>> x = Sequences({"time": torch.tensor([1, 2])}, torch.tensor([0, 0]), torch.tensor([1, 2]))

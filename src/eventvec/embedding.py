@@ -221,9 +221,6 @@ def choose_device(name: torch.device | str) -> torch.device:
     """Return the device of a name; `auto` is a GPU if there is one.
 
     For each of several processes on a machine, `auto` and `cuda` are another GPU.
-
-    Raises:
-        ConfigError: If the device cannot be used here.
     """
     if str(name) in ("auto", "cuda") and distributed.launched() and (count := torch.cuda.device_count()):
         return torch.device("cuda", distributed.local_rank() % count)

@@ -154,9 +154,6 @@ def misfit(error: ValidationError) -> str:
 def refuse_masked(values: object, name: str) -> None:
     """Refuse a masked array of numpy with a masked value, which would be read as if it were not masked.
 
-    Raises:
-        DataError: If a value is masked.
-
     Example:
         >>> import numpy as np
         >>> refuse_masked(np.ma.masked_equal([1, -9, 3], -9), "weights")
@@ -178,9 +175,6 @@ def need(module: str, extra: str) -> ModuleType:
     Args:
         module: Dotted name of the module.
         extra: The extra of eventvec that installs it, for the message.
-
-    Raises:
-        ConfigError: If the module is not installed.
     """
     try:
         return importlib.import_module(module)

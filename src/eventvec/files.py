@@ -23,9 +23,6 @@ from eventvec.errors import ConfigError
 def path_only(path: Path | str | os.PathLike[str]) -> Path:
     """Return the path of a file or folder; refuse what looks like an address, without showing it.
 
-    Raises:
-        ConfigError: If it looks like an address, which may have a password.
-
     Example:
         >>> path_only("a/run").name
         'run'
@@ -51,10 +48,6 @@ def whole(path: Path | str, *, replace: bool = True) -> Iterator[Path]:
     Args:
         path: The file to write.
         replace: Whether a file that exists at the end is replaced; otherwise it stays, and the written one is deleted.
-
-    Raises:
-        ConfigError: If the path looks like an address.
-        OSError: If the file cannot be written. The message names `path`, which is as it was before.
     """
     path = draft = path_only(path)
     try:
@@ -88,13 +81,6 @@ def draft_of(folder: Path, name: str) -> Iterator[Path]:
     Args:
         folder: Where it is made.
         name: The name of the file of which it is a draft.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     with draft_of(Path(folder), "a.txt") as draft:
-        ...         draft.name.startswith(".a.txt."), draft.suffix
-        (True, '.draft')
     """
     name = name.encode()[:150].decode(errors="ignore")  # that of the draft is longer, and limited too
     sweep(folder, name)

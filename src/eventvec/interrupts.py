@@ -76,9 +76,6 @@ def run(command: Callable[[], object]) -> None:
 
     Args:
         command: The function, which may raise SystemExit.
-
-    Raises:
-        SystemExit: Always, unless the function raises an exception that no signal has caused.
     """
     import threading
 
@@ -105,12 +102,7 @@ def run(command: Callable[[], object]) -> None:
 
 
 def received() -> bool:
-    """Return whether a signal asks the command that runs in this process to end.
-
-    Example:
-        >>> received()
-        False
-    """
+    """Return whether a signal asks the command that runs in this process to end."""
     return _state.received is not None
 
 

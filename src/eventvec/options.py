@@ -50,10 +50,6 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         options: The options that a caller gave.
         kind: The dataclass.
         others: Further dataclasses whose fields may be among the options.
-
-    Raises:
-        ConfigError: If an option is a field of none of the dataclasses, or has another type than the number, text or
-            truth value that it needs.
     """
     known = dict.fromkeys(name for group in (kind, *others) for name in fields(group))
     for name in options:
@@ -64,12 +60,7 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:
-    """Return the value of an option as a plain value.
-
-    Raises:
-        ConfigError: If the option is a number, text or truth value, and the value is of another type, or a whole number
-            of more than 64 bits.
-    """
+    """Return the value of an option as a plain value."""
     union = get_origin(hint) in (Union, types.UnionType)
     value, kinds = _plain(value), get_args(hint) if union else (hint,)
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text", type(None): "None"}
@@ -102,9 +93,6 @@ def check_seed(name: str, value: Any, bits: int = 62) -> None:
         name: The name of the option.
         value: The seed.
         bits: The number of bits; LightGBM takes 31.
-
-    Raises:
-        ConfigError: If the seed is of another type or out of range.
 
     Example:
         >>> check_seed("seed", -1)

@@ -139,11 +139,7 @@ def _place(part: Constructor) -> str:
 
 @cache
 def load_installed() -> None:
-    """Import the modules that installed packages name in the group `eventvec.parts`, once.
-
-    Raises:
-        ConfigError: If one of them fails.
-    """
+    """Import the modules that installed packages name in the group `eventvec.parts`, once."""
     for entry in entry_points(group=GROUP):
         try:
             entry.load()

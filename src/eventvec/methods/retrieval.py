@@ -63,9 +63,6 @@ def ranks(query: Tensor, key: Tensor) -> Tensor:
 
     The rank is 1, plus 1 for each key that is more similar to the query, plus a half for each key that is equally
     similar.
-
-    Raises:
-        DataError: If there are no rows, the two shapes differ, or a value is not finite.
     """
     if query.shape != key.shape or query.dim() != 2 or not len(query):
         raise DataError(

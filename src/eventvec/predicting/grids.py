@@ -36,9 +36,6 @@ def predictions(method: Any, x: Sequences, places: Places, progress: Progress | 
         x: The rows.
         places: Where they are predicted.
         progress: Called with the number of pieces of rows done and of all.
-
-    Raises:
-        DataError: If a row has no event to predict from, or a prediction is not finite.
     """
     outputs = encode_targets(method, x, places.rows, places.values, progress)
     if not isinstance(method, CNP):
@@ -67,9 +64,6 @@ def encode_targets(
         rows: `(m,)` the row of each place.
         values: The covariates, `(m, ...)` each.
         progress: As for `predictions`.
-
-    Raises:
-        DataError: If a row has no event to predict from, or a prediction is not finite.
     """
     predictor: Encoder = method.predictor
     device = next((weight.device for weight in predictor.parameters()), x.device)

@@ -146,9 +146,6 @@ def keyed_table(run: Run, data: Dataset, index: Array | None, columns: Mapping[s
         data: The entities.
         index: The row of the data of each prediction; None if there is one for each row.
         columns: The predictions.
-
-    Raises:
-        ConfigError: If the key, or the column of cutoffs, has the name of another column of the table.
     """
     rows = row_columns(data.keys, data.schema, data.moments, data.origin.options)
     if index is not None:

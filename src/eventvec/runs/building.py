@@ -40,9 +40,6 @@ def outline(config: Mapping[str, Any], schema: Schema, copies: int = TRAINING) -
         config: The tables `method` and `encoder`.
         schema: The schema of the data.
         copies: How many copies of each tensor are needed.
-
-    Raises:
-        ConfigError: If a name or an option is not accepted, or the tensors need more memory than this machine has.
     """
     if _names_backbone(config) or schema.texts:
         return None
@@ -80,11 +77,7 @@ def _names_backbone(table: Mapping[str, Any]) -> bool:
 
 
 def build(path: Path, config: Table, schema: Schema, tensors: Mapping[str, Tensor]) -> Method:
-    """Return the method of a run, after its shapes were compared with those of the weights.
-
-    Raises:
-        CheckpointError: If its configuration names something that is absent, or does not fit the weights.
-    """
+    """Return the method of a run, after its shapes were compared with those of the weights."""
     try:
         if (shapes := outline(config, schema, copies=1)) is not None:
             _check_weights(path, tensors, shapes)
@@ -106,9 +99,6 @@ def build_beside(
         sizes: The arguments of each part besides the schema, see `encoders.beside.sizes_beside`.
         schema: The schema of the run.
         tensors: The tensors whose names begin with `PREFIX`.
-
-    Raises:
-        CheckpointError: If a part takes other arguments, or does not fit its tensors.
     """
     for name in sizes:
         if name not in BESIDE:
@@ -142,9 +132,6 @@ def refusing_damage(path: Path, remedy: str = "") -> Iterator[None]:
     Args:
         path: The file, or the run folder.
         remedy: The end of the message.
-
-    Raises:
-        CheckpointError: If the block raises an error of torch, a tokenizer or a backbone.
 
     Example:
         >>> import torch

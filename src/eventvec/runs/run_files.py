@@ -98,11 +98,7 @@ class _Finished(_Info):
 
 
 def read_info(path: Path) -> dict[str, Any]:
-    """Return a run's `run.json`.
-
-    Raises:
-        CheckpointError: If the folder has no `run.json`, it is damaged, or a newer eventvec wrote it.
-    """
+    """Return a run's `run.json`."""
     text = _contents(path / "run.json", f"{path} is not a run folder: it has no run.json")
     try:
         format_ = _Format.model_validate_json(text).format
@@ -117,11 +113,7 @@ def read_info(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> Table:
-    """Return the tables of a run's `config.toml`.
-
-    Raises:
-        CheckpointError: If it is absent or damaged.
-    """
+    """Return the tables of a run's `config.toml`."""
     text = _contents(path / "config.toml")
     try:
         return check_tables(parse(text.decode()))
@@ -135,9 +127,6 @@ def check_parts(path: Path, parts: Mapping[str, str]) -> None:
     Args:
         path: The run folder.
         parts: The registered parts of the run by name, and the module of each.
-
-    Raises:
-        CheckpointError: If one is not registered; the message names it and its module, which is never imported here.
     """
     load_installed()
     for name, module in parts.items():
@@ -150,20 +139,12 @@ def check_parts(path: Path, parts: Mapping[str, str]) -> None:
 
 
 def read_schema(path: Path) -> Schema:
-    """Return the schema of a run.
-
-    Raises:
-        CheckpointError: If its `schema.json` is absent or damaged.
-    """
+    """Return the schema of a run."""
     return Schema.from_json(_contents(path / "schema.json"), f"{path}/schema.json")
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the named tensors and the texts of a safetensors file.
-
-    Raises:
-        CheckpointError: If the file is absent or damaged.
-    """
+    """Return the named tensors and the texts of a safetensors file."""
     try:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path} is damaged: it is a folder, a pipe or a device")
@@ -179,9 +160,6 @@ def _contents(path: Path, absent: str = "") -> bytes:
     Args:
         path: The file.
         absent: The message if there is no such file.
-
-    Raises:
-        CheckpointError: If it is absent, cannot be read, or is no regular file; a pipe would never end.
     """
     try:
         if S_ISREG(path.stat().st_mode):
@@ -209,11 +187,7 @@ def may_begin(path: Path) -> bool:
 
 @contextmanager
 def writer(path: Path | None) -> Iterator[None]:
-    """Keep other processes from the run folder while this one writes it.
-
-    Raises:
-        CheckpointError: If the folder has files and is no run, or another process writes it.
-    """
+    """Keep other processes from the run folder while this one writes it."""
     if path is None:
         yield
         return

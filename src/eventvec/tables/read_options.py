@@ -62,9 +62,6 @@ class Cuts:
         cutoffs: A table with the key and a time for each entity, or several, such as the ends of months; only events
             before the time are used, one row for each time, and entities without a row there are left out.
         cutoff_column: The column with the times in the table of `cutoffs`.
-
-    Raises:
-        ConfigError: If one of `cutoffs` and `cutoff_column` is given without the other.
     """
 
     until: Instant | None = None
@@ -96,9 +93,6 @@ class TableFormat:
             are exploded together and need equal lengths; a null or empty list gives one event with missing values. The
             members of structures become columns, such as items.price. By default the schema's, or else none.
         key_as: The name of the key in files that eventvec writes.
-
-    Raises:
-        ConfigError: If there is no such rule for ties, or `explode` is no list of different names.
     """
 
     time_format: str | None = None
@@ -121,9 +115,6 @@ class HoldOut:
     Args:
         holdout: The share of entities that training never sees, above 0 and below 1.
         holdout_seed: The seed of that choice.
-
-    Raises:
-        ConfigError: If the share or the seed is out of range.
     """
 
     holdout: float | None = None
@@ -144,9 +135,6 @@ class StaticColumns:
             schema, the static columns of the schema are read from it.
         static_columns: The kind of each column to use (categorical, numeric, text or vector); by default all columns
             are used whose kind can be inferred.
-
-    Raises:
-        ConfigError: If columns are given without a table.
     """
 
     static: Tabular | None = None
