@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventvec.comparing.winner import Choice
 from eventvec.evaluation import Evaluation
+from eventvec.evaluation.printing import stacked, terminal_table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -82,11 +83,8 @@ class Comparison:
             return self.choice.sentence
         opponent = max(simple, key=lambda name: simple[name].main.mean)
         lead = next(r for r in self._cells() if r.features == best).main - simple[opponent].main
-        if abs(lead.mean) <= lead.interval:
-            place = "level with"
-        else:
-            place = "ahead of" if lead.mean > 0 else "behind"
-        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.mean:+.3f} ± {lead.interval:.3f})."
+        place = {"level": "level with", "ahead": "ahead of", "behind": "behind"}[lead.place]
+        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.text('+')})."
 
     def _cells(self) -> list[Any]:
         return [r for r in self.evaluation.results if r.model == self.model]
@@ -121,12 +119,5 @@ class Comparison:
 
     def render(self) -> Group:
         """Return the verdict, the table of arms and the notes for a `rich` console to print."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*HEAD)
-        for row in self.texts():
-            table.add_row(*map(Text, row))
         about = f"{self.evaluation.metric} ({self.model}) on {self.evaluation.rows_text}; {self.budget} for each arm"
-        return Group(Text(self.verdict, "bold"), Text(about), table, *(Text(note) for note in self.notes))
+        return stacked(self.verdict, about, terminal_table(HEAD, self.texts()), notes=self.notes)

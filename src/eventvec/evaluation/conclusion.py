@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import NORMAL
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
+from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
@@ -37,15 +37,13 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     results = {r.features: r for r in cells if not is_part(r.features)}
     if "embedding" not in results:
         best = max(results.values(), key=lambda result: result.main.mean)
-        return (
-            f"{best.features} scores highest, {best.main.mean:.3f} ± {best.main.interval:.3f} {_in(evaluation, model)}."
-        )
+        return f"{best.features} scores highest, {best.main.text()} {_in(evaluation, model)}."
     warning = _beside_baselines(evaluation, results, model)
     decisive = deciding_difference(evaluation)
     if decisive is None:
         score = results["embedding"].main
         return (
-            f"The embedding scores {score.mean:.3f} ± {score.interval:.3f} {_in(evaluation, model)}; give the events "
+            f"The embedding scores {score.text()} {_in(evaluation, model)}; give the events "
             f"(--events) to compare it with hand-crafted features.{warning}"
         )
     opponent = decisive.b
@@ -55,7 +53,7 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     if added := pairs.get((together, opponent)):
         clear = abs(added.main.mean) > added.main.interval
         what = (
-            f"it adds {_signed(added.main)}" if clear else f"it adds nothing that can be told ({_signed(added.main)})"
+            f"it adds {added.main.text('+')}" if clear else f"it adds nothing that can be told ({added.main.text('+')})"
         )
         sentence += f" Beside {opponent}, {what}."
     if learned_from and evaluation.protocol != "holdout":
@@ -110,7 +108,7 @@ def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str
     else:
         power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} {unit}, instead of {n:,}"
     return (
-        f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {_signed(score)} "
+        f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {score.text('+')} "
         f"{_in(evaluation, model)}; {power}."
     )
 
@@ -136,11 +134,6 @@ def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model:
 
 def _in(evaluation: Evaluation, model: str) -> str:
     return f"{evaluation.metric} ({model})"
-
-
-def _signed(scores: Scores) -> str:
-    """Return a mean with its sign and its interval; a mean that is rounded to 0 has no minus."""
-    return f"{scores.mean + 0.0:+z.3f} ± {scores.interval:.3f}"
 
 
 def _rounded(number: int) -> str:

@@ -12,9 +12,9 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
-from eventvec.files import path_only, write_text
+from eventvec.files import path_only
 from eventvec.options import accepts, check_seed, gather
-from eventvec.reporting.document import Nearby, Table, page
+from eventvec.reporting.document import Nearby, PageTable, page, write_page
 from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.headline import headline
 from eventvec.reporting.maps import FITTED, Map, map2d
@@ -65,8 +65,7 @@ class Report:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
         check_output(path_only(path), overwrite=overwrite)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_text(Path(path), self.html)
+        write_page(self.html, path)
         return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def report(
     label: str | Sequence[str] = (),
     evaluations: Evaluation | Sequence[Evaluation] = (),
     drivers: Influence | None = None,
-    tables: Sequence[Table] = (),
+    tables: Sequence[PageTable] = (),
     title: str | None = None,
     lead: str = "",
     map_seed: int = 0,
@@ -105,7 +104,7 @@ def report(
         label: The columns of this table to evaluate, one after the other.
         evaluations: Evaluations that were made before, from `evaluate`.
         drivers: What drives the score of a label, from `influence`.
-        tables: Further tables of the page, see `eventvec.reporting.Table`.
+        tables: Further tables of the page, see `eventvec.reporting.PageTable`.
         title: The title of the page.
         lead: A sentence or two about the run, below the verdict.
         map_seed: Seed of the map and of the entities that are drawn as examples.
@@ -228,7 +227,7 @@ def _map(
     points = Map(map2d(learned, seed), columns, names, map_caption(z))
     near = neighbours_of(z, events, seed, first)
     head, rows = neighbour_rows(near, names, z, events)
-    return points, Nearby(near, Table("Typical entities and their nearest neighbours", head, rows)), notes
+    return points, Nearby(near, PageTable("Typical entities and their nearest neighbours", head, rows)), notes
 
 
 def need_packages() -> None:
