@@ -55,12 +55,7 @@ class Part(NamedTuple):
 
 
 def parts_of(x: Sequences, schema: Schema) -> list[Part]:
-    """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows.
-
-    Args:
-        x: The events.
-        schema: The meaning of the columns.
-    """
+    """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows."""
     columns = [field.name for field in (*schema.fields, *schema.nested)]
     parts = [Part(schema.time, "field", partial(without_times, x))]
     parts += [Part(name, "field", partial(without_column, x, name)) for name in columns]
@@ -69,12 +64,7 @@ def parts_of(x: Sequences, schema: Schema) -> list[Part]:
 
 
 def without_column(x: Sequences, name: str) -> Sequences:
-    """Return the rows with a column whose values are all missing: code 0, NaN, or an empty list or text.
-
-    Args:
-        x: The rows.
-        name: The column.
-    """
+    """Return the rows with a column whose values are all missing: code 0, NaN, or an empty list or text."""
     column = x.columns[name]
     if isinstance(column, Sequences):
         return _with(x, {name: replace(column, lengths=torch.zeros_like(column.lengths))})
@@ -85,10 +75,8 @@ def without_column(x: Sequences, name: str) -> Sequences:
 def without_times(x: Sequences) -> Sequences:
     """Return the rows without the times of their events; only their order remains.
 
-    A time cannot be missing, so each event has the time of its row's last event. `gap` is missing.
-
-    Args:
-        x: Rows that do not share events.
+    A time cannot be missing, so each event has the time of its row's last event. `gap` is missing. The rows must not
+    share events.
     """
     time, last = x.columns["time"], (x.starts + x.lengths - 1).clamp(min=0)
     assert isinstance(time, Tensor)
@@ -100,12 +88,6 @@ def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
     """Return the rows without a share of their events; those that remain keep their `gap`.
 
     The share of a row of n events begins at event ⌊n·begin/parts⌋ and ends before event ⌊n·end/parts⌋.
-
-    Args:
-        x: The rows.
-        begin: The first of the equal parts that are left out, from 0.
-        end: The part after the last one that is left out.
-        parts: The number of equal parts of each row.
     """
     first, after = (x.lengths * bound // parts for bound in (begin, end))
     rows = torch.arange(len(x), device=x.device)

@@ -20,19 +20,6 @@ class VectorsWithout:
         x: `n` rows.
         schema: The meaning of the columns.
         progress: Called with the number of vectors that are done and of all vectors.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 2, 4], "paid": [1.0, 2.0, 3.0]})
-        >>> data = ev.read(events, key="card", time="day", numeric=["paid"])
-        >>> vectors = VectorsWithout(ev.encoders.Aggregates(data.schema), data.sequences, data.schema, None)
-        >>> {part.name: z[:, :2].tolist() for part, z in vectors.each() if part.name in ("paid", "last third")}
-        {'paid': [[2.0, 0.0], [1.0, 0.0]], 'last third': [[1.0, 1.0], [0.0, 0.0]]}
-        >>> vectors.full[:, :2].tolist()
-        [[2.0, 3.0], [1.0, 3.0]]
-        >>> vectors.notes()
-        ['Some of 2 entities have no event left without a period, and then ... history: last third 1, last tenth 1.']
     """
 
     def __init__(self, encoder: Encoder, x: Sequences, schema: Schema, progress: Progress | None) -> None:

@@ -21,10 +21,6 @@ def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     """Return the probability that a number of one group is above one of another, and its standard error.
 
     The standard error is that of DeLong et al. 1988. Ties count half.
-
-    Args:
-        positive: `(m,)` the numbers of one group.
-        negative: `(n,)` those of the other.
     """
     from scipy.stats import rankdata
 
@@ -41,9 +37,6 @@ def of_matches(similarity: Array) -> tuple[float, float]:
     An entity is in all comparisons of its row and of its column, which the standard error respects: it is that of a
     U-statistic, from the projection onto each entity (Hoeffding 1948). It is not below that of random matches, which
     permutations of the columns give and which is larger with few entities. Ties count half.
-
-    Args:
-        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
     """
     from scipy.stats import rankdata
 
@@ -64,12 +57,6 @@ def largest_leak(score: float, half_width: float, chance: float, most: float = 1
 
     A score below chance is luck, or the bias of cross-fitted scores (Parker et al. 2007), and says nothing about how
     large a leak would have been seen.
-
-    Args:
-        score: The score of an attack.
-        half_width: Half the width of its interval.
-        chance: The score of guessing.
-        most: The largest score that there is.
     """
     return min(max(score, chance) + half_width, most)
 

@@ -40,16 +40,6 @@ def attribute_findings(
     A column is revealed if the interval of the cross-validated score of a model on the vectors lies above chance. It is
     revealed beyond simple features if the vectors are ahead of each of these in the same folds. The intervals are those
     of `evaluate`, widened so that they hold together for all columns (Bonferroni).
-
-    Args:
-        z: The vectors.
-        data: The events that they were made from.
-        protected: A table with the key and the columns.
-        columns: The protected columns.
-        models: The models of `evaluate`; the answer is that of the first of `conclusion.MODELS` among them.
-        folds: The number of folds.
-        seed: The seed of the folds.
-        level: The false-alarm rate of all columns together.
     """
     widths = quantile(level / len(columns)) / NORMAL
     findings, notes = [], []

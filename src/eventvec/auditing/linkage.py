@@ -34,25 +34,13 @@ def similarities(encoder: Encoder, x: Sequences) -> Array:
     """Return `(n, n)` the cosine of the vector of each first half (rows) and of each second half (columns).
 
     Each number of the vectors is centred and scaled within its half first, as whoever has both files could do.
-
-    Args:
-        encoder: The encoder.
-        x: `n` rows, each of which is cut into halves.
     """
     first, second = (_standardised(encode(encoder, part).numpy()) for part in halves(x))
     return first @ second.T
 
 
 def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Finding:
-    """Return whether the halves of histories can be matched better than by chance, and than by simple features.
-
-    Args:
-        encoder: The encoder of the run.
-        x: The histories.
-        schema: The meaning of their columns.
-        seed: The seed of the sample of entities.
-        level: The false-alarm rate.
-    """
+    """Return whether the halves of histories can be matched better than by chance, and than by simple features."""
     long = np.flatnonzero(x.lengths.numpy() >= EVENTS)
     if len(long) < FEWEST:
         return Finding(
@@ -102,12 +90,7 @@ def _difference(one: Array, other: Array) -> tuple[float, float]:
 
 
 def share_among(similarity: Array, count: int) -> float:
-    """Return the share of rows whose number on the diagonal is among the largest; of equal ones, half come before it.
-
-    Args:
-        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
-        count: How many of the largest numbers count.
-    """
+    """Return the share of rows whose number on the diagonal is among the largest; of equal ones, half come before it."""
     own = np.diagonal(similarity)[:, None]
     before = (similarity > own).sum(1) + 0.5 * ((similarity == own).sum(1) - 1)
     return float((before < count).mean())

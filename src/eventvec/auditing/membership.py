@@ -34,13 +34,6 @@ def membership_findings(
     contrastive methods make them so. The second is a logistic regression on the vectors, scored on folds that it was
     not trained on. Aggregates of the events are the control: they cannot know who was trained on, so that if they tell
     the groups apart, the groups differ in themselves.
-
-    Args:
-        run: The run.
-        z: The vectors of all entities, held-out ones included.
-        data: Their events.
-        seed: The seed of the samples and folds.
-        level: The false-alarm rate of both attacks together.
     """
     names = ("halves of histories, which are alike", "vectors, which a classifier reads")
     members, others, reason = _groups(run, z, data, seed)

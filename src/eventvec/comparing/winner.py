@@ -45,13 +45,6 @@ def choose(
     An arm wins if it is ahead of every other arm by more than the interval of their paired difference, widened for all
     pairs of arms. It was chosen because its score is the highest, so that its score alone says too much, and the pairs
     that were not chosen count too. Among arms of equal worth, a winner is declared in at most 5 % of draws.
-
-    Args:
-        scores: The score of each arm.
-        differences: The paired differences of all pairs of arms.
-        cost: The seconds of each arm.
-        labels: The number of labels.
-        metric: The name of the score.
     """
     factor = width(len(scores))
     pairs = {(d.a, d.b): (d.main.mean, factor * d.main.interval) for d in differences}

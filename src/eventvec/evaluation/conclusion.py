@@ -27,10 +27,6 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would
     show a difference of .03 in four of five draws, if the interval shrinks with the square root of their number. Where
     entities have labels at several times, it counts entities.
-
-    Args:
-        evaluation: The results and the differences of all pairs of sets.
-        learned_from: The static columns that the encoder was trained on, if there are any.
     """
     model, fraction = deciding_cell(evaluation)
     cells = [r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)]

@@ -19,11 +19,7 @@ from eventvec.views import as_of
 
 
 def label_times(schema: Schema, column: pl.Series) -> pl.Series:
-    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing.
-
-    Raises:
-        DataError: If a time is of another kind than the events'.
-    """
+    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing."""
     parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
     return pl.DataFrame({column.name: parsed.values, "": parsed.missing}).select(
         pl.when(pl.col("").not_()).then(pl.col(column.name))
@@ -33,14 +29,7 @@ def label_times(schema: Schema, column: pl.Series) -> pl.Series:
 def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[str, Array] | None = None) -> None:
     """Refuse embeddings that were made from events at or after a time, because such events may reveal the label.
 
-    Args:
-        z: `n` embeddings that are evaluated.
-        until: One time for all embeddings.
-        each: A time for each embedding, `(n,)`, with the name of its column before it.
-
-    Raises:
-        DataError: If an embedding was made from an event at its time or later.
-        ConfigError: If the time is of another kind than the events'.
+    `until` is one time for all, `each` the name of a column and `(n,)` the time of each.
     """
     limits: list[tuple[str, Any]] = []
     if until is not None:
@@ -59,14 +48,7 @@ def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[
 def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> Dataset:
     """Return the entities of embeddings, in the same order, with the events that the embeddings were made from.
 
-    Args:
-        data: The events of these entities, and possibly of others.
-        z: `n` embeddings.
-        cutoffs: `(n,)` the time of each entity, from which on its events are left out.
-
-    Raises:
-        DataError: If the data were read by another schema, or an entity is not in them, or has another number of events
-            there than were embedded.
+    With `cutoffs`, `(n,)` times, an entity's events from its time on are left out.
     """
     if different := data.schema.difference(z.schema):
         raise DataError(

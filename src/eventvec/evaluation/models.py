@@ -103,9 +103,6 @@ def lightgbm(job: Job) -> Array:
 
     Returns:
         `(m,)` probabilities of class 1, class codes, or numbers.
-
-    Raises:
-        ConfigError: If LightGBM is not installed.
     """
     package = need("lightgbm", "eval")
     objective: dict[Task, dict[str, Any]] = {
@@ -238,16 +235,7 @@ def predict(job: Job, name: str, model: Model | None = None) -> Array:
 
 
 def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], list[str]]:
-    """Return the models for a task by name, and notes if boosted trees are left out.
-
-    Args:
-        task: What is predicted.
-        names: The names of the models; by default all that can do the task, without those in `ON_REQUEST`.
-
-    Raises:
-        ConfigError: If a name is unknown or the model cannot do the task, or if boosted trees are the only model and
-            LightGBM is not installed.
-    """
+    """Return the models for a task by name, and notes if boosted trees are left out."""
     fitting = {name: model for name, (model, tasks) in MODELS.items() if task in tasks}
     for name in names or ():
         if name not in fitting:

@@ -222,14 +222,7 @@ def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array
 def _feature_sets(
     z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes.
-
-    Args:
-        z: The embeddings of the labelled rows.
-        data: The events that were embedded, if there are any.
-        moments: `(n,)` the time of each label, if it is known.
-        until: The time of all labels, if it was given.
-    """
+    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes."""
     sets, parts = {"embedding": z.values}, part_sets(z.values, z.parts)
     if data is None:
         return sets | parts, ()
@@ -261,16 +254,6 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
     """Return `(n, d)` features of the caller, in the order of the embeddings.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
-
-    Args:
-        name: The name of the features.
-        table: The table.
-        z: `n` embeddings.
-        key: The name of the key in the table.
-        moments: `(n,)` the time of each label, with the name of its column, if it is known.
-
-    Raises:
-        DataError: If the table lacks the key or a labelled row, repeats a row, or has a column that is no number.
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)

@@ -46,19 +46,6 @@ def choose_protocol(
 
     Held-out entities that are tested after a date are predicted by models that were trained on the other entities
     before it.
-
-    Args:
-        target: `n` labels.
-        groups: `(n,)` codes. Groups are never split between training and test, but for `both_sides`.
-        held_out: `(n,)` bool, true for entities that the encoder never saw; None without a hold-out test.
-        later: `(n,)` bool, true for labels at or after the date of a split; None without one.
-        both_sides: Whether a group may be trained on before the date and tested after it.
-        folds: The number of folds, at least 2.
-        seed: The seed of the shuffling.
-        learned_from: The static columns that the encoder was trained on; None if that is not known.
-
-    Raises:
-        DataError: If a part has too few labels, or labels of one class only.
     """
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():

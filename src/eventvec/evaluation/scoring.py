@@ -220,10 +220,6 @@ def _macro(scores: Array, again: Array) -> Array:
 
     A label whose score is not defined in a replicate, because one class is missing there, deviates from its score by as
     much as the mean of the others. The replicate is NaN if no label has a score.
-
-    Args:
-        scores: `(folds, labels, 2)` the scores.
-        again: `(folds, labels, replicates, 2)` the scores on resampled rows.
     """
     deviations, is_defined = again - scores[:, :, None], ~np.isnan(again)
     with np.errstate(invalid="ignore"):

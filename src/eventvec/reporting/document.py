@@ -165,11 +165,7 @@ def page(
 def result_page(
     title: str, lead: str, verdict: str, facts: Sequence[tuple[str, str]], sections: Sequence[PageSection]
 ) -> str:
-    """Return a page about a result as HTML text of about 5 MB, nearly all of it plotly.js.
-
-    Raises:
-        ConfigError: If plotly or jinja2 is not installed.
-    """
+    """Return a page about a result as HTML text of about 5 MB, nearly all of it plotly.js."""
     charts = [card.chart for section in sections for card in section.cards if card.chart]
     figures = {chart.id: chart.figure for chart in charts}
     return _filled(figures, title=title, lead=lead, verdict=verdict, facts=facts, sections=sections)

@@ -28,18 +28,7 @@ MODES = 3
 def entity_columns(
     z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit.
-
-    Args:
-        z: `n` embeddings.
-        data: The events that were embedded, in the same order, if they are at hand.
-        labels: A table with the key and one row per entity, or per entity and time if the histories were cut at the
-            times of the labels.
-        options: The name of the key in the table of labels, if it differs.
-
-    Raises:
-        DataError: If the table of labels lacks the key, or has no row of an entity.
-    """
+    """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit."""
     frames, notes = [], tuple[str, ...]()
     if labels is not None:
         joined, notes = label_columns(z, labels, options)

@@ -150,9 +150,6 @@ def column_data(column: pl.Series) -> dict[str, Any]:
     A column of numbers has its `values`, NaN where missing, and the `ends` of its colour scale, its 2 % and 98 %
     quantiles; a column of times has milliseconds since 1970. Any other has the `names` of its values, most frequent
     first, the `counts` of each, and `codes`: the place of each value among them, from 1, and 0 where it is missing.
-
-    Args:
-        column: One value per entity.
     """
     if column.dtype.is_float():
         column = column.fill_nan(None)

@@ -63,14 +63,7 @@ class Neighbours:
 
 
 def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Sequence[str] = ()) -> Neighbours:
-    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part.
-
-    Args:
-        z: `n` embeddings, with `n` at least 4.
-        data: The events that were embedded, in the same order, if they are at hand.
-        seed: Seed of the clusters and of the entities that are drawn.
-        first: Columns of the events that timelines are coloured by before others.
-    """
+    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part."""
     vectors = torch.from_numpy(z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))].astype(np.float32))
     unit = torch.nn.functional.normalize(vectors, dim=1)
     rng = np.random.default_rng(seed)
@@ -100,15 +93,7 @@ def neighbours_data(near: Neighbours) -> dict[str, Any]:
 def neighbour_rows(
     near: Neighbours, names: pl.Series, z: Embeddings, data: Dataset | None, count: int = 3
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return the headings and rows of a table: each example, and below it its nearest neighbours.
-
-    Args:
-        near: The neighbours.
-        names: `n` texts, the key of each entity.
-        z: `n` embeddings.
-        data: The events that were embedded, in the same order, if they are at hand.
-        count: The number of neighbours of each example.
-    """
+    """Return the headings and rows of a table: each example, and below it its nearest neighbours."""
     head = ["example", "entity", "similarity", "events", "last event"]
     queries, nearest = near.queries[: near.examples], near.nearest[: near.examples, :count]
     rows = np.concatenate([queries[:, None], nearest], 1).reshape(-1)

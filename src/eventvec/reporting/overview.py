@@ -58,11 +58,7 @@ class Overview:
 
 
 def overview_of(data: Dataset) -> Overview:
-    """Return the number of entities and events, the lengths of histories, events over time, and a row per column.
-
-    Args:
-        data: The data, read by the schema of the run, so that values outside its vocabularies are unknown.
-    """
+    """Return the number of entities and events, the lengths of histories, events over time, and a row per column."""
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()
     facts = [("entities", f"{len(data):,}"), ("events", f"{x.total:,}")]
@@ -77,11 +73,7 @@ def overview_of(data: Dataset) -> Overview:
 
 
 def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
-    """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words.
-
-    Args:
-        lengths: `(n,)` the number of events of each entity.
-    """
+    """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words."""
     edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
     counts = np.histogram(lengths, edges)[0]
     names = [f"{low:,}" if high - low == 1 else f"{low:,}–{high - 1:,}" for low, high in itertools.pairwise(edges)]
@@ -96,12 +88,7 @@ def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
 
 
 def rates_section(times: pl.Series, entities: int) -> Section:
-    """Return the number of events per period over time; the period is the shortest that gives at most 60 bars.
-
-    Args:
-        times: The time of each event: calendar times, or numbers.
-        entities: The number of entities.
-    """
+    """Return the number of events per period over time; the period is the shortest that gives at most 60 bars."""
     if times.dtype.is_temporal():
         return _calendar_rates(times, entities)
     values = times.to_numpy().astype(np.float64)

@@ -241,11 +241,7 @@ def need_packages() -> None:
 
 
 def map_caption(z: Embeddings) -> str:
-    """Return how to read the map of embeddings.
-
-    Args:
-        z: The embeddings.
-    """
+    """Return how to read the map of embeddings."""
     part = " of the learned part of the embedding" if "learned" in z.parts else " of the embedding"
     placed = (
         f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between the three of these that are "

@@ -66,14 +66,10 @@ class Histories:
 
 
 def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence[str] = ()) -> Histories:
-    """Return the last events of as many entities as fit.
+    """Return the last events of as many entities as fit, those first in `order` before others.
 
-    Args:
-        data: The data.
-        order: The rows, those first that matter most.
-        events: The largest number of events of all histories together.
-        first: Columns that come before others, by name. Categorical columns that have one value in most histories come
-            after the others.
+    Timelines are coloured by the columns `first` before others; categorical columns that have one value in most
+    histories come last.
     """
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()[order]

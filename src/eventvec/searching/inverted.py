@@ -45,16 +45,7 @@ class Inverted:
 
     @staticmethod
     def of(vectors: Array, seed: int = 0) -> Inverted:
-        """Return an inverted file of `(n, dim)` float32 vectors of length 1.
-
-        Args:
-            vectors: The vectors.
-            seed: The seed of the sample whose recall is measured; k-means has a seed of its own.
-
-        Raises:
-            ConfigError: If faiss is not installed.
-            DataError: If there are too few vectors.
-        """
+        """Return an inverted file of `(n, dim)` float32 vectors of length 1."""
         faiss = need("faiss", "search")
         n, dim = vectors.shape
         if n < FEWEST:
@@ -82,13 +73,7 @@ class Inverted:
         return found
 
     def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
-        """Return `(m, count)` the rows nearest to each query and their scores, best first; row −1 where there is none.
-
-        Args:
-            vectors: `(n, dim)` the exact vectors.
-            queries: `(m, dim)` of length 1.
-            count: The number of neighbours.
-        """
+        """Return `(m, count)` the rows nearest to each query and their scores, best first; row −1 where there is none."""
         self.faiss_index.nprobe = self.probes
         candidates = self.faiss_index.search(queries, CANDIDATES * count)[1]
         scores = np.einsum("mkd,md->mk", vectors[np.maximum(candidates, 0)], queries)
@@ -97,25 +82,14 @@ class Inverted:
         return np.take_along_axis(candidates, order, 1), np.take_along_axis(scores, order, 1)
 
     def replaced(self, rows: Array, vectors: Array) -> Inverted:
-        """Return the inverted file after the vectors of some rows changed, or rows were added.
-
-        Args:
-            rows: `(m,)` the rows.
-            vectors: `(m, dim)` their vectors of length 1.
-        """
+        """Return the inverted file after the vectors of some rows changed, or rows were added."""
         index = need("faiss", "search").clone_index(self.faiss_index)
         index.remove_ids(rows.astype(np.int64))
         index.add_with_ids(np.ascontiguousarray(vectors, np.float32), rows.astype(np.int64))
         return replace(self, faiss_index=index)
 
     def without(self, row: int, last: int, vector: Array) -> Inverted:
-        """Return the inverted file without a row, whose number the last row gets.
-
-        Args:
-            row: The row.
-            last: The number of the last row.
-            vector: `(dim,)` the vector of the last row.
-        """
+        """Return the inverted file without a row, whose number the last row gets."""
         index = need("faiss", "search").clone_index(self.faiss_index)
         index.remove_ids(np.unique(np.array([row, last], np.int64)))
         if row != last:
@@ -129,17 +103,7 @@ class Inverted:
 
     @staticmethod
     def loaded(data: Array, described: dict[str, Any], vectors: Array) -> Inverted:
-        """Return what `dump` returned as an inverted file.
-
-        Args:
-            data: The bytes, which must be those that were written: faiss trusts the sizes in them.
-            described: The plain values.
-            vectors: `(n, dim)` the exact vectors.
-
-        Raises:
-            ConfigError: If faiss is not installed.
-            ValueError: If the bytes are not an inverted file over the rows of the vectors.
-        """
+        """Return what `dump` returned as an inverted file; the bytes must be those: faiss trusts the sizes in them."""
         faiss = need("faiss", "search")
         index = faiss.deserialize_index(data)
         if not isinstance(index, faiss.IndexIVFScalarQuantizer) or (index.ntotal, index.d) != vectors.shape:

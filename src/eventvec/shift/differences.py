@@ -176,12 +176,7 @@ def row_of(shift: Shift) -> list[str]:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a percentage.
-
-    Example:
-        >>> percent(0.05), percent(0.1234), percent(None)
-        ('5 %', '12.3 %', 'none')
-    """
+    """Return a share as a percentage."""
     return "none" if finite(share) is None else f"{100 * float(share or 0):.3g} %"
 
 

@@ -32,18 +32,7 @@ def loaded(period: Period) -> Period:
 
 
 def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
-    """Return two tables of events as data sets of one schema.
-
-    Args:
-        old: A table or a data set.
-        new: The same of the later period.
-        run: The run whose schema reads the tables; without one, a schema is fitted to both together.
-        options: The options of `read`.
-
-    Raises:
-        ConfigError: If an option does not apply, or one period is a data set and the other a table.
-        DataError: If a table cannot be used, or the data sets were read by different schemas.
-    """
+    """Return two tables of events as data sets of one schema."""
     if run is not None:
         check_run(run)
         for name in options:
@@ -81,11 +70,7 @@ def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> tuple[Sche
 
 
 def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Dataset]:
-    """Return the entities of two periods that a run held out of its training.
-
-    Raises:
-        ConfigError: If there is no run, or it held no entities out.
-    """
+    """Return the entities of two periods that a run held out of its training."""
     if run is None:
         raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
     first, second = (data[never_seen(data.keys, run.lineage.holdouts)] for data in (old, new))
@@ -93,13 +78,7 @@ def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Data
 
 
 def own_gaps(x: Sequences) -> Sequences:
-    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone.
-
-    Example:
-        >>> x = Sequences({"gap": torch.tensor([1.0, 2.0, 3.0])}, torch.tensor([1]), torch.tensor([2]))
-        >>> own_gaps(x).values("gap").tolist()
-        [nan, 3.0]
-    """
+    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone."""
     x = x.to("cpu").take(x.flat(), x.lengths)
     if "gap" not in x.columns:
         return x
@@ -122,15 +101,7 @@ def training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
 
 
 def span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
-    """Return a warning if one period is much longer than the other.
-
-    Example:
-        >>> day, week = (
-        ...     Sequences({"time": torch.tensor([0, last])}, torch.tensor([0]), torch.tensor([2])) for last in (1, 7)
-        ... )
-        >>> span_notes(day, week, Schema("card", "day", "integer"))
-        ['the old period spans 1 and the new one 7: that alone changes the number of events per entity, ...']
-    """
+    """Return a warning if one period is much longer than the other."""
     ends = [period(old), period(new)]
     spans = [float(last - first) for first, last in filter(None, ends)]
     if len(spans) < 2:
@@ -145,10 +116,5 @@ def span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
 
 
 def names_of(kind: type[Any]) -> set[str]:
-    """Return the names of the fields of a dataclass of options.
-
-    Example:
-        >>> "order" in names_of(TableFormat)
-        True
-    """
+    """Return the names of the fields of a dataclass of options."""
     return {each.name for each in fields(kind)}

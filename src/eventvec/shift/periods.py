@@ -54,10 +54,6 @@ class Sample:
         Weights are negative for rows of the old period and positive for rows of the new one, and sum to −1 and 1. A
         permutation exchanges the periods of an entity that is in both with probability ½, and the periods of the other
         entities among them. If the periods are alike, all of these have the same distribution.
-
-        Args:
-            count: The number of permutations.
-            rng: Generator of the permutations.
         """
         m, a, b = len(self.both), len(self.only_old), len(self.only_new)
         in_old, in_new = ((share / m if m else 0.0) for share in self.shares)
@@ -90,12 +86,6 @@ def sampled(old: pa.Array, new: pa.Array, entities: int, rng: torch.Generator) -
 
     Entities that are in both periods are sampled for both, in about the proportion that they have in the smaller
     period; `Sample.weights` corrects for the proportion.
-
-    Args:
-        old: The distinct keys of the old period.
-        new: The distinct keys of the new period.
-        entities: The largest number of entities of a period, at least 2.
-        rng: Generator of the sample.
     """
     positions = torch.from_numpy(align(old, pl.DataFrame({"key": key_series(new, "key")}), "key").copy())
     matched = positions >= 0

@@ -45,13 +45,11 @@ class Comparison:
 def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
     """Return the difference of two periods in one column.
 
+    `weights` is `(arrangements, rows)`, the actual arrangement first, see `Sample.weights`.
+
     The statistic is the largest difference of a bin's share, in units of its standard deviation over the permutations.
     The distance is half the sum of the absolute differences for categories (total variation). For numbers, it is the
     largest difference of the distribution functions (Kolmogorov-Smirnov), or of the shares of missing numbers.
-
-    Args:
-        profile: The shares of each row.
-        weights: `(arrangements, rows)` the weights of the rows, the actual ones first; see `Sample.weights`.
     """
     old, new = zip(*(_means(profile, part) for part in weights.split(AT_ONCE)), strict=True)
     differences = (torch.cat(new) - torch.cat(old)).nan_to_num(0.0)  # no row of a permuted period has values
@@ -85,10 +83,6 @@ def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
     The statistic is twice the mean distance of vectors of different periods, minus the mean distances within each
     (Székely and Rizzo 2013), after each dimension was divided by its standard deviation. The distance that is reported
     is the statistic divided by its first term, which is 0 for equal distributions and at most 1.
-
-    Args:
-        vectors: `(rows, dim)`, the vectors of both periods.
-        weights: As for `compare_shares`.
     """
     spread = vectors.std(0)
     scaled = (vectors - vectors.mean(0))[:, spread > 0] / spread[spread > 0]
@@ -107,11 +101,6 @@ def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.n
     """Return `(rows,)` how much each row looks like the new period to a linear model, and the AUROC of these scores.
 
     The model is a linear discriminant with shrinkage (Ledoit and Wolf 2004), cross-validated over entities.
-
-    Args:
-        vectors: `(rows, dim)`.
-        is_new: `(rows,)` whether a row is of the new period.
-        entity: `(rows,)` the number of each row's entity, whose rows are in one fold.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.metrics import roc_auc_score

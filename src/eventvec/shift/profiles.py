@@ -33,12 +33,6 @@ class Profile:
         present: `(rows, 2)` float64, 1 where a row has values, and where it has events.
         labels: What is in each bin, in words.
         ordered: Whether the first bins are those of numbers.
-
-    Example:
-        >>> x = Sequences({"time": torch.tensor([1, 2, 3])}, torch.tensor([0, 1]), torch.tensor([1, 2]))
-        >>> counts = next(profiles(x, Schema("card", "day", "integer")))
-        >>> counts.name, counts.labels, counts.shares.tolist()
-        ('events per entity', ('≤ 1',), [[1.0], [0.0]])
     """
 
     name: str
@@ -54,10 +48,6 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
     """Yield the profile of the number of events, of the times, and of each column.
 
     The bins depend on all rows together, whatever their period, so that permutations of the periods are fair.
-
-    Args:
-        x: The rows of both periods, one below the other, on the CPU.
-        schema: What the columns mean.
     """
     n, row = len(x), x.rows()
     events = x.lengths.double()
@@ -104,17 +94,7 @@ def _label(column: Categorical) -> Callable[[int], str]:
 def _numbers(
     name: str, kind: str, row: Tensor, values: Tensor, n: int, events: Tensor | None, unit: str = ""
 ) -> Profile:
-    """Return the profile of numbers, by the share of a row's numbers up to each of several edges.
-
-    Args:
-        name: The name of the column.
-        kind: Its kind.
-        row: `(values,)` the row of each number.
-        values: `(values,)` the numbers, NaN where missing.
-        n: The number of rows.
-        events: `(n,)` the number of events of each row, if the share of missing numbers is a bin too.
-        unit: What follows a number in a label.
-    """
+    """Return the profile of numbers, by the share of a row's numbers up to each of several edges."""
     there = ~values.isnan()
     row, numbers = row[there], values[there].contiguous()
     edges = _edges(numbers)
@@ -146,17 +126,7 @@ def _edges(numbers: Tensor) -> Tensor:
 def _categories(
     name: str, kind: str, row: Tensor, codes: Tensor, size: int, n: int, label: Callable[[int], str]
 ) -> Profile:
-    """Return the profile of codes, by the share of each code among those of a row.
-
-    Args:
-        name: The name of the column.
-        kind: Its kind.
-        row: `(values,)` the row of each code.
-        codes: `(values,)` the codes, below `size`.
-        size: The number of codes.
-        n: The number of rows.
-        label: What a code stands for.
-    """
+    """Return the profile of codes, by the share of each code among those of a row."""
     occurs = torch.bincount(codes, minlength=size)
     frequent = occurs.argsort(descending=True, stable=True)[: min(VALUES, int((occurs > 0).sum()))].sort()[0]
     bins = len(frequent) + 1
