@@ -22,7 +22,7 @@ NOISE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class PermutationTest:
     """The difference of two periods in one column, or in the embeddings.
 
     Args:
@@ -42,7 +42,7 @@ class Comparison:
     most: int | None = None
 
 
-def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
+def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
     """Return the difference of two periods in one column.
 
     `weights` is `(arrangements, rows)`, the actual arrangement first, see `Sample.weights`.
@@ -55,29 +55,26 @@ def compare_shares(profile: Profile, weights: Tensor) -> Comparison:
     differences = (torch.cat(new) - torch.cat(old)).nan_to_num(0.0)  # no row of a permuted period has values
     spread = differences.square().mean(0).sqrt()
     standardised = torch.where(spread > 1e-12, differences.abs() / spread.clamp(min=1e-12), 0.0)
-    statistics = standardised.max(1)[0] if standardised.shape[1] else differences.new_zeros(len(weights))
-    distances = _distances(differences, profile)
+    statistics = _largest(standardised)
+    distances = _largest(differences.abs()) if profile.ordered else differences.abs().sum(1) / 2
     most = int(standardised[0].argmax()) if standardised.shape[1] else None
     noise = float(distances.quantile(NOISE))
-    return Comparison(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
+    return PermutationTest(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
 
 
 def _means(profile: Profile, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return `(arrangements, bins)` the mean shares of the old and of the new period."""
-    means = []
-    for part in ((-weights).clamp(min=0), weights.clamp(min=0)):
-        means.append(part @ profile.shares / (part @ profile.present)[:, profile.group])
-    return means[0], means[1]
+    signs = ((-weights).clamp(min=0), weights.clamp(min=0))
+    old, new = (part @ profile.shares / (part @ profile.present)[:, profile.group] for part in signs)
+    return old, new
 
 
-def _distances(differences: Tensor, profile: Profile) -> Tensor:
-    """Return `(arrangements,)` the distance of two distributions, from the differences of their shares."""
-    if not profile.ordered:
-        return differences.abs().sum(1) / 2
-    return differences.abs().max(1)[0] if differences.shape[1] else differences.new_zeros(len(differences))
+def _largest(values: Tensor) -> Tensor:
+    """Return the largest value of each row, 0 for rows without bins."""
+    return values.amax(1) if values.shape[1] else values.new_zeros(len(values))
 
 
-def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
+def compare_vectors(vectors: Tensor, weights: Tensor) -> PermutationTest:
     """Return the difference of two periods in vectors, by their energy distance.
 
     The statistic is twice the mean distance of vectors of different periods, minus the mean distances within each
@@ -94,7 +91,7 @@ def compare_vectors(vectors: Tensor, weights: Tensor) -> Comparison:
         total.append(-((part @ apart) * part).sum(1))
     statistics, firsts = torch.cat(total).double(), 2 * torch.cat(between).double()
     coefficients = torch.where(firsts > 0, statistics / firsts.clamp(min=1e-30), 0.0).clamp(min=0)
-    return Comparison(_share_above(statistics), float(coefficients[0]), float(coefficients.quantile(NOISE)))
+    return PermutationTest(_share_above(statistics), float(coefficients[0]), float(coefficients.quantile(NOISE)))
 
 
 def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.ndarray, float]:
@@ -122,11 +119,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     If those below a level are taken for differences, at least one of them is wrong with at most this probability,
     however the columns depend on one another.
     """
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min((len(p_values) - rank) * p_values[place], 1.0))
-        adjusted[place] = largest
-    return adjusted
+    order, n = np.argsort(p_values, kind="stable"), len(p_values)
+    adjusted = np.empty(n)
+    adjusted[order] = np.maximum.accumulate(np.arange(n, 0, -1) * np.asarray(p_values)[order]).clip(max=1.0)
+    return adjusted.tolist()
 
 
 def _share_above(statistics: Tensor) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
     yield _numbers("events per entity", "count", torch.arange(n), events.float(), n, None)
     if "time" in x.columns:
         later = x.steps() > 0
-        yield _numbers("gap", "interval", row[later], x.values("gap")[later], n, None, _seconds(schema))
+        yield _numbers("gap", "interval", row[later], x.values("gap")[later], n, None, " s" if schema.clock else "")
     if schema.time_kind == "timestamp":
         hours = (x.values("time") // HOUR) % 24
         yield _categories("hour of the day", "categorical", row, hours, 24, n, lambda code: f"{code:02}:00")
@@ -62,12 +63,12 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
         yield _numbers(field.name, "numeric", row, x.values(field.name), n, events)
     for column in schema.categorical:
         codes = x.values(column.name).long()
-        yield _categories(column.name, "categorical", row, codes, column.size, n, _label(column))
+        yield _categories(column.name, "categorical", row, codes, column.size, n, partial(_label, column))
     for bag in schema.bags:
         lists = x.columns[bag.name][x.flat()]
         assert isinstance(lists, Sequences)
         elements = lists.values("code").long()
-        yield _categories(bag.name, "list", row[lists.rows()], elements, bag.size, n, _label(bag))
+        yield _categories(bag.name, "list", row[lists.rows()], elements, bag.size, n, partial(_label, bag))
     for text in schema.texts:
         texts = x.columns[text.name][x.flat()]
         assert isinstance(texts, Sequences)
@@ -75,20 +76,11 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
         yield _numbers(text.name, "text", row, sizes, n, events, " bytes")
 
 
-def _seconds(schema: Schema) -> str:
-    return " s" if schema.clock else ""
-
-
-def _label(column: Categorical) -> Callable[[int], str]:
-    """Return a function from codes to what they stand for."""
-    names = {MISSING: "missing", UNKNOWN: "unknown"}
-
-    def label(code: int) -> str:
-        if code < FIRST:
-            return names[code]
-        return f"bucket {code - FIRST}" if column.buckets else repr(column.values[code - FIRST])
-
-    return label
+def _label(column: Categorical, code: int) -> str:
+    """Return what a code stands for."""
+    if code < FIRST:
+        return {MISSING: "missing", UNKNOWN: "unknown"}[code]
+    return f"bucket {code - FIRST}" if column.buckets else repr(column.values[code - FIRST])
 
 
 def _numbers(
@@ -100,8 +92,7 @@ def _numbers(
     edges = _edges(numbers)
     bins = len(edges) + 1
     places = torch.bucketize(numbers, edges)  # the number of edges below each value
-    counts = torch.bincount(row * bins + places, minlength=n * bins).view(n, bins).double()
-    totals = counts.sum(1, keepdim=True)
+    counts, totals = _counts(row, places, n, bins)
     shares = counts.cumsum(1)[:, :-1] / totals.clamp(min=1)
     labels = [f"≤ {edge:.4g}{unit}" for edge in edges.tolist()]
     present, group = [totals[:, 0] > 0, totals[:, 0] > 0], [0] * len(edges)
@@ -112,6 +103,12 @@ def _numbers(
     return Profile(
         name, kind, shares, torch.tensor(group).long(), torch.stack(present, 1).double(), tuple(labels), True
     )
+
+
+def _counts(row: Tensor, places: Tensor, n: int, bins: int) -> tuple[Tensor, Tensor]:
+    """Return `(n, bins)` the number of a row's values in each bin, and `(n, 1)` that of all of them."""
+    counts = torch.bincount(row * bins + places, minlength=n * bins).view(n, bins).double()
+    return counts, counts.sum(1, keepdim=True)
 
 
 def _edges(numbers: Tensor) -> Tensor:
@@ -132,12 +129,8 @@ def _categories(
     bins = len(frequent) + 1
     places = torch.full((size,), bins - 1)
     places[frequent] = torch.arange(bins - 1)
-    counts = torch.bincount(row * bins + places[codes], minlength=n * bins).view(n, bins).double()
-    totals = counts.sum(1, keepdim=True)
-    shares, labels = counts / totals.clamp(min=1), [label(code) for code in frequent.tolist()]
-    if int((occurs > 0).sum()) > VALUES:
-        labels.append("another value")
-    else:
-        shares = shares[:, :-1]
+    counts, totals = _counts(row, places[codes], n, bins)
+    labels = [*map(label, frequent.tolist()), *(["another value"] if int((occurs > 0).sum()) > VALUES else [])]
+    shares = (counts / totals.clamp(min=1))[:, : len(labels)]
     present = (totals > 0).double().expand(n, 2)
     return Profile(name, kind, shares, torch.zeros(len(labels)).long(), present, tuple(labels), False)
