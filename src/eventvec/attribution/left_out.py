@@ -40,26 +40,20 @@ MOST_WINDOWS = 8
 """The largest number of windows of the calendar."""
 
 
-class Part(NamedTuple):
-    """A field or a period, and what returns the events without it.
-
-    Args:
-        name: The name of the field or of the period.
-        kind: `field` or `period`.
-        without: A function that returns the events without it.
-    """
+class Ablation(NamedTuple):
+    """The name of a field or a period, which of the two it is, and a function that returns the events without it."""
 
     name: str
     kind: Kind
     without: Callable[[], Sequences]
 
 
-def parts_of(x: Sequences, schema: Schema) -> list[Part]:
+def parts_of(x: Sequences, schema: Schema) -> list[Ablation]:
     """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows."""
     columns = [field.name for field in (*schema.fields, *schema.nested)]
-    parts = [Part(schema.time, "field", partial(without_times, x))]
-    parts += [Part(name, "field", partial(without_column, x, name)) for name in columns]
-    parts += [Part(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
+    parts = [Ablation(schema.time, "field", partial(without_times, x))]
+    parts += [Ablation(name, "field", partial(without_column, x, name)) for name in columns]
+    parts += [Ablation(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
     return parts + (_calendar_windows(x) if schema.clock else [])
 
 
@@ -99,7 +93,7 @@ def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
     return _without_events(x, (steps >= first[of_event]) & (steps < after[of_event]))
 
 
-def _calendar_windows(x: Sequences) -> list[Part]:
+def _calendar_windows(x: Sequences) -> list[Ablation]:
     """Return the windows of the calendar that have events, in the shortest unit that has at most `MOST_WINDOWS`."""
     times = pl.Series(x.values("time").cpu().numpy()).cast(pl.Datetime("us"))
     for unit, called in UNITS.items():
@@ -108,7 +102,7 @@ def _calendar_windows(x: Sequences) -> list[Part]:
             windows = begins.unique().sort().to_list() if count > 1 else []
             masks = [torch.from_numpy((begins == begin).to_numpy(writable=True)).to(x.device) for begin in windows]
             return [
-                Part(called(begin), "period", partial(_without_events, x, mask))
+                Ablation(called(begin), "period", partial(_without_events, x, mask))
                 for begin, mask in zip(windows, masks, strict=True)
             ]
     return []

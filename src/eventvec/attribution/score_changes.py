@@ -25,12 +25,7 @@ from eventvec.evaluation.task import Target
 
 @dataclass(frozen=True)
 class Trained:
-    """The model that is trained in each fold.
-
-    Args:
-        name: The name of the model in `MODELS`.
-        seed: The seed of models that draw random numbers, and of the resampling.
-    """
+    """The name of the model that is trained in each fold, and the seed of its random numbers and of the resampling."""
 
     name: str
     seed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eventvec.attribution.left_out import Part, parts_of
+from eventvec.attribution.left_out import Ablation, parts_of
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder, readable_rows
 from eventvec.evaluation.metrics import Array
@@ -30,16 +30,13 @@ class VectorsWithout:
         self.emptied: list[str] = []
         self.unreadable: list[str] = []
 
-    def each(self) -> Iterator[tuple[Part, Array]]:
+    def each(self) -> Iterator[tuple[Ablation, Array]]:
         """Yield each part with `(n, d)` the vectors without it; those that the encoder cannot read stay as they are."""
         for part in self.parts:
             changed = part.without()
             readable = readable_rows(self.encoder, changed).cpu()
-            for count, counts in (
-                (int((changed.lengths == 0).sum()), self.emptied),
-                (int((~readable).sum()), self.unreadable),
-            ):
-                if count:
+            for rows, counts in ((changed.lengths == 0, self.emptied), (~readable, self.unreadable)):
+                if count := int(rows.sum()):
                     counts.append(f"{part.name} {count:,}")
             vectors = self.full.copy()
             if readable.any():
@@ -52,9 +49,8 @@ class VectorsWithout:
             ("have no event left without a period, and then the vector of an empty history", self.emptied),
             ("cannot be read by the encoder without a part, and count as unchanged", self.unreadable),
         )
-        return [
-            f"Some of {len(self.full):,} entities {verb}: {', '.join(counts)}." for verb, counts in sentences if counts
-        ]
+        some = f"Some of {len(self.full):,} entities"
+        return [f"{some} {verb}: {', '.join(counts)}." for verb, counts in sentences if counts]
 
     def _encoded(self, x: Sequences) -> Array:
         before, total, progress = self.done, len(self.x) * (1 + len(self.parts)), self.progress

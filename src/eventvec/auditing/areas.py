@@ -10,25 +10,29 @@ PERMUTATIONS = 400
 """The number of random matches of which the spread is computed."""
 
 
-def quantile(alpha: float) -> float:
-    """Return the number of standard errors of a two-sided interval with a false-alarm rate."""
-    from scipy.stats import norm  # type: ignore[import-untyped]
-
-    return float(norm.ppf(1 - alpha / 2))
-
-
 def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     """Return the probability that a number of one group is above one of another, and its standard error.
 
     The standard error is that of DeLong et al. 1988. Ties count half.
     """
-    from scipy.stats import rankdata
+    from scipy.stats import rankdata  # type: ignore[import-untyped]
 
     m, n = len(positive), len(negative)
     ranks = rankdata(np.concatenate([positive, negative]))
     below = (ranks[:m] - rankdata(positive)) / n  # of each positive number, the share of negatives below it
     above = 1 - (ranks[m:] - rankdata(negative)) / m
     return float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
+
+
+def projections(similarity: Array) -> Array:
+    """Return `(n,)` the shares of comparisons that an entity's own match wins in its row and in its column, added.
+
+    Rows are first parts of entities, columns second parts. Ties count half.
+    """
+    own = np.diagonal(similarity)[:, None]
+    ahead = (own > similarity) + 0.5 * (own == similarity)
+    np.fill_diagonal(ahead, 0.0)
+    return np.asarray((ahead.sum(1) + ahead.sum(0)) / (len(ahead) - 1))
 
 
 def of_matches(similarity: Array) -> tuple[float, float]:
@@ -40,16 +44,11 @@ def of_matches(similarity: Array) -> tuple[float, float]:
     """
     from scipy.stats import rankdata
 
-    n = len(similarity)
-    own = np.diagonal(similarity)[:, None]
-    ahead = (own > similarity) + 0.5 * (own == similarity)
-    np.fill_diagonal(ahead, 0.0)
-    projection = (ahead.sum(1) + ahead.sum(0)) / (n - 1)
-    area = float(ahead.sum() / (n * (n - 1)))
+    n, projection = len(similarity), projections(similarity)
     places = (rankdata(similarity, axis=1) - 1) / (n - 1)  # of each number in its row, from 0 to 1
     rng = np.random.default_rng(0)
     random = [places[np.arange(n), rng.permutation(n)].mean() for _ in range(PERMUTATIONS)]
-    return area, max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
+    return float(projection.mean() / 2), max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
 
 
 def largest_leak(score: float, half_width: float, chance: float, most: float = 1.0) -> float:

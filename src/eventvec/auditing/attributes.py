@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from eventvec.auditing.areas import largest_leak, quantile
-from eventvec.auditing.findings import Finding
+from eventvec.auditing.areas import largest_leak
+from eventvec.auditing.findings import Finding, untold
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.evaluation import METRICS, Evaluation, evaluate
-from eventvec.evaluation.conclusion import MODELS
-from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.conclusion import deciding_cell
+from eventvec.evaluation.intervals import NORMAL, quantile
 from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, read_table
@@ -49,7 +49,7 @@ def attribute_findings(
         except DataError as error:
             if "there is no column" in str(error) or "has no column" in str(error):
                 raise
-            findings.append(Finding("attribute", column, "cannot be told", None, f"{column}: {error}."))
+            findings.append(untold("attribute", column, f"{column}: {error}."))
             continue
         findings.append(_finding(result, _chance(result, z, protected, column, data.schema.key_out), widths))
         notes += [f"{column}: {note}" for note in result.notes]
@@ -57,14 +57,13 @@ def attribute_findings(
 
 
 def _finding(result: Evaluation, chance: float, widths: float) -> Finding:
-    present = {each.model for each in result.results}
-    model = next((name for name in MODELS if name in present), result.results[0].model)
+    model, _ = deciding_cell(result)
     cells = {each.features: each.main for each in result.results if each.model == model}
     score, opponents = cells["embedding"], {name: cells[name].mean for name in OPPONENTS if name in cells}
     low, high = score.mean - widths * score.interval, score.mean + widths * score.interval
     if not math.isfinite(score.interval):
-        few = f"{result.label} cannot be told: the test parts are too small for an interval; use fewer folds."
-        return Finding("attribute", result.label, "cannot be told", None, few)
+        why = "the test parts are too small for an interval; use fewer folds"
+        return untold("attribute", result.label, f"{result.label} cannot be told: {why}.")
     most = largest_leak(score.mean, widths * score.interval, chance)
     leads = [cells["embedding"] - cells[name] for name in opponents]
     beyond = bool(leads) and all(lead.mean > widths * lead.interval for lead in leads)

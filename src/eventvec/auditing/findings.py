@@ -62,6 +62,11 @@ class Finding:
         return {**vars(self), "others": dict(self.others or {})}
 
 
+def untold(question: Question, name: str, sentence: str) -> Finding:
+    """Return the answer that nothing can be told."""
+    return Finding(question, name, "cannot be told", None, sentence)
+
+
 @dataclass(frozen=True)
 class Audit:
     """The result of a privacy audit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from eventvec.comparing.winner import Choice
@@ -94,14 +94,11 @@ class Comparison:
         rows = []
         for r in sorted(self._cells(), key=lambda r: -r.main.mean):
             cost = self.costs.get(r.features)
-            rows.append(
-                {
-                    "arm": r.features, "score": r.main.mean, "interval": r.main.interval,
-                    **(vars(cost) if cost else dict.fromkeys(("training", "embedding", "weights", "dim", "epochs"))),
-                    "remark": "level with the best" if r.features in self.choice.level[1:] else
-                              "winner" if r.features == self.choice.winner else "",
-                }
-            )  # fmt: skip
+            costs = vars(cost) if cost else dict.fromkeys(each.name for each in fields(Cost))
+            remark = "winner" if r.features == self.choice.winner else ""
+            remark = "level with the best" if r.features in self.choice.level[1:] else remark
+            scores = {"arm": r.features, "score": r.main.mean, "interval": r.main.interval}
+            rows.append({**scores, **costs, "remark": remark})
         return rows + [{**dict.fromkeys(rows[0]), "arm": name, "remark": why} for name, why in self.failed.items()]
 
     def texts(self) -> list[list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eventvec.evaluation.conclusion import labels_needed
-from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.intervals import NORMAL, quantile
 from eventvec.evaluation.result import Difference, Scores
 
 LEVEL = 0.05
@@ -32,9 +32,7 @@ class Choice:
 
 def width(arms: int) -> float:
     """Return by how much a 95 % interval is widened, so that those of all pairs of arms hold together (Bonferroni)."""
-    from scipy.stats import norm  # type: ignore[import-untyped]
-
-    return float(norm.ppf(1 - LEVEL / (arms * (arms - 1))) / NORMAL) if arms > 2 else 1.0
+    return quantile(2 * LEVEL / (arms * (arms - 1))) / NORMAL
 
 
 def choose(

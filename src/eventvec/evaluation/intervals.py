@@ -17,6 +17,13 @@ NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution."""
 
 
+def quantile(alpha: float) -> float:
+    """Return the number of standard errors of a two-sided interval with a false-alarm rate."""
+    from scipy.stats import norm  # type: ignore[import-untyped]
+
+    return float(norm.ppf(1 - alpha / 2))
+
+
 def crossed_half_width(replicates: Array, seed: int = 0) -> float:
     """Return the half-width of the 95 % interval of a mean over models that are tested on the same entities.
 

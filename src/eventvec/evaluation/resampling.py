@@ -38,7 +38,8 @@ def replicates(
     """Return `(replicates, 2)` the main and the secondary score on resampled test entities.
 
     `weights` says how often each entity counts in each replicate, see `resample`, and `sample_weights` how much it
-    counts, if not all count equally. A replicate in which a score is not defined, for example because no positive entity is left, is NaN.
+    counts, if not all count equally. A replicate in which a score is not defined, for example because no positive
+    entity is left, is NaN.
     """
     function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
     step = max(1, BLOCK // max(len(truth), 1))

@@ -14,6 +14,7 @@ from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
 from eventvec.reporting.maps import Array, packed
 from eventvec.reporting.timelines import EVENTS, Histories, histories
+from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
 from eventvec.tables import Embeddings
 from eventvec.tables.times import to_arrow
 
@@ -64,15 +65,15 @@ class Neighbours:
 
 def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Sequence[str] = ()) -> Neighbours:
     """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part."""
-    vectors = torch.from_numpy(z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))].astype(np.float32))
-    unit = torch.nn.functional.normalize(vectors, dim=1)
+    unit = unit_length(learned_part(z).astype(np.float32))
     rng = np.random.default_rng(seed)
-    examples = _typical(unit.numpy(), rng, seed)
+    examples = _typical(unit, rng, seed)
     others = np.setdiff1d(np.arange(len(z)), examples)
     if len(z) > LOOKED_UP:
         others = rng.choice(others, OF_MANY - len(examples), replace=False)
     queries = np.r_[examples, others]
-    nearest, similarity = _nearest(unit, queries, min(NEIGHBOURS, len(z) - 1))
+    rows, scores = nearest_rows(unit, unit[queries], min(NEIGHBOURS, len(z) - 1) + 1)
+    nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
     timelines = None if data is None else histories(data, _order(queries, nearest, len(z)), EVENTS, first)
     return Neighbours(queries, nearest, similarity, len(examples), len(z), timelines)
 
@@ -126,18 +127,6 @@ def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:
     sizes = np.bincount(clusters.labels_, minlength=count)
     nearest = sample[distance.argmin(0)][np.argsort(-sizes, kind="stable")]
     return np.asarray(list(dict.fromkeys(nearest.tolist())), np.int64)
-
-
-def _nearest(unit: torch.Tensor, queries: Array, count: int, chunk: int = 128) -> tuple[Array, Array]:
-    """Return `(q, count)` the rows that are most similar to each query, itself left out, and their similarities."""
-    rows, scores = [], []
-    for part in torch.from_numpy(queries).split(chunk):
-        similarity = unit[part] @ unit.T
-        similarity[torch.arange(len(part)), part] = -torch.inf
-        best, nearest = similarity.topk(count)
-        rows.append(nearest)
-        scores.append(best)
-    return torch.cat(rows).numpy(), torch.cat(scores).numpy()
 
 
 def _order(queries: Array, nearest: Array, n: int) -> Array:

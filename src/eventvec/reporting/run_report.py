@@ -21,6 +21,7 @@ from eventvec.reporting.maps import FITTED, Map, map2d
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
 from eventvec.reporting.overview import overview_of
 from eventvec.runs import Run, check_run
+from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular
@@ -223,8 +224,7 @@ def _map(
     events = None if data is None else same_events(data, z, z.moments)
     columns, notes = entity_columns(z, events, labels, options)
     names = texts(z.keys).alias(z.schema.key_out)
-    learned = z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
-    points = Map(map2d(learned, seed), columns, names, map_caption(z))
+    points = Map(map2d(learned_part(z), seed), columns, names, map_caption(z))
     near = neighbours_of(z, events, seed, first)
     head, rows = neighbour_rows(near, names, z, events)
     return points, Nearby(near, PageTable("Typical entities and their nearest neighbours", head, rows)), notes

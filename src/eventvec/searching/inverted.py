@@ -55,8 +55,8 @@ class Inverted:
         cells = round(4 * n**0.5)
         rng = np.random.default_rng(seed)
         training = vectors[np.sort(rng.permutation(n)[: PER_CELL * cells])]
-        quantizer = faiss.IndexFlatIP(dim)
         kind = faiss.ScalarQuantizer.QT_8bit
+        quantizer = faiss.IndexFlatIP(dim)
         index = faiss.IndexIVFScalarQuantizer(quantizer, dim, cells, kind, faiss.METRIC_INNER_PRODUCT)
         index.cp.min_points_per_centroid = 1
         index.train(training)
@@ -73,7 +73,7 @@ class Inverted:
         return found
 
     def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
-        """Return `(m, count)` the rows nearest to each query and their scores, best first; row −1 where there is none."""
+        """Return `(m, count)` the rows nearest to each query, −1 where there is none, and their scores, best first."""
         self.faiss_index.nprobe = self.probes
         candidates = self.faiss_index.search(queries, CANDIDATES * count)[1]
         scores = np.einsum("mkd,md->mk", vectors[np.maximum(candidates, 0)], queries)
@@ -83,17 +83,18 @@ class Inverted:
 
     def replaced(self, rows: Array, vectors: Array) -> Inverted:
         """Return the inverted file after the vectors of some rows changed, or rows were added."""
-        index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(rows.astype(np.int64))
-        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), rows.astype(np.int64))
-        return replace(self, faiss_index=index)
+        return self._with(rows.astype(np.int64), rows.astype(np.int64), vectors)
 
     def without(self, row: int, last: int, vector: Array) -> Inverted:
         """Return the inverted file without a row, whose number the last row gets."""
+        added = np.array([] if row == last else [row], np.int64)
+        return self._with(np.unique(np.array([row, last], np.int64)), added, vector[None][: len(added)])
+
+    def _with(self, removed: Array, added: Array, vectors: Array) -> Inverted:
+        """Return the inverted file without some rows, and with the vectors of others."""
         index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(np.unique(np.array([row, last], np.int64)))
-        if row != last:
-            index.add_with_ids(np.ascontiguousarray(vector[None], np.float32), np.array([row], np.int64))
+        index.remove_ids(removed)
+        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added)
         return replace(self, faiss_index=index)
 
     def dump(self) -> tuple[Array, dict[str, Any]]:
