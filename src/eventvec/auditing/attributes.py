@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 
 from eventvec.auditing.areas import largest_leak
 from eventvec.auditing.findings import Finding, untold
@@ -15,8 +14,8 @@ from eventvec.errors import DataError
 from eventvec.evaluation import METRICS, Evaluation, evaluate
 from eventvec.evaluation.conclusion import deciding_cell
 from eventvec.evaluation.intervals import NORMAL, quantile
+from eventvec.evaluation.labels import rows_among
 from eventvec.tables import Embeddings
-from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
@@ -93,6 +92,6 @@ def _chance(result: Evaluation, z: Embeddings, protected: Tabular, column: str, 
     if result.metric != METRICS["multiclass"][0]:
         return 0.5 if result.metric == METRICS["binary"][0] else 0.0
     frame = read_table(protected, [key, column])
-    rows = align(frame[key].to_arrow(), pl.DataFrame({key: key_series(z.keys)}), key)
+    rows = rows_among(z, frame[key].to_arrow(), key)
     counts = frame[column].gather(rows[rows >= 0]).drop_nulls().value_counts()["count"].to_numpy()
     return float(np.max(counts) / np.sum(counts))

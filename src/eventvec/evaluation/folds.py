@@ -81,11 +81,17 @@ def holdout_splits(target: Target, held_out: Array, folds: int, groups: Array | 
     test, seen = np.flatnonzero(held_out), np.flatnonzero(~held_out)
     if not len(test) or not len(seen):
         raise DataError(
-            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs entities that "
-            "were held out and entities that were not"
+            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs some of each"
         )
-    parts = cross_validation(target.part(seen), folds, None if groups is None else groups[seen], seed)
-    splits = [(seen[train], test) for train, _ in parts]
+    return _without_one_fold(target, seen, test, folds, groups, seed)
+
+
+def _without_one_fold(
+    target: Target, train: Array, test: Array, folds: int, groups: Array | None, seed: int
+) -> list[Split]:
+    """Return for each fold the training positions without it, and all test positions."""
+    parts = cross_validation(target.part(train), folds, None if groups is None else groups[train], seed)
+    splits = [(train[part], test) for part, _ in parts]
     _check_scorable(target, splits)
     return splits
 
@@ -101,16 +107,12 @@ def date_splits(
     """
     test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
     if not len(test) or not len(earlier):
-        raise DataError(
-            f"{len(test):,} of {len(later):,} labels are at or after the date of the split; it needs labels on both "
-            "sides"
-        )
+        at = f"{len(test):,} of {len(later):,} labels are at or after the date of the split"
+        raise DataError(f"{at}; it needs labels on both sides")
     if both_sides:
-        parts = cross_validation(target.part(earlier), folds, None if groups is None else groups[earlier], seed)
-        splits = [(earlier[train], test) for train, _ in parts]
-    else:
-        parts = cross_validation(target, folds, groups, seed, later)
-        splits = [(train[~later[train]], part[later[part]]) for train, part in parts]
+        return _without_one_fold(target, earlier, test, folds, groups, seed)
+    parts = cross_validation(target, folds, groups, seed, later)
+    splits = [(train[~later[train]], part[later[part]]) for train, part in parts]
     _check_scorable(target, splits)
     return splits
 
@@ -181,9 +183,7 @@ def _check_scorable(target: Target, splits: Sequence[Split]) -> None:
             )
         if each.task != "numeric" and len(np.unique(train)) < 2:
             raise DataError(f"{where} has only one class among its training entities; use fewer folds, or other groups")
-        if each.task == "binary" and len(np.unique(test)) < 2:
-            raise DataError(f"{where} has only one class among its {len(test):,} test entities; use fewer folds")
-        if each.task == "numeric" and len(np.unique(test)) < 2:
-            raise DataError(
-                f"{where} has only one value among its {len(test):,} test entities; use fewer folds or more labels"
-            )
+        if each.task != "multiclass" and len(np.unique(test)) < 2:
+            kind = "value" if each.task == "numeric" else "class"
+            few = f"{where} has only one {kind} among its {len(test):,} test entities"
+            raise DataError(f"{few}; use fewer folds or more labels")

@@ -21,11 +21,9 @@ def in_range(fractions: Sequence[float]) -> None:
     """Refuse shares of labels that are empty, outside (0, 1] or repeated."""
     if isinstance(fractions, str) or not isinstance(fractions, Sequence | np.ndarray):
         raise ConfigError(f"fractions must be a list of numbers in (0, 1], got {shown(fractions)}")
-    if wrong := [fraction for fraction in fractions if not isinstance(fraction, int | float | np.number)]:
-        raise ConfigError(f"fractions must be a list of numbers in (0, 1], got {shown(wrong[0])} in it")
-    outside = [fraction for fraction in fractions if not 0 < fraction <= 1]
-    if outside:
-        raise ConfigError(f"fractions must be in (0, 1], got {outside[0]:g}")
+    for fraction in fractions:
+        if not isinstance(fraction, int | float | np.number) or not 0 < fraction <= 1:
+            raise ConfigError(f"fractions must be in (0, 1], got {shown(fraction)}")
     if not len(fractions):
         raise ConfigError("fractions must hold at least one number in (0, 1], got none")
     if len(set(fractions)) < len(fractions):
@@ -54,20 +52,13 @@ def matrix(values: Any, name: str, n: int) -> Array:
             f"features {shown(name)} must be numbers of shape (n, d), got {features.dtype} of shape {features.shape}"
         )
     if len(features) != n:
-        raise DataError(
-            f"features {shown(name)} must have one row per label, got {len(features):,} rows for {n:,} labels"
-        )
-    invalid = ~np.isfinite(features).all(1)
+        rows = f"{len(features):,} rows for {n:,} labels"
+        raise DataError(f"features {shown(name)} must have one row per label, got {rows}")
+    invalid = ~(np.abs(features.astype(np.float64)) <= LARGEST).all(1)
     if invalid.any():
         raise DataError(
-            f"features {shown(name)} have NaN or infinite numbers in {int(invalid.sum()):,} rows (first at row "
-            f"{int(invalid.argmax())}); every number must be finite"
-        )
-    beyond = (np.abs(features.astype(np.float64)) > LARGEST).any(1)
-    if beyond.any():
-        raise DataError(
-            f"features {shown(name)} have numbers beyond ±{LARGEST:g} in {int(beyond.sum()):,} rows (first at row "
-            f"{int(beyond.argmax())}), whose squares cannot be computed; take logarithms, or leave these rows out"
+            f"features {shown(name)} have NaN or infinite numbers or some beyond ±{LARGEST:g} in "
+            f"{int(invalid.sum()):,} rows (first at row {int(invalid.argmax())}), whose squares cannot be computed"
         )
     return features
 

@@ -11,10 +11,10 @@ import torch
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
+from eventvec.evaluation.labels import rows_among
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, times
 from eventvec.tables.fields import Array
-from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.views import as_of
 
 
@@ -31,14 +31,10 @@ def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[
 
     `until` is one time for all, `each` the name of a column and `(n,)` the time of each.
     """
-    limits: list[tuple[str, Any]] = []
-    if until is not None:
-        limits.append((f"{until}", times.instant(z.schema, until)))
-    if each is not None:
-        limits.append((f"the time in {each[0]!r}", each[1]))
+    limits: list[tuple[str, Any]] = [] if until is None else [(f"{until}", times.instant(z.schema, until))]
+    limits += [] if each is None else [(f"the time in {each[0]!r}", each[1])]
     for name, limit in limits:
-        later = int(((z.events > 0) & (z.last_time >= limit)).sum())
-        if later:
+        if later := int(((z.events > 0) & (z.last_time >= limit)).sum()):
             raise DataError(
                 f"{later:,} of {len(z):,} embeddings were made from events at or after {name}; "
                 "embed again with the same cut in time"
@@ -56,18 +52,13 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
             "by the same: read(..., schema=z.schema)"
         )
     if not data.keys.equals(z.keys) or repeated(z.keys):
-        rows = pl.DataFrame({"key": key_series(z.keys)})
-        if data.moments is None or not repeated(data.keys):
-            positions = align(data.keys, rows, "key")
-        elif z.moments is not None:
-            rows = rows.with_columns(pl.Series("time", z.moments))
-            positions = align_rows(data.keys, data.moments, rows, "key", "time")
-        else:
+        timed = data.moments is not None and repeated(data.keys)
+        if timed and z.moments is None:
             raise DataError(
                 "the data have several rows per entity and the embeddings have one; give the events that were embedded"
             )
-        absent = int((positions < 0).sum())
-        if absent:
+        positions = rows_among(z, data.keys, "key", data.moments if timed else None, z.moments)
+        if absent := int((positions < 0).sum()):
             raise DataError(
                 f"{absent:,} of {len(z):,} embedded entities have no events in the data; give the events that were "
                 "embedded"
@@ -76,8 +67,7 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
     if cutoffs is not None:
         x = data.sequences
         data = replace(data, sequences=as_of(x, torch.from_numpy(cutoffs.copy()).to(x.device)))
-    changed = int((data.sequences.lengths.cpu().numpy() != z.events).sum())
-    if changed:
+    if changed := int((data.sequences.lengths.cpu().numpy() != z.events).sum()):
         raise DataError(
             f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "
             "give the events that were embedded, cut at the same time"

@@ -16,7 +16,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
-from eventvec.evaluation.labels import JoinedLabels, join_labels
+from eventvec.evaluation.labels import JoinedLabels, join_labels, rows_among
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.part_sets import is_part, part_sets
@@ -26,7 +26,7 @@ from eventvec.options import accepts, gather
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
-from eventvec.tables.keys import align, align_rows, key_series, texts
+from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular, columns_of
 
 
@@ -143,7 +143,7 @@ def evaluate(
         chosen = replace(chosen, label_time=cutoff if repeated(z.keys) or cutoff in columns_of(labels) else None)
     joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
     moments = None if joined.times is None else joined.times.to_numpy()
-    labelled, rows = z[joined.positions], np.arange(len(joined.positions))
+    labelled, rows = z[joined.positions], np.arange(joined.matched)
     refuse_later_events(labelled, chosen.until, None if moments is None else (str(chosen.label_time), moments))
     later, notes = None, joined.notes
     if chosen.split_at is not None:
@@ -274,11 +274,10 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
             )
     if again := len(frame) - frame.select(names).n_unique():
         raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
-    labelled, keys = pl.DataFrame({key: key_series(z.keys)}), frame[key].to_arrow()
-    if moments is None or len(names) == 1:
-        rows = align(keys, labelled, key)
-    else:
-        rows = align_rows(keys, frame[moments.name].to_numpy(), labelled.with_columns(moments), key, moments.name)
+    timed = moments is not None and len(names) > 1
+    of_keys = frame[names[-1]].to_numpy() if timed else None
+    of_rows = None if moments is None else moments.to_numpy()
+    rows = rows_among(z, frame[key].to_arrow(), key, of_keys, of_rows)
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]

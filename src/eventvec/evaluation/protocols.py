@@ -53,13 +53,12 @@ def choose_protocol(
             f"{int((~rest).sum()):,} labels of seen entities that share a group with held-out ones were not used for "
             "training."
         )
-        target, held_out, groups = target.part(rest), held_out[rest], groups[rest]
-        later = None if later is None else later[rest]
+        target = target.part(rest)
+        held_out, groups, later = held_out[rest], groups[rest], None if later is None else later[rest]
     if held_out is not None and later is not None:
         rest = held_out == later
         notes.append(f"{int((~rest).sum()):,} labels are on the other side of the date and were left out.")
-        target, held_out = target.part(rest), held_out[rest]
-        groups = None if groups is None else groups[rest]
+        target, held_out, groups = target.part(rest), held_out[rest], None if groups is None else groups[rest]
     if held_out is not None:
         splits = holdout_splits(target, held_out, folds, groups, seed)
         sentence = (
@@ -77,9 +76,8 @@ def choose_protocol(
 
 def _sides(later: Array, groups: Array | None, both_sides: bool) -> str:
     """Return a sentence about the two sides of a date."""
-    sentence = (
-        f"Trained on {int((~later).sum()):,} labels before the date, tested on {int(later.sum()):,} at or after it"
-    )
+    n = int(later.sum())
+    sentence = f"Trained on {len(later) - n:,} labels before the date, tested on {n:,} at or after it"
     if not both_sides:
         return f"{sentence}; no model was trained on an entity that it tests."
     codes = np.arange(len(later)) if groups is None else groups
@@ -97,5 +95,5 @@ def _what_was_seen(learned_from: Sequence[str] | None) -> str:
             "test scores entities that it never saw."
         )
     training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
-    sentence = f"The encoder saw the test entities' events, {training}"
-    return f"{sentence}; only a hold-out test scores entities that it never saw."
+    rest = "only a hold-out test scores entities that it never saw"
+    return f"The encoder saw the test entities' events, {training}; {rest}."
