@@ -13,14 +13,7 @@ from eventvec.sequences import Sequences
 
 
 class VectorsWithout:
-    """The vectors of rows from all events, and without each field and period, which are embedded one after the other.
-
-    Args:
-        encoder: The encoder.
-        x: `n` rows.
-        schema: The meaning of the columns.
-        progress: Called with the number of vectors that are done and of all vectors.
-    """
+    """The vectors of rows from all events, and without each field and period, embedded one after the other."""
 
     def __init__(self, encoder: Encoder, x: Sequences, schema: Schema, progress: Progress | None) -> None:
         self.encoder, self.x = encoder, x.take(x.flat(), x.lengths)  # the columns have no other events

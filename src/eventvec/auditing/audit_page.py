@@ -33,10 +33,6 @@ LIMITS = (
 def page(audit: Audit, title: str = "What do the vectors reveal?") -> str:
     """Return the page as HTML text of about 5 MB, nearly all of it plotly.js.
 
-    Args:
-        audit: The result of `audit`.
-        title: The title of the page.
-
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """

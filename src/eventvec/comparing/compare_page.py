@@ -15,10 +15,6 @@ AXES = {"training": "seconds of training", "embedding": "seconds of embedding 1,
 def page(comparison: Comparison, title: str = "Which method for these events?") -> str:
     """Return the page as HTML text of about 5 MB, nearly all of it plotly.js.
 
-    Args:
-        comparison: The result of `compare`.
-        title: The title of the page.
-
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """

@@ -14,14 +14,9 @@ from eventvec.evaluation.task import Target
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """The labels of an evaluation, and the training and test part of each of its folds.
+    """The labels of an evaluation that a protocol uses, and the positions of the training and test part of each fold.
 
-    Args:
-        name: `cross-validation`, `holdout` or `date`.
-        target: `n` labels, those that the protocol uses.
-        groups: `(n,)` codes of the units that are resampled together, if there are several labels per unit.
-        splits: The positions of the training and the test part of each fold.
-        notes: Sentences about what the encoder and the models have seen of the test entities.
+    `name` is `cross-validation`, `holdout` or `date`; `groups` has `(n,)` codes of what is resampled together.
     """
 
     name: str

@@ -30,14 +30,7 @@ SCRIPTS = ("charts.js", "map.js", "timelines.js")
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page.
-
-    Args:
-        title: The heading above the table.
-        columns: The heading of each column. Columns that hold only numbers are aligned to the right.
-        rows: The rows, with one cell per column.
-        caption: A sentence below the table.
-    """
+    """A table of a page, with one cell per column in each row and a sentence below it."""
 
     title: str
     columns: Sequence[str]
@@ -52,12 +45,7 @@ class PageTable:
 
 @dataclass(frozen=True, eq=False)
 class Nearby:
-    """The section of nearest neighbours.
-
-    Args:
-        neighbours: The neighbours, and the histories that are shown as timelines.
-        table: The examples and their nearest neighbours as a table, for readers without JavaScript.
-    """
+    """The neighbours and the histories beside them, and a table of the examples for readers without JavaScript."""
 
     neighbours: Neighbours
     table: PageTable

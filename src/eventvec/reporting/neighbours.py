@@ -36,13 +36,8 @@ SIMILARITIES = 65_535
 class Neighbours:
     """The nearest neighbours of entities by the cosine similarity of the learned part of their vectors.
 
-    Args:
-        queries: `(q,)` int64, the rows whose neighbours are known; the examples come first.
-        nearest: `(q, k)` int64, their neighbours, nearest first.
-        similarity: `(q, k)` the cosine similarities.
-        examples: The number of examples among the queries.
-        entities: The number of entities that were searched.
-        histories: Histories of entities, if the events are at hand.
+    `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
+    `(q, k)`; `entities` were searched. Histories are there if the events are at hand.
     """
 
     queries: Array

@@ -23,14 +23,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A chart with a heading and a sentence that says the same.
-
-    Args:
-        title: The heading.
-        sentence: What the chart shows, in words, also for readers who cannot see it.
-        figure: The chart, as plotly reads it.
-        height: The height of the chart in pixels.
-    """
+    """A chart with a heading, and a sentence that says the same for readers who cannot see it; its height in pixels."""
 
     title: str
     sentence: str
@@ -40,15 +33,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What `overview_of` found out about the data.
-
-    Args:
-        facts: Names and values that are shown first.
-        sections: Charts of lengths and of events over time.
-        columns: The headings of the table of columns.
-        rows: A row for each column of the data.
-        notes: Sentences about what was left out or counted when the data were read.
-    """
+    """What `overview_of` found out about the data: facts, charts, a table with a row for each column, and notes."""
 
     facts: list[tuple[str, str]]
     sections: list[Section]

@@ -27,16 +27,9 @@ STEPS = 2**32 - 1
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """The last events of entities.
+    """The last events of entities: `(m,)` their rows, and the `lengths` that are shown, at most `longest`, of `totals`.
 
-    Args:
-        rows: `(m,)` the rows of the entities whose histories are there.
-        lengths: `(m,)` the number of events of each.
-        totals: `(m,)` the number of all events of each.
-        longest: The largest number of events of a history.
-        times: `(total,)` the time of each event, in the unit of the data.
-        is_clock: Whether times are microseconds since 1970.
-        columns: For each column by which events can be coloured, its name and what `to_dict` writes of it.
+    `times` is `(total,)` in the unit of the data; `columns` has what `to_dict` writes of each column.
     """
 
     rows: Array

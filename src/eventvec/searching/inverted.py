@@ -33,10 +33,7 @@ PER_CELL = 64
 class Inverted:
     """An inverted file over the rows of a matrix.
 
-    Args:
-        faiss_index: faiss' index, whose ids are rows.
-        probes: The number of cells that a search reads.
-        recall: The measured share of the 10 exact neighbours that it finds.
+    `faiss_index` has rows as ids; a search reads `probes` cells, and finds a share `recall` of the 10 exact ones.
     """
 
     faiss_index: Any

@@ -15,10 +15,6 @@ SHOWN = 12
 def page(drift: Drift, title: str = "Do the two periods differ?") -> str:
     """Return the page as HTML text of about 5 MB, nearly all of it plotly.js.
 
-    Args:
-        drift: The result of `drift`.
-        title: The title of the page.
-
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """

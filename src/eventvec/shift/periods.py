@@ -18,13 +18,8 @@ class Sample:
     """The sampled entities of two periods, as positions of rows.
 
     A *row* is an entity in a period. The rows of a sample have an order of their own: the entities of the old period,
-    those that are in both periods first, then the entities of the new one, in the same way.
-
-    Args:
-        both: `(m, 2)` the position in the old and in the new period of each sampled entity that is in both.
-        only_old: `(a,)` the positions of the sampled entities that are in the old period only.
-        only_new: `(b,)` the positions of those that are in the new period only.
-        shares: The share of the entities of the old and of the new period that are in both, before sampling.
+    those that are in both periods first, then the entities of the new one, in the same way. `both` is `(m, 2)`, the
+    place in either period; `shares` are those of the entities of each period that are in both, before sampling.
     """
 
     both: Tensor

@@ -25,13 +25,9 @@ NOISE = 0.95
 class PermutationTest:
     """The difference of two periods in one column, or in the embeddings.
 
-    Args:
-        p: The share of the arrangements, the actual one included, whose statistic is at least as large.
-        distance: How far apart the periods are, from 0 to 1.
-        noise: The distance that 95 % of the permuted periods stay below.
-        old: `(bins,)` the shares of the old period; None for embeddings.
-        new: `(bins,)` the shares of the new period; None for embeddings.
-        most: The bin with the largest difference in standard errors; None for embeddings.
+    `p` is the share of the arrangements, the actual one included, whose statistic is at least as large. `distance` is
+    from 0 to 1, and 95 % of the permuted periods stay below `noise`. For columns, `old` and `new` are `(bins,)` shares,
+    and `most` is the bin with the largest difference in standard errors.
     """
 
     p: float

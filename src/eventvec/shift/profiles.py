@@ -25,15 +25,9 @@ HOUR = 3_600_000_000
 class Profile:
     """A column as shares of each entity's events.
 
-    Args:
-        name: The name of the column.
-        kind: `count`, `interval`, `numeric`, `categorical`, `list` or `text`.
-        shares: `(rows, bins)` float64, the share of a row's values in each bin; for numbers, in this bin or a lower
-            one. 0 for a row without values.
-        group: `(bins,)` the column of `present` on which each bin depends.
-        present: `(rows, 2)` float64, 1 where a row has values, and where it has events.
-        labels: What is in each bin, in words.
-        ordered: Whether the first bins are those of numbers.
+    `shares` is `(rows, bins)`: the share of a row's values in each bin, for numbers in this bin or a lower one, and 0
+    for a row without values. `present` is `(rows, 2)`, 1 where a row has values, and where it has events; `group` says
+    on which of the two a bin depends. `ordered` is whether the first bins are those of numbers.
     """
 
     name: str
