@@ -63,16 +63,7 @@ class Influence(Printed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which ``eventvec influence --json`` prints."""
-        return {
-            "measure": self.measure,
-            "full": self.full,
-            "n": self.n,
-            "label": self.label,
-            "positive": self.positive,
-            "model": self.model,
-            "rows": [dict(row) for row in self.rows],
-            "notes": list(self.notes),
-        }
+        return {**vars(self), "rows": [dict(row) for row in self.rows], "notes": list(self.notes)}
 
     def render(self) -> Group:
         """Return the table of the rows and the notes, for a `rich` console to print."""

@@ -25,19 +25,8 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What an arm costs.
-
-    Args:
-        training: The seconds of training.
-        embedding: The seconds that embedding 1,000 entities takes.
-        weights: The number of weights of the encoder.
-        dim: The number of numbers of a vector.
-        epochs: The number of epochs that the budget allowed.
-
-    Example:
-        >>> Cost(60.0, 0.2, 90_000, 128, 4).dim
-        128
-    """
+    """What an arm costs: the seconds of its training and of embedding 1,000 entities, the number of weights, the
+    numbers in a vector, and the epochs that the budget allowed."""
 
     training: float
     embedding: float

@@ -15,14 +15,8 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """Which arm to use.
-
-    Args:
-        winner: The arm that is ahead of all others; None if no arm is.
-        level: The arms that are not shown to be behind the best one, the best first.
-        advised: The winner, or the cheapest of the arms that are level.
-        sentence: The answer and the reason in words.
-    """
+    """Which arm to use, in words too: the winner if one is ahead of all, the arms level with the best one, best first,
+    and the advised arm, which is the winner or the cheapest of those."""
 
     winner: str | None
     level: tuple[str, ...]

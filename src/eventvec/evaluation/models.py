@@ -19,7 +19,7 @@ from eventvec.evaluation.perceptron import train_and_predict
 
 @dataclass(frozen=True)
 class Boosting:
-    """Settings of boosted trees, in the words of LightGBM; `rounds` is the number of trees, for each of several classes.
+    """Settings of boosted trees, in the words of LightGBM; `rounds` is the number of trees, for each class of several.
 
     The other settings are always the same: rows are sampled anew for every tree, each tree sees three quarters of the
     features, and λ1 = λ2 = 1.
@@ -82,19 +82,20 @@ def lightgbm(job: Job) -> Array:
     """Return `(m,)` predictions of boosted trees: probabilities of class 1, class codes, or numbers.
 
     By default, binary and numeric labels use the settings of the churn data of Babaev et al. 2022 (public code), and
-    several classes those of its age data. One setting differs: a leaf has at least 50 labels in the paper, and at least `min(50, max(5, n // 20))`
-    here. The two are equal from 1,000 training labels on; with fewer, the paper's setting allows hardly any split.
+    several classes those of its age data. One setting differs: a leaf has at least 50 labels in the paper, and at least
+    `min(50, max(5, n // 20))` here. The two are equal from 1,000 training labels on; with fewer, the paper's setting
+    allows hardly any split.
     """
     package = need("lightgbm", "eval")
-    objective: dict[Task, dict[str, Any]] = {
-        "binary": {"objective": "binary"},
-        "multiclass": {"objective": "multiclass", "num_class": job.classes},
-        "numeric": {"objective": "regression"},
-    }
-    settings = asdict(job.boosting or _default_boosting(job))
+    objective: dict[str, Any] = {"objective": "regression" if job.task == "numeric" else job.task}
+    if job.task == "multiclass":
+        objective["num_class"] = job.classes
+    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
+    defaults = replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
+    settings = asdict(job.boosting or defaults)
     rounds = settings.pop("rounds")
     parameters = {
-        **objective[job.task],
+        **objective,
         **settings,
         "bagging_freq": 1,
         "feature_fraction": 0.75,
@@ -223,12 +224,6 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     if "blend" in chosen:
         notes.append(f"The blend is without boosted trees: {reason}")
     return chosen, notes
-
-
-def _default_boosting(job: Job) -> Boosting:
-    """Return the settings that `lightgbm` describes."""
-    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
-    return replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
 
 
 def _why_no_lightgbm() -> str | None:

@@ -129,9 +129,9 @@ def evaluate(
     """
     chosen = gather(options, LabelOptions, EvaluationOptions)
     if not isinstance(z, Embeddings):
+        kind = type(z).__name__
         raise ConfigError(
-            f"z must be Embeddings, got {type(z).__name__}; take those of embed, or read them: "
-            "z = ev.read_embeddings(path)"
+            f"z must be Embeddings, got {kind}; take those of embed, or read them: ev.read_embeddings(path)"
         )
     names = [label] if isinstance(label, str) else list(label) if isinstance(label, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):

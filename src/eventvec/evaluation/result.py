@@ -75,16 +75,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class Result:
-    """The scores of one model on one set of features with one share of the training labels.
+    """The scores of one model on one set of features with one share of each fold's training labels.
 
-    Args:
-        features: `embedding`, `aggregates`, `both`, a name that the caller chose, or a part of the embedding such as
-            `embedding: timing` and `embedding: without timing`.
-        model: The name of the model in `MODELS`.
-        fraction: The share of each fold's training labels.
-        main: The scores of the task's main metric.
-        secondary: The scores of the task's secondary metric.
-        labels: The scores of the main metric for each of several labels, by name; empty for one label.
+    `main` and `secondary` are of the task's two metrics, `labels` of the main one for each of several labels. Parts of
+    the embedding are called `embedding: timing` and `embedding: without timing`.
     """
 
     features: str
@@ -97,15 +91,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Difference:
-    """The main scores of one set of features minus those of another one, fold by fold.
-
-    Args:
-        a: The name of the first set of features.
-        b: The name of the set whose scores are subtracted.
-        model: The model, the same for both.
-        fraction: The share of each fold's training labels, the same for both.
-        main: The differences of the scores of the main metric.
-    """
+    """The main scores of the features `a` minus those of `b`, fold by fold, with one model and share of the labels."""
 
     a: str
     b: str
@@ -220,17 +206,10 @@ class Evaluation(Printed):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which ``eventvec evaluate --json`` prints."""
         secondary = METRICS[self.task][1]
+        names = ("label", "task", "metric", "n", "entities", "folds", "protocol", "run", "verdict", "positive")
         return {
-            "label": self.label,
-            "task": self.task,
-            "metric": self.metric,
-            "n": self.n,
+            **{name: getattr(self, name) for name in names},
             "entities": self.n if self.entities is None else self.entities,
-            "folds": self.folds,
-            "protocol": self.protocol,
-            "run": self.run,
-            "verdict": self.verdict,
-            "positive": self.positive,
             "results": [
                 {"features": r.features, "model": r.model, "fraction": r.fraction}
                 | r.main.to_dict()
