@@ -6,16 +6,15 @@ import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 
 from eventvec.errors import DataError, need
+from eventvec.tables.fields import Array
 from eventvec.tables.sources import read_table
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FITTED = 5_000
 """The number of entities that t-SNE places; further ones are placed between those that are nearest to them."""

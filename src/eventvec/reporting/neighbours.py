@@ -12,10 +12,11 @@ import torch
 
 from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
-from eventvec.reporting.maps import Array, packed
+from eventvec.reporting.maps import packed
 from eventvec.reporting.timelines import EVENTS, Histories, histories
 from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
 from eventvec.tables import Embeddings
+from eventvec.tables.fields import Array
 from eventvec.tables.times import to_arrow
 
 EXAMPLES = 12

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.reporting.charts import PALETTE
+from eventvec.reporting.charts import PALETTE, Figure, figure, titled
 from eventvec.tables import describe
 from eventvec.tables.times import to_arrow
 
@@ -81,8 +81,8 @@ def rates_section(times: pl.Series, entities: int) -> Section:
     centres = ((edges[1:] + edges[:-1]) / 2).tolist()
     width = edges[1] - edges[0]
     sentence = f"Each bar counts the events in {width:.4g} of the unit of the column of times."
-    figure = _bars(centres, counts, "time, in the unit of its column", "events")
-    return Section("When do events happen?", sentence, figure)
+    bars = _bars(centres, counts, "time, in the unit of its column", "events")
+    return Section("When do events happen?", sentence, bars)
 
 
 def _calendar_rates(times: pl.Series, entities: int) -> Section:
@@ -101,9 +101,9 @@ def _calendar_rates(times: pl.Series, entities: int) -> Section:
         f"{events[quietest]:,}, in the {name} from {_moment(grid[quietest])}. The first and the last {name} may be "
         "incomplete."
     )
-    figure = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
-    figure["layout"]["xaxis"]["type"] = "date"
-    return Section(f"How many events per {name}?", sentence, figure)
+    bars = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
+    bars["layout"]["xaxis"]["type"] = "date"
+    return Section(f"How many events per {name}?", sentence, bars)
 
 
 def _grid(times: pl.Series, every: str) -> pl.Series:
@@ -112,7 +112,7 @@ def _grid(times: pl.Series, every: str) -> pl.Series:
     return pl.datetime_range(low, high, every, eager=True).alias("period")
 
 
-def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:
+def _bars(x: list[Any], counts: Any, across: str, up: str) -> Figure:
     trace = {
         "type": "bar",
         "x": x,
@@ -120,10 +120,8 @@ def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:
         "marker": {"color": PALETTE[0]},
         "hovertemplate": "%{x}: %{y:,} " + up + "<extra></extra>",
     }
-    axes = {"xaxis": {"title": {"text": across}}, "yaxis": {"title": {"text": up}}}
-    if x and isinstance(x[0], str):
-        axes["xaxis"] |= {"type": "category", "nticks": 12}  # type: ignore[dict-item]
-    return {"data": [trace], "layout": {**axes, "bargap": 0.06, "margin": {"l": 60, "r": 14, "t": 14, "b": 50}}}
+    categories = {"type": "category", "nticks": 12} if x and isinstance(x[0], str) else {}
+    return figure([trace], titled(across, **categories), titled(up), bargap=0.06)
 
 
 def _row(row: dict[str, Any]) -> list[str]:

@@ -196,10 +196,8 @@ def _check(
     if run is not None:
         check_run(run)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
-        raise ConfigError(
-            f"embeddings must be Embeddings, got {type(embeddings).__name__}; take those of embed, or read them: "
-            "ev.read_embeddings(path)"
-        )
+        kind = type(embeddings).__name__
+        raise ConfigError(f"embeddings must be Embeddings, got {kind}; read them: ev.read_embeddings(path)")
     if wrong := next((each for each in evaluations if not isinstance(each, Evaluation)), None):
         raise ConfigError(f"evaluations must be results of evaluate, got {shown(wrong)}")
     if run is None and embeddings is None and not evaluations:
@@ -244,14 +242,12 @@ def map_caption(z: Embeddings) -> str:
     """Return how to read the map of embeddings."""
     part = " of the learned part of the embedding" if "learned" in z.parts else " of the embedding"
     placed = (
-        f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between the three of these that are "
-        "nearest to it."
-        if len(z) > FITTED
-        else ""
+        f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between its nearest three of these."
     )
     return (
         f"Close points have similar histories. This is a t-SNE{part}: neighbourhoods are meaningful, the axes and the "
-        f"distances between far groups are not.{placed} The colours of numbers end at their 2 % and 98 % quantiles."
+        f"distances between far groups are not.{placed if len(z) > FITTED else ''} The colours of numbers end at their "
+        "2 % and 98 % quantiles."
     )
 
 

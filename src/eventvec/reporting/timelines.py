@@ -11,9 +11,10 @@ import torch
 
 from eventvec.dataset import Dataset
 from eventvec.reporting.charts import PALETTE
-from eventvec.reporting.maps import Array, packed
+from eventvec.reporting.maps import packed
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Sequences
+from eventvec.tables.fields import Array
 
 EVENTS = 150_000
 """The largest number of events that a page contains."""
