@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eventvec.schema import MISSING, Schema
-from eventvec.sequences import Sequences, Values
+from eventvec.sequences import Sequences
 
 Kind = Literal["field", "period"]
 
@@ -61,9 +61,10 @@ def without_column(x: Sequences, name: str) -> Sequences:
     """Return the rows with a column whose values are all missing: code 0, NaN, or an empty list or text."""
     column = x.columns[name]
     if isinstance(column, Sequences):
-        return _with(x, {name: replace(column, lengths=torch.zeros_like(column.lengths))})
+        empty = replace(column, lengths=torch.zeros_like(column.lengths))
+        return replace(x, columns={**x.columns, name: empty})
     missing = float("nan") if column.is_floating_point() else MISSING
-    return _with(x, {name: torch.full_like(column, missing)})
+    return replace(x, columns={**x.columns, name: torch.full_like(column, missing)})
 
 
 def without_times(x: Sequences) -> Sequences:
@@ -75,7 +76,8 @@ def without_times(x: Sequences) -> Sequences:
     time, last = x.columns["time"], (x.starts + x.lengths - 1).clamp(min=0)
     assert isinstance(time, Tensor)
     constant = time.index_put((x.flat(),), time[last[x.rows()]])
-    return _with(without_column(x, "gap") if "gap" in x.columns else x, {"time": constant})
+    rows = without_column(x, "gap") if "gap" in x.columns else x
+    return replace(rows, columns={**rows.columns, "time": constant})
 
 
 def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
@@ -113,7 +115,3 @@ def _without_events(x: Sequences, left_out: Tensor) -> Sequences:
     remains = ~left_out
     lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), remains.long())
     return x.take(x.flat()[remains], lengths)
-
-
-def _with(x: Sequences, columns: dict[str, Values]) -> Sequences:
-    return replace(x, columns={**x.columns, **columns})

@@ -117,10 +117,11 @@ class Audit:
 
     def rows(self) -> list[list[str]]:
         """Return one row of text for each answer: question, name, answer, score, chance, simple features."""
-        return [
-            [QUESTIONS[f.question], f.name, MARKS[f.answer], _interval(f), _number(f.chance), _others(f)]
-            for f in self.findings
-        ]
+        rows = []
+        for f in self.findings:
+            others = ", ".join(f"{name} {value:.3f}" for name, value in (f.others or {}).items())
+            rows.append([QUESTIONS[f.question], f.name, MARKS[f.answer], _interval(f), _number(f.chance), others])
+        return rows
 
     def render(self) -> Group:
         """Return the verdict, the answers and the notes for a `rich` console to print."""
@@ -140,7 +141,3 @@ def _interval(finding: Finding) -> str:
     if finding.score is None:
         return ""
     return f"{finding.metric} {finding.score:.3f} ({_number(finding.low)} to {_number(finding.high)})"
-
-
-def _others(finding: Finding) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in (finding.others or {}).items())

@@ -101,13 +101,13 @@ def compare(
         (['coles', 'ocp'], 5)
     """
     check_entities(data)
+    folder = path_only(out)
     check_seed("seed", seed, 31)
     if time_budget is not None and epochs is not None:
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms = plan(methods, encoders)
     labels = _usable(labels, label, data, models, folds, seed)
-    folder = path_only(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
     vectors, costs = dict[str, tables.Embeddings](), dict[str, Cost]()

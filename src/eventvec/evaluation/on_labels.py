@@ -236,18 +236,13 @@ def _feature_sets(
     is_other = data.fingerprint != known if known else not np.array_equal(same.sequences.lengths.numpy(), z.events)
     if cutoffs is None and is_other:
         notes.append("The aggregates are of other events than the embedding, or of more entities.")
-    if cutoffs is None and (last := _last_event(data)) is not None:
-        cutoffs = np.full(len(same), last)
+    ends = period(data.sequences)
+    if cutoffs is None and data.origin.until is None and data.moments is None and ends is not None:
+        cutoffs = np.full(len(same), ends[1])  # the last event of all data is the moment of prediction
     timed = with_moment(same, cutoffs)
     sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
     sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
     return sets | baselines(same) | parts, tuple(notes)
-
-
-def _last_event(data: Dataset) -> Any:
-    """Return the time of the last event of all data, the moment of prediction; None if the data were cut at a time."""
-    ends = period(data.sequences)
-    return None if data.origin.until is not None or data.moments is not None or ends is None else ends[1]
 
 
 def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:

@@ -22,7 +22,7 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int, 
     rng = torch.Generator().manual_seed(seed)
     mean, scale = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
     truth = torch.as_tensor(y).long() if classes else torch.as_tensor((y - mean) / scale, dtype=torch.float32)
-    rows, unseen = _tensor(x), _tensor(test)
+    rows, unseen = (torch.as_tensor(np.clip(each, -10, 10).astype(np.float32)) for each in (x, test))
     held_out = _stratified_fifth(truth, rng)
     checked, trained = held_out.nonzero()[:, 0], (~held_out).nonzero()[:, 0]
     counts = torch.ones(len(x)) if weights is None else torch.as_tensor(weights, dtype=torch.float32)
@@ -44,11 +44,6 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int, 
             break
     output = _forward(unseen, best).numpy().astype(np.float64)
     return output if classes else output[:, 0] * scale + mean
-
-
-def _tensor(x: Array) -> Tensor:
-    """Return features as float32, clipped."""
-    return torch.as_tensor(np.clip(x, -10, 10).astype(np.float32))
 
 
 def _stratified_fifth(truth: Tensor, rng: torch.Generator) -> Tensor:

@@ -120,9 +120,8 @@ def score_features(
     """
     chosen = gather(options, EvaluationOptions)
     if not isinstance(features, Mapping):
-        raise ConfigError(
-            f"features must be numbers by name, such as {{'embedding': z}}, got {type(features).__name__}"
-        )
+        kind = type(features).__name__
+        raise ConfigError(f"features must be numbers by name, such as {{'embedding': z}}, got {kind}")
     if taken := [name for name in TOGETHER if name in features]:
         both = " and ".join(TOGETHER[taken[0]])
         raise ConfigError(f"features may not be called {taken[0]!r}, the name of {both} side by side; rename them")

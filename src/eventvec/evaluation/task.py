@@ -99,15 +99,12 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
     values = _arrow(labels, name)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.drop_null()
+    needed = "at least two distinct values are needed"
     if len(values) == 0:
-        raise DataError(
-            f"label {shown(name)} has no value in {len(labels):,} rows; at least two distinct values are needed"
-        )
+        raise DataError(f"label {shown(name)} has no value in {len(labels):,} rows; {needed}")
     distinct = np.asarray(sorted(pc.unique(values).to_pylist()), values.type.to_pandas_dtype())
     if len(distinct) < 2:
-        raise DataError(
-            f"label {shown(name)} has one value only, in {len(values):,} rows; at least two distinct values are needed"
-        )
+        raise DataError(f"label {shown(name)} has one value only, in {len(values):,} rows; {needed}")
     chosen = task or _infer(distinct)
     _check_task(distinct, chosen, name)
     if chosen == "numeric":
@@ -172,9 +169,8 @@ def _check_task(distinct: Array, task: Task, name: str) -> None:
             "squares of larger ones cannot be computed"
         )
     if task == "numeric" and distinct.dtype == object:
-        raise DataError(
-            f"label {shown(name)} is text with {len(distinct):,} distinct values; a numeric task needs numbers"
-        )
+        text = f"text with {len(distinct):,} distinct values"
+        raise DataError(f"label {shown(name)} is {text}; a numeric task needs numbers")
     if task == "binary" and len(distinct) != 2:
         raise DataError(f"label {shown(name)} has {len(distinct):,} distinct values; a binary task needs two")
     if task == "multiclass" and len(distinct) > MAX_CLASSES:

@@ -153,7 +153,7 @@ def report(
     advance("writing")
     history = run.history if run else ()
     text = page(
-        title or _title(run, evaluations),
+        title or (f"Run {run.id}" if run else f"What predicts {evaluations[0].label}" if evaluations else "Embeddings"),
         lead,
         facts=_facts(run, embeddings),
         evaluations=evaluations,
@@ -249,12 +249,6 @@ def map_caption(z: Embeddings) -> str:
         f"distances between far groups are not.{placed if len(z) > FITTED else ''} The colours of numbers end at their "
         "2 % and 98 % quantiles."
     )
-
-
-def _title(run: Run | None, evaluations: Sequence[Evaluation]) -> str:
-    if run is not None:
-        return f"Run {run.id}"
-    return f"What predicts {evaluations[0].label}" if evaluations else "Embeddings"
 
 
 def _facts(run: Run | None, z: Embeddings | None) -> list[tuple[str, str]]:
