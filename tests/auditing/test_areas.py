@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eventvec.auditing.areas import largest_leak, of_groups, of_matches, quantile, share_found
+from eventvec.auditing.areas import largest_leak, of_groups, of_matches, share_found
 from eventvec.auditing.linkage import share_among
+from eventvec.evaluation.intervals import quantile
 
 
 def test_the_areas_are_those_of_loops() -> None:

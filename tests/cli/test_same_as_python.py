@@ -132,7 +132,9 @@ def test_fit_of_a_configuration(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("columns", [None, {"likes": "categorical", "age": "numeric"}])
 def test_fit_from_another_run(files: Path, tmp_path: Path, columns: Any) -> None:
     events, people = files / "events.parquet", files / "people.parquet"
-    listed = [each for name, kind in (columns or {}).items() for each in ("--set", f"data.static_columns.{name}={kind}")]
+    listed = [
+        each for name, kind in (columns or {}).items() for each in ("--set", f"data.static_columns.{name}={kind}")
+    ]
     answer(
         "fit", "--events", events, "--from", files / "run", "--static", people, "--method", "supervised",
         "--set", "method.label=likes", *listed, "--holdout", 0.25, "--epochs", 2, "--device", "cpu",

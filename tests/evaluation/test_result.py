@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import pages
-from eventvec.evaluation import METRICS, Evaluation, render, score_features
+from eventvec.evaluation import METRICS, Evaluation, score_features
 from eventvec.evaluation.result import Scores
 
 LINEAR = dict.fromkeys(("binary", "multiclass", "multilabel"), "logistic_regression") | {"numeric": "ridge"}
@@ -96,7 +96,7 @@ def test_repr_shows_every_number_whatever_the_terminal(width, monkeypatch):
     assert "\x1b" not in text
     assert str(evaluation) == text
     console = Console(width=120, file=StringIO(), force_jupyter=False)
-    console.print(render(evaluation))
+    console.print(evaluation.render())
     assert console.file.getvalue().rstrip() == text
 
 

@@ -201,7 +201,7 @@ def test_progress_ends_when_all_models_are_done():
         ({"groups": "x"}, DataError, "groups must be an array with one row per label, got 'x'"),
         ({"fractions": "x"}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 'x'"),
         ({"fractions": 1.0}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 1.0"),
-        ({"fractions": ["a"]}, ConfigError, r"fractions must be a list of numbers in \(0, 1\], got 'a' in it"),
+        ({"fractions": ["a"]}, ConfigError, r"fractions must be in \(0, 1\], got 'a'"),
         ({"seed": -1}, ConfigError, r"seed must be in \[0, 2\^31\), got -1"),
         ({"seed": 2**31}, ConfigError, r"seed must be in \[0, 2\^31\), got 2147483648"),
     ],

@@ -236,7 +236,8 @@ SECRETS = (
     "mysql://ann:{}@127.0.0.1/shop#events", "s3://key:{}@bucket/events.parquet", "https://ann:{}@127.0.0.1:1/e.parquet",
     "duckdb://postgresql://ann:{}@127.0.0.1:1/shop#events", "delta://s3://key:{}@bucket/lake",
     "a=postgresql://ann:{}@127.0.0.1:1/shop#events,b=events.parquet", "host=127.0.0.1 user=ann password={} dbname=shop",
-    "duckdb://shop.db#select * from events where id <> '{}aB1x'", "duckdb://shop.db#select * from absent where id = '{}'",
+    "duckdb://shop.db#select * from events where id <> '{}aB1x'",
+    "duckdb://shop.db#select * from absent where id = '{}'",
     "duckdb://shop.db#select '{}' as", "duckdb://shop.db#selec id from events where id <> '{}'",
     "duckdb://absent.db#select '{}' as id", "duckdb://shop.db?password={}#events", "delta://lake#password={}",
 )  # fmt: skip

@@ -77,7 +77,7 @@ def _report(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict
     if chance(rng, 0.5):
         options["title"], options["lead"] = _hostile(rng), _hostile(rng)
     if chance(rng, 0.3):
-        options["tables"] = [reporting.Table(_hostile(rng), [_hostile(rng)], [[_hostile(rng)]], _hostile(rng))]
+        options["tables"] = [reporting.PageTable(_hostile(rng), [_hostile(rng)], [[_hostile(rng)]], _hostile(rng))]
     return ev.report(None, data, embeddings=z, **options).html
 
 

@@ -32,14 +32,14 @@ def data() -> Dataset:
 
 def nearby() -> reporting.Nearby:
     z = Embeddings.of(data(), np.random.default_rng(0).normal(size=(12, 3)))
-    return reporting.Nearby(neighbours_of(z, data()), reporting.Table("Typical entities", ["entity"], [["3"]]))
+    return reporting.Nearby(neighbours_of(z, data()), reporting.PageTable("Typical entities", ["entity"], [["3"]]))
 
 
 def whole_page(**changes: Any) -> str:
     parts: dict[str, Any] = {
         "facts": [("entities", "1,200")],
         "evaluations": [evaluation(), evaluation("numeric", label="age")],
-        "tables": [reporting.Table("Nearest", ["who", "far"], [["a", 0.0], ["b", 1.5]], "By distance.")],
+        "tables": [reporting.PageTable("Nearest", ["who", "far"], [["a", 0.0], ["b", 1.5]], "By distance.")],
         "points": points(),
         "drivers": [("amount", -0.05, 0.02), ("the last 30 days", -0.01, 0.02)],
         "nearby": nearby(),
@@ -97,7 +97,7 @@ def test_hostile_text_is_escaped_everywhere() -> None:
         HOSTILE,
         facts=[(HOSTILE, HOSTILE)],
         evaluations=[hostile],
-        tables=[reporting.Table(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE)],
+        tables=[reporting.PageTable(HOSTILE, [HOSTILE], [[HOSTILE]], HOSTILE)],
         drivers=[(HOSTILE, 0.1, 0.2)],
         points=reporting.Map(np.zeros((3, 2)), columns, pl.Series(HOSTILE, [HOSTILE] * 3), HOSTILE),
         history=HISTORY,
@@ -138,4 +138,4 @@ def test_a_real_evaluation_is_drawn() -> None:
 
 
 def test_columns_of_numbers_are_aligned_to_the_right() -> None:
-    assert reporting.Table("", ["a", "b", "c"], [["x", 1, 2.0], ["y", 2, "?"]]).right == [False, True, False]
+    assert reporting.PageTable("", ["a", "b", "c"], [["x", 1, 2.0], ["y", 2, "?"]]).right == [False, True, False]

@@ -278,7 +278,7 @@ def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path:
     z = Embeddings.of(data, rng.normal(size=(9, 8))[blob] + rng.normal(size=(n, 8)))
     columns = pl.DataFrame({"segment": pl.Series(blob).cast(pl.String), "paid": rng.random(n)})
     points = reporting.Map(z.values[:, :2], columns, pl.Series("card", np.arange(n)).cast(pl.String))
-    nearby = reporting.Nearby(neighbours_of(z, data), reporting.Table("Typical entities", [], []))
+    nearby = reporting.Nearby(neighbours_of(z, data), reporting.PageTable("Typical entities", [], []))
     page = tmp_path / "many.html"
     page.write_text(reporting.page("Many", "", points=points, nearby=nearby))
     start = time.perf_counter()

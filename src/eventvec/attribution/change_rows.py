@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import polars as pl
 
+from eventvec.evaluation.printing import Printed, stacked, terminal_table
+
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Group
 
 Row = TypedDict("Row", {"left out": str, "kind": str, "change": float, "low": float, "high": float})
 """A field or period, the change without it, and the ends of the 95 % interval of the change."""
 
 
 @dataclass(frozen=True, repr=False)
-class Influence:
+class Influence(Printed):
     """How much a score, a prediction or a vector changes when a field or a period is left out. It prints as a table.
 
     Args:
@@ -62,29 +63,17 @@ class Influence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which ``eventvec influence --json`` prints."""
-        return {
-            "measure": self.measure,
-            "full": self.full,
-            "n": self.n,
-            "label": self.label,
-            "positive": self.positive,
-            "model": self.model,
-            "rows": [dict(row) for row in self.rows],
-            "notes": list(self.notes),
-        }
+        return {**vars(self), "rows": [dict(row) for row in self.rows], "notes": list(self.notes)}
 
     def render(self) -> Group:
         """Return the table of the rows and the notes, for a `rich` console to print."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table("left out", "kind", f"change of {self.measure}" if self.label else self.measure, "95 % interval")
+        head = ("left out", "kind", f"change of {self.measure}" if self.label else self.measure, "95 % interval")
         sign = "+" if self.label else ""
+        rows = []
         for row in self.rows:
             interval = f"{row['low']:{sign}.3f} to {row['high']:{sign}.3f}"
-            table.add_row(Text(row["left out"]), row["kind"], f"{row['change']:{sign}.3f}", interval)
-        return Group(Text(self._heading(), "bold"), table, *(Text(note) for note in self.notes))
+            rows.append([row["left out"], row["kind"], f"{row['change']:{sign}.3f}", interval])
+        return stacked(self._heading(), terminal_table(head, rows), notes=self.notes)
 
     def _heading(self) -> str:
         entities = f"{self.n:,} entit{'y' if self.n == 1 else 'ies'}"
@@ -92,19 +81,3 @@ class Influence:
             return f"movement of the vector, in mean distances between two entities · {entities}"
         positive = "" if self.positive is None else f" (positive: {self.positive})"
         return f"{self.label}{positive} · {self.model} · {entities} · {self.measure} with all events: {self.full:.3f}"
-
-    def __repr__(self) -> str:
-        """Return the table of `render` as text."""
-        return self._recorded().export_text().rstrip()
-
-    def _repr_html_(self) -> str:
-        """Return the table of `render` as HTML for a notebook, with all text escaped."""
-        return str(self._recorded().export_html(inline_styles=True, code_format="<pre>{code}</pre>"))
-
-    def _recorded(self) -> Console:
-        """Return a console that has recorded the table of `render` and shown nothing."""
-        from rich.console import Console
-
-        console = Console(width=120, record=True, file=io.StringIO(), force_jupyter=False)
-        console.print(self.render())
-        return console

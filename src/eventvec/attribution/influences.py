@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import polars as pl
 import torch
 
 from eventvec.attribution.change_rows import Influence, Row
-from eventvec.attribution.left_out import LeftOut
+from eventvec.attribution.left_out import Ablation
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
@@ -144,13 +145,10 @@ def influence(
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)
-    notes = (
-        [f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."]
-        if not usable.all()
-        else []
-    )
     request = _Request(run, data, usable, place, chosen, progress)
     result = _of_vectors(request) if labels is None else _of_labels(request, labels, str(label))
+    left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
+    notes = () if usable.all() else (left_out,)
     return replace(result, notes=(*notes, *result.notes, OUT_OF_DISTRIBUTION))
 
 
@@ -190,16 +188,7 @@ def _place(data: Dataset, entity: Any, usable: Array) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """What is measured.
-
-    Args:
-        run: The run.
-        data: The events.
-        usable: `(n,)` bool, the rows with events that the encoder can read.
-        place: The row of the one entity to measure; None for all.
-        chosen: The options.
-        progress: Called with the number of vectors that are done and of all vectors.
-    """
+    """What is measured: `usable` rows have events that the encoder can read, `place` is the one row, None for all."""
 
     run: Run
     data: Dataset
@@ -214,9 +203,8 @@ class _Request:
         if len(rows) <= n:
             return rows, []
         drawn = np.random.default_rng(self.chosen.seed).choice(rows, n, replace=False)
-        return np.sort(drawn), [
-            f"A random sample of {n:,} of {len(rows):,} entities was used; see entities= (--entities)."
-        ]
+        note = f"A random sample of {n:,} of {len(rows):,} entities was used; see entities= (--entities)."
+        return np.sort(drawn), [note]
 
     def vectors(self, rows: Array) -> Array:
         """Return the vectors of rows from all events."""
@@ -224,9 +212,8 @@ class _Request:
 
     def measured(self, rows: Array) -> VectorsWithout:
         """Return the vectors of rows from all events, and, as they are asked for, without each part."""
-        return VectorsWithout(
-            self.run.encoder, self.data.sequences[torch.from_numpy(rows)], self.data.schema, self.progress
-        )
+        x = self.data.sequences[torch.from_numpy(rows)]
+        return VectorsWithout(self.run.encoder, x, self.data.schema, self.progress)
 
 
 def _of_vectors(request: _Request) -> Influence:
@@ -238,15 +225,10 @@ def _of_vectors(request: _Request) -> Influence:
     else:
         vectors, measured = request.vectors(sample), request.measured(np.array([request.place]))
         notes = [*notes, f"The distance between two entities is the mean over {len(sample):,} entities."]
-    parts, moved = [], []
-    for part, without in measured.each():
-        parts.append(part)
-        moved.append(distances(measured.full, without))
+    parts, moved = zip(*((part, distances(measured.full, z)) for part, z in measured.each()), strict=True)
     changes = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
-    rows = [_row(part, change, half) for part, (change, half) in zip(parts, changes, strict=True)]
-    rows.sort(key=lambda row: -row["change"])
-    notes += measured.notes()
-    return Influence(tuple(rows), "movement", None, len(measured.full), None, None, None, tuple(notes))
+    rows, notes = _rows(parts, changes, lambda change: -change), [*notes, *measured.notes()]
+    return Influence(rows, "movement", None, len(measured.full), None, None, None, tuple(notes))
 
 
 def _of_labels(request: _Request, table: Tabular, label: str) -> Influence:
@@ -257,10 +239,10 @@ def _of_labels(request: _Request, table: Tabular, label: str) -> Influence:
     places, notes = request.sample(np.flatnonzero(request.usable[joined.positions]))
     groups = None if joined.groups is None else group_codes(joined.groups[places])
     labelled = target(joined.labels[places], chosen.task, label)
-    model = Trained(_model(labelled, chosen.model), chosen.seed)
+    default = "ridge" if labelled.task == "numeric" else "logistic_regression"
+    model = Trained(next(iter(choose(labelled.task, [chosen.model or default])[0])), chosen.seed)
     rows = joined.positions[places]
-    measure = _prediction if request.place is not None else _score
-    result = measure(request, labelled, rows, groups, model)
+    result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
     return replace(result, notes=(*joined.notes, *notes, *result.notes))
 
 
@@ -274,10 +256,9 @@ def _score(request: _Request, labelled: Target, rows: Array, groups: Array | Non
     measured = request.measured(rows)
     parts, vectors = zip(*measured.each(), strict=True)
     scores, changes = score_changes(measured.full, vectors, protocol, model)
-    changed = [_row(part, change.mean, change.interval) for part, change in zip(parts, changes, strict=True)]
-    changed.sort(key=lambda row: row["change"])
+    changed = _rows(parts, [(change.mean, change.interval) for change in changes], lambda change: change)
     return Influence(
-        tuple(changed), METRICS[labelled.task][0], scores.mean, len(rows), labelled.name, labelled.positive, model.name,
+        changed, METRICS[labelled.task][0], scores.mean, len(rows), labelled.name, labelled.positive, model.name,
         (*protocol.notes, *measured.notes(), BY_CHANCE),
     )  # fmt: skip
 
@@ -295,23 +276,23 @@ def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array 
     parts, vectors = zip(*measured.each(), strict=True)
     one = np.concatenate([measured.full, *vectors])
     prediction, changes = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
-    changed = [_row(part, change, half) for part, (change, half) in zip(parts, changes, strict=True)]
-    changed.sort(key=lambda row: -abs(row["change"]))
+    changed = _rows(parts, changes, lambda change: -abs(change))
     note = (
         f"The prediction is the mean of {request.chosen.folds} models of {len(z):,} other entities, each trained "
         "without one fold of them; the intervals are over these models."
     )
     return Influence(
-        tuple(changed), "prediction", prediction, 1, labelled.name, labelled.positive, model.name,
+        changed, "prediction", prediction, 1, labelled.name, labelled.positive, model.name,
         (note, *measured.notes()),
     )  # fmt: skip
 
 
-def _model(labelled: Target, name: str | None) -> str:
-    """Return the name of the model to train."""
-    default = "ridge" if labelled.task == "numeric" else "logistic_regression"
-    return next(iter(choose(labelled.task, [name or default])[0]))
-
-
-def _row(part: LeftOut, change: float, half: float) -> Row:
-    return {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}
+def _rows(
+    parts: Sequence[Ablation], changes: Sequence[tuple[float, float]], first: Callable[[float], float]
+) -> tuple[Row, ...]:
+    """Return a row for each part, from its change and half of the interval, in ascending order of `first(change)`."""
+    rows: list[Row] = [
+        {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}
+        for part, (change, half) in zip(parts, changes, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: first(row["change"])))

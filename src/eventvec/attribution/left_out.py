@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eventvec.schema import MISSING, Schema
-from eventvec.sequences import Sequences, Values
+from eventvec.sequences import Sequences
 
 Kind = Literal["field", "period"]
 
@@ -40,72 +40,50 @@ MOST_WINDOWS = 8
 """The largest number of windows of the calendar."""
 
 
-class LeftOut(NamedTuple):
-    """A field or a period, and what returns the events without it.
-
-    Args:
-        name: The name of the field or of the period.
-        kind: `field` or `period`.
-        without: A function that returns the events without it.
-    """
+class Ablation(NamedTuple):
+    """The name of a field or a period, which of the two it is, and a function that returns the events without it."""
 
     name: str
     kind: Kind
     without: Callable[[], Sequences]
 
 
-def parts_of(x: Sequences, schema: Schema) -> list[LeftOut]:
-    """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows.
-
-    Args:
-        x: The events.
-        schema: The meaning of the columns.
-    """
+def parts_of(x: Sequences, schema: Schema) -> list[Ablation]:
+    """Return the fields and the periods of events: the times, the columns, shares of each history, calendar windows."""
     columns = [field.name for field in (*schema.fields, *schema.nested)]
-    parts = [LeftOut(schema.time, "field", partial(without_times, x))]
-    parts += [LeftOut(name, "field", partial(without_column, x, name)) for name in columns]
-    parts += [LeftOut(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
+    parts = [Ablation(schema.time, "field", partial(without_times, x))]
+    parts += [Ablation(name, "field", partial(without_column, x, name)) for name in columns]
+    parts += [Ablation(name, "period", partial(without_share, x, *share)) for name, share in SHARES.items()]
     return parts + (_calendar_windows(x) if schema.clock else [])
 
 
 def without_column(x: Sequences, name: str) -> Sequences:
-    """Return the rows with a column whose values are all missing: code 0, NaN, or an empty list or text.
-
-    Args:
-        x: The rows.
-        name: The column.
-    """
+    """Return the rows with a column whose values are all missing: code 0, NaN, or an empty list or text."""
     column = x.columns[name]
     if isinstance(column, Sequences):
-        return _with(x, {name: replace(column, lengths=torch.zeros_like(column.lengths))})
+        empty = replace(column, lengths=torch.zeros_like(column.lengths))
+        return replace(x, columns={**x.columns, name: empty})
     missing = float("nan") if column.is_floating_point() else MISSING
-    return _with(x, {name: torch.full_like(column, missing)})
+    return replace(x, columns={**x.columns, name: torch.full_like(column, missing)})
 
 
 def without_times(x: Sequences) -> Sequences:
     """Return the rows without the times of their events; only their order remains.
 
-    A time cannot be missing, so each event has the time of its row's last event. `gap` is missing.
-
-    Args:
-        x: Rows that do not share events.
+    A time cannot be missing, so each event has the time of its row's last event. `gap` is missing. The rows must not
+    share events.
     """
     time, last = x.columns["time"], (x.starts + x.lengths - 1).clamp(min=0)
     assert isinstance(time, Tensor)
     constant = time.index_put((x.flat(),), time[last[x.rows()]])
-    return _with(without_column(x, "gap") if "gap" in x.columns else x, {"time": constant})
+    rows = without_column(x, "gap") if "gap" in x.columns else x
+    return replace(rows, columns={**rows.columns, "time": constant})
 
 
 def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
     """Return the rows without a share of their events; those that remain keep their `gap`.
 
     The share of a row of n events begins at event ⌊n·begin/parts⌋ and ends before event ⌊n·end/parts⌋.
-
-    Args:
-        x: The rows.
-        begin: The first of the equal parts that are left out, from 0.
-        end: The part after the last one that is left out.
-        parts: The number of equal parts of each row.
     """
     first, after = (x.lengths * bound // parts for bound in (begin, end))
     rows = torch.arange(len(x), device=x.device)
@@ -117,7 +95,7 @@ def without_share(x: Sequences, begin: int, end: int, parts: int) -> Sequences:
     return _without_events(x, (steps >= first[of_event]) & (steps < after[of_event]))
 
 
-def _calendar_windows(x: Sequences) -> list[LeftOut]:
+def _calendar_windows(x: Sequences) -> list[Ablation]:
     """Return the windows of the calendar that have events, in the shortest unit that has at most `MOST_WINDOWS`."""
     times = pl.Series(x.values("time").cpu().numpy()).cast(pl.Datetime("us"))
     for unit, called in UNITS.items():
@@ -126,7 +104,7 @@ def _calendar_windows(x: Sequences) -> list[LeftOut]:
             windows = begins.unique().sort().to_list() if count > 1 else []
             masks = [torch.from_numpy((begins == begin).to_numpy(writable=True)).to(x.device) for begin in windows]
             return [
-                LeftOut(called(begin), "period", partial(_without_events, x, mask))
+                Ablation(called(begin), "period", partial(_without_events, x, mask))
                 for begin, mask in zip(windows, masks, strict=True)
             ]
     return []
@@ -137,7 +115,3 @@ def _without_events(x: Sequences, left_out: Tensor) -> Sequences:
     remains = ~left_out
     lengths = torch.zeros_like(x.lengths).index_add(0, x.rows(), remains.long())
     return x.take(x.flat()[remains], lengths)
-
-
-def _with(x: Sequences, columns: dict[str, Values]) -> Sequences:
-    return replace(x, columns={**x.columns, **columns})

@@ -16,10 +16,6 @@ def distances(full: Array, changed: Array) -> Array:
     """Return `(n,)` 1 − the cosine similarity of two vectors each, in [0, 2]; exactly 0 for equal vectors.
 
     A vector of zeros has the distance 1 from all others.
-
-    Args:
-        full: `(n, d)` vectors.
-        changed: `(n, d)` vectors.
     """
     cosine = (_units(full) * _units(changed)).sum(1)
     return np.asarray(np.where((full == changed).all(1), 0.0, (1 - cosine).clip(0, 2)))
@@ -32,15 +28,6 @@ def relative_movements(
 
     The entities are resampled, both for the mean movement and for the mean distance of all pairs. The movement of one
     entity is not resampled, so that its interval is that of the distance.
-
-    Args:
-        vectors: `(n, d)` the vectors from all events.
-        moved: For each part that was left out, `(n,)` the distances that the vectors move; `(1,)` for one entity.
-        seed: The seed of the resampling.
-        entity: Whether the distances are those of one entity.
-
-    Raises:
-        DataError: If there are fewer than two entities, or all vectors point the same way.
     """
     if len(vectors) < 2:
         raise DataError(f"{len(vectors)} entities with events; the distance between entities needs two at least")
@@ -66,10 +53,6 @@ def _mean_distance(units: Array, counts: Array) -> Array:
 
     The sum over all pairs, `Σ wᵢ wⱼ (1 − uᵢ·uⱼ) = W² − |Σ wᵢ uᵢ|²`, needs no matrix of pairs. An entity has the
     distance 0 from itself.
-
-    Args:
-        units: `(n, d)` vectors of length 1.
-        counts: `(replicates, n)` how often each entity counts.
     """
     totals, lengths = counts.sum(1), (units**2).sum(1)  # a vector of zeros has length 0
     apart = totals**2 - ((counts @ units) ** 2).sum(1) - counts**2 @ (1 - lengths)

@@ -25,12 +25,7 @@ from eventvec.evaluation.task import Target
 
 @dataclass(frozen=True)
 class Trained:
-    """The model that is trained in each fold.
-
-    Args:
-        name: The name of the model in `MODELS`.
-        seed: The seed of models that draw random numbers, and of the resampling.
-    """
+    """The name of the model that is trained in each fold, and the seed of its random numbers and of the resampling."""
 
     name: str
     seed: int
@@ -42,12 +37,6 @@ def score_changes(
     """Return the scores of the main metric from the full vectors, and their changes without each part, fold by fold.
 
     All scores of a fold are of the same model and the same test entities, and are resampled together.
-
-    Args:
-        full: `(n, d)` the vectors from all events, of the labels of the protocol.
-        without: For each part, `(n, d)` the vectors without it.
-        protocol: The labels and the folds.
-        model: The model.
     """
     y, drawn = protocol.target.y, resample(len(full), protocol.groups, seed=model.seed)
 
@@ -74,17 +63,11 @@ def prediction_changes(
 ) -> tuple[float, list[tuple[float, float]]]:
     """Return the prediction for one entity, and how it changes without each part, with half of the interval.
 
+    `one` has the entity's vector from all events and without each part, `(1 + parts, d)`; `z` those of the others.
+
     The models are those of the folds of a cross-validation over the other entities: each is trained without one fold,
     and the prediction is their mean. The interval is the t-interval over these models. Their training parts overlap, so
     that it is somewhat too narrow.
-
-    Args:
-        z: `(n, d)` the full vectors of the other labelled entities.
-        labels: `n` labels of them, of two classes or numbers.
-        groups: `(n,)` codes, if entities belong together.
-        one: `(1 + parts, d)` the vector of the entity from all events, and without each part.
-        folds: The number of folds.
-        model: The model.
     """
     splits: list[Split] = cross_validation(labels, folds, groups, model.seed)
     tasks = [(labels, model, z[train], labels.y[train], one) for train, _ in splits]
@@ -94,13 +77,7 @@ def prediction_changes(
 
 
 def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Target, Array | None]:
-    """Return the labels, and the groups, of the entities that share no group with one entity; it has none itself.
-
-    Args:
-        labels: The labels.
-        groups: `(m,)` codes of their groups, if entities belong together.
-        place: The place of the entity among all rows.
-    """
+    """Return the labels, and the groups, of the entities that share no group with one entity; it has none itself."""
     is_one = labels.rows == place
     rest = ~is_one if groups is None else apart(is_one, groups) & ~is_one
     return labels.part(rest), None if groups is None else groups[rest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eventvec.attribution.left_out import LeftOut, parts_of
+from eventvec.attribution.left_out import Ablation, parts_of
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder, readable_rows
 from eventvec.evaluation.metrics import Array
@@ -13,27 +13,7 @@ from eventvec.sequences import Sequences
 
 
 class VectorsWithout:
-    """The vectors of rows from all events, and without each field and period, which are embedded one after the other.
-
-    Args:
-        encoder: The encoder.
-        x: `n` rows.
-        schema: The meaning of the columns.
-        progress: Called with the number of vectors that are done and of all vectors.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> events = pl.DataFrame({"card": [1, 1, 2], "day": [1, 2, 4], "paid": [1.0, 2.0, 3.0]})
-        >>> data = ev.read(events, key="card", time="day", numeric=["paid"])
-        >>> vectors = VectorsWithout(ev.encoders.Aggregates(data.schema), data.sequences, data.schema, None)
-        >>> {part.name: z[:, :2].tolist() for part, z in vectors.each() if part.name in ("paid", "last third")}
-        {'paid': [[2.0, 0.0], [1.0, 0.0]], 'last third': [[1.0, 1.0], [0.0, 0.0]]}
-        >>> vectors.full[:, :2].tolist()
-        [[2.0, 3.0], [1.0, 3.0]]
-        >>> vectors.notes()
-        ['Some of 2 entities have no event left without a period, and then ... history: last third 1, last tenth 1.']
-    """
+    """The vectors of rows from all events, and without each field and period, embedded one after the other."""
 
     def __init__(self, encoder: Encoder, x: Sequences, schema: Schema, progress: Progress | None) -> None:
         self.encoder, self.x = encoder, x.take(x.flat(), x.lengths)  # the columns have no other events
@@ -43,16 +23,13 @@ class VectorsWithout:
         self.emptied: list[str] = []
         self.unreadable: list[str] = []
 
-    def each(self) -> Iterator[tuple[LeftOut, Array]]:
+    def each(self) -> Iterator[tuple[Ablation, Array]]:
         """Yield each part with `(n, d)` the vectors without it; those that the encoder cannot read stay as they are."""
         for part in self.parts:
             changed = part.without()
             readable = readable_rows(self.encoder, changed).cpu()
-            for count, counts in (
-                (int((changed.lengths == 0).sum()), self.emptied),
-                (int((~readable).sum()), self.unreadable),
-            ):
-                if count:
+            for rows, counts in ((changed.lengths == 0, self.emptied), (~readable, self.unreadable)):
+                if count := int(rows.sum()):
                     counts.append(f"{part.name} {count:,}")
             vectors = self.full.copy()
             if readable.any():
@@ -65,9 +42,8 @@ class VectorsWithout:
             ("have no event left without a period, and then the vector of an empty history", self.emptied),
             ("cannot be read by the encoder without a part, and count as unchanged", self.unreadable),
         )
-        return [
-            f"Some of {len(self.full):,} entities {verb}: {', '.join(counts)}." for verb, counts in sentences if counts
-        ]
+        some = f"Some of {len(self.full):,} entities"
+        return [f"{some} {verb}: {', '.join(counts)}." for verb, counts in sentences if counts]
 
     def _encoded(self, x: Sequences) -> Array:
         before, total, progress = self.done, len(self.x) * (1 + len(self.parts)), self.progress

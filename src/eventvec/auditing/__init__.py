@@ -13,8 +13,8 @@
 
 from __future__ import annotations
 
-from eventvec.auditing.audit_page import write_page
+from eventvec.auditing.audit_page import page
 from eventvec.auditing.findings import Audit, Finding
 from eventvec.auditing.privacy_audit import audit
 
-__all__ = ["Audit", "Finding", "audit", "write_page"]
+__all__ = ["Audit", "Finding", "audit", "page"]

@@ -10,23 +10,12 @@ PERMUTATIONS = 400
 """The number of random matches of which the spread is computed."""
 
 
-def quantile(alpha: float) -> float:
-    """Return the number of standard errors of a two-sided interval with a false-alarm rate."""
-    from scipy.stats import norm  # type: ignore[import-untyped]
-
-    return float(norm.ppf(1 - alpha / 2))
-
-
 def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     """Return the probability that a number of one group is above one of another, and its standard error.
 
     The standard error is that of DeLong et al. 1988. Ties count half.
-
-    Args:
-        positive: `(m,)` the numbers of one group.
-        negative: `(n,)` those of the other.
     """
-    from scipy.stats import rankdata
+    from scipy.stats import rankdata  # type: ignore[import-untyped]
 
     m, n = len(positive), len(negative)
     ranks = rankdata(np.concatenate([positive, negative]))
@@ -35,28 +24,31 @@ def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     return float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
 
 
+def projections(similarity: Array) -> Array:
+    """Return `(n,)` the shares of comparisons that an entity's own match wins in its row and in its column, added.
+
+    Rows are first parts of entities, columns second parts. Ties count half.
+    """
+    own = np.diagonal(similarity)[:, None]
+    ahead = (own > similarity) + 0.5 * (own == similarity)
+    np.fill_diagonal(ahead, 0.0)
+    return np.asarray((ahead.sum(1) + ahead.sum(0)) / (len(ahead) - 1))
+
+
 def of_matches(similarity: Array) -> tuple[float, float]:
     """Return the probability that one's own row is more similar than another's, and its standard error.
 
     An entity is in all comparisons of its row and of its column, which the standard error respects: it is that of a
     U-statistic, from the projection onto each entity (Hoeffding 1948). It is not below that of random matches, which
     permutations of the columns give and which is larger with few entities. Ties count half.
-
-    Args:
-        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
     """
     from scipy.stats import rankdata
 
-    n = len(similarity)
-    own = np.diagonal(similarity)[:, None]
-    ahead = (own > similarity) + 0.5 * (own == similarity)
-    np.fill_diagonal(ahead, 0.0)
-    projection = (ahead.sum(1) + ahead.sum(0)) / (n - 1)
-    area = float(ahead.sum() / (n * (n - 1)))
+    n, projection = len(similarity), projections(similarity)
     places = (rankdata(similarity, axis=1) - 1) / (n - 1)  # of each number in its row, from 0 to 1
     rng = np.random.default_rng(0)
     random = [places[np.arange(n), rng.permutation(n)].mean() for _ in range(PERMUTATIONS)]
-    return area, max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
+    return float(projection.mean() / 2), max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
 
 
 def largest_leak(score: float, half_width: float, chance: float, most: float = 1.0) -> float:
@@ -64,12 +56,6 @@ def largest_leak(score: float, half_width: float, chance: float, most: float = 1
 
     A score below chance is luck, or the bias of cross-fitted scores (Parker et al. 2007), and says nothing about how
     large a leak would have been seen.
-
-    Args:
-        score: The score of an attack.
-        half_width: Half the width of its interval.
-        chance: The score of guessing.
-        most: The largest score that there is.
     """
     return min(max(score, chance) + half_width, most)
 

@@ -6,17 +6,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 
-from eventvec.auditing.areas import largest_leak, quantile
-from eventvec.auditing.findings import Finding
+from eventvec.auditing.areas import largest_leak
+from eventvec.auditing.findings import Finding, untold
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.evaluation import METRICS, Evaluation, evaluate
-from eventvec.evaluation.conclusion import MODELS
-from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.conclusion import deciding_cell
+from eventvec.evaluation.intervals import NORMAL, quantile
+from eventvec.evaluation.labels import rows_among
 from eventvec.tables import Embeddings
-from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
@@ -40,16 +39,6 @@ def attribute_findings(
     A column is revealed if the interval of the cross-validated score of a model on the vectors lies above chance. It is
     revealed beyond simple features if the vectors are ahead of each of these in the same folds. The intervals are those
     of `evaluate`, widened so that they hold together for all columns (Bonferroni).
-
-    Args:
-        z: The vectors.
-        data: The events that they were made from.
-        protected: A table with the key and the columns.
-        columns: The protected columns.
-        models: The models of `evaluate`; the answer is that of the first of `conclusion.MODELS` among them.
-        folds: The number of folds.
-        seed: The seed of the folds.
-        level: The false-alarm rate of all columns together.
     """
     widths = quantile(level / len(columns)) / NORMAL
     findings, notes = [], []
@@ -59,7 +48,7 @@ def attribute_findings(
         except DataError as error:
             if "there is no column" in str(error) or "has no column" in str(error):
                 raise
-            findings.append(Finding("attribute", column, "cannot be told", None, f"{column}: {error}."))
+            findings.append(untold("attribute", column, f"{column}: {error}."))
             continue
         findings.append(_finding(result, _chance(result, z, protected, column, data.schema.key_out), widths))
         notes += [f"{column}: {note}" for note in result.notes]
@@ -67,14 +56,13 @@ def attribute_findings(
 
 
 def _finding(result: Evaluation, chance: float, widths: float) -> Finding:
-    present = {each.model for each in result.results}
-    model = next((name for name in MODELS if name in present), result.results[0].model)
+    model, _ = deciding_cell(result)
     cells = {each.features: each.main for each in result.results if each.model == model}
     score, opponents = cells["embedding"], {name: cells[name].mean for name in OPPONENTS if name in cells}
     low, high = score.mean - widths * score.interval, score.mean + widths * score.interval
     if not math.isfinite(score.interval):
-        few = f"{result.label} cannot be told: the test parts are too small for an interval; use fewer folds."
-        return Finding("attribute", result.label, "cannot be told", None, few)
+        why = "the test parts are too small for an interval; use fewer folds"
+        return untold("attribute", result.label, f"{result.label} cannot be told: {why}.")
     most = largest_leak(score.mean, widths * score.interval, chance)
     leads = [cells["embedding"] - cells[name] for name in opponents]
     beyond = bool(leads) and all(lead.mean > widths * lead.interval for lead in leads)
@@ -104,6 +92,6 @@ def _chance(result: Evaluation, z: Embeddings, protected: Tabular, column: str, 
     if result.metric != METRICS["multiclass"][0]:
         return 0.5 if result.metric == METRICS["binary"][0] else 0.0
     frame = read_table(protected, [key, column])
-    rows = align(frame[key].to_arrow(), pl.DataFrame({key: key_series(z.keys)}), key)
+    rows = rows_among(z, frame[key].to_arrow(), key)
     counts = frame[column].gather(rows[rows >= 0]).drop_nulls().value_counts()["count"].to_numpy()
     return float(np.max(counts) / np.sum(counts))

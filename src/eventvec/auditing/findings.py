@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from eventvec.evaluation.printing import stacked, terminal_table
+from eventvec.reporting.headline import with_and
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -59,6 +62,11 @@ class Finding:
         return {**vars(self), "others": dict(self.others or {})}
 
 
+def untold(question: Question, name: str, sentence: str) -> Finding:
+    """Return the answer that nothing can be told."""
+    return Finding(question, name, "cannot be told", None, sentence)
+
+
 @dataclass(frozen=True)
 class Audit:
     """The result of a privacy audit.
@@ -93,13 +101,13 @@ class Audit:
         columns = [repr(f.name) for f in self.findings if f.answer == "yes" and f.question == "attribute"]
         revealed = {"linkage": "link two parts of one history", "membership": "show who was in the training data"}
         asked = {f.question for f in self.findings if f.answer == "yes"}
-        parts = [f"reveal {_listed(columns)}"] if columns else []
+        parts = [f"reveal {with_and(columns)}"] if columns else []
         parts += [text for question, text in revealed.items() if question in asked]
         open_ = [q for q in QUESTIONS if any(f.question == q and f.answer == "cannot be told" for f in self.findings)]
-        sentence = f"The vectors {_listed(parts)}." if parts else "No leak was found, within the limits below."
+        sentence = f"The vectors {with_and(parts)}." if parts else "No leak was found, within the limits below."
         if open_:
             what = {"attribute": "some protected columns", "linkage": "linkage", "membership": "membership"}
-            sentence += f" Nothing can be told about {_listed([what[q] for q in open_])}."
+            sentence += f" Nothing can be told about {with_and([what[q] for q in open_])}."
         return sentence
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,30 +117,20 @@ class Audit:
 
     def rows(self) -> list[list[str]]:
         """Return one row of text for each answer: question, name, answer, score, chance, simple features."""
-        return [
-            [QUESTIONS[f.question], f.name, MARKS[f.answer], _interval(f), _number(f.chance), _others(f)]
-            for f in self.findings
-        ]
+        rows = []
+        for f in self.findings:
+            others = ", ".join(f"{name} {value:.3f}" for name, value in (f.others or {}).items())
+            rows.append([QUESTIONS[f.question], f.name, MARKS[f.answer], _interval(f), _number(f.chance), others])
+        return rows
 
     def render(self) -> Group:
         """Return the verdict, the answers and the notes for a `rich` console to print."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*HEAD)
-        for row in self.rows():
-            table.add_row(*map(Text, row))
-        sentences = [Text(f"{finding.sentence}") for finding in self.findings]
-        return Group(Text(self.verdict, "bold"), table, *sentences, *(Text(note) for note in self.notes))
+        sentences = (finding.sentence for finding in self.findings)
+        return stacked(self.verdict, terminal_table(HEAD, self.rows()), *sentences, notes=self.notes)
 
 
 HEAD = ("question", "column or attack", "answer", "score of the vectors", "chance", "simple features")
 """The headings of `Audit.rows`."""
-
-
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
 def _number(value: float | None) -> str:
@@ -143,7 +141,3 @@ def _interval(finding: Finding) -> str:
     if finding.score is None:
         return ""
     return f"{finding.metric} {finding.score:.3f} ({_number(finding.low)} to {_number(finding.high)})"
-
-
-def _others(finding: Finding) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in (finding.others or {}).items())

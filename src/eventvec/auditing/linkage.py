@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import largest_leak, of_matches, quantile
-from eventvec.auditing.findings import Finding
+from eventvec.auditing.areas import largest_leak, of_matches, projections
+from eventvec.auditing.findings import Finding, untold
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
+from eventvec.evaluation.intervals import quantile
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 from eventvec.tables.coding import Array
@@ -34,38 +35,24 @@ def similarities(encoder: Encoder, x: Sequences) -> Array:
     """Return `(n, n)` the cosine of the vector of each first half (rows) and of each second half (columns).
 
     Each number of the vectors is centred and scaled within its half first, as whoever has both files could do.
-
-    Args:
-        encoder: The encoder.
-        x: `n` rows, each of which is cut into halves.
     """
     first, second = (_standardised(encode(encoder, part).numpy()) for part in halves(x))
     return first @ second.T
 
 
 def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Finding:
-    """Return whether the halves of histories can be matched better than by chance, and than by simple features.
-
-    Args:
-        encoder: The encoder of the run.
-        x: The histories.
-        schema: The meaning of their columns.
-        seed: The seed of the sample of entities.
-        level: The false-alarm rate.
-    """
+    """Return whether the halves of histories can be matched better than by chance, and than by simple features."""
     long = np.flatnonzero(x.lengths.numpy() >= EVENTS)
     if len(long) < FEWEST:
-        return Finding(
-            "linkage", "halves of histories", "cannot be told", None,
-            f"Linkage cannot be told: {len(long):,} entities have at least {EVENTS} events, and {FEWEST} are needed.",
-        )  # fmt: skip
+        why = f"{len(long):,} entities have at least {EVENTS} events, and {FEWEST} are needed"
+        return untold("linkage", "halves of histories", f"Linkage cannot be told: {why}.")
     chosen = np.sort(np.random.default_rng(seed).permutation(long)[:ENTITIES])
     x = x[torch.from_numpy(chosen)]
     learned, simple = similarities(encoder, x), similarities(Aggregates(schema), x)
     (area, error), (of_simple, _) = of_matches(learned), of_matches(simple)
     z, n = quantile(level), len(x)
     low, high = max(area - z * error, 0.0), min(area + z * error, 1.0)
-    difference, its_error = _difference(learned, simple)
+    lead = (projections(learned) - projections(simple)) / 2
     (top, ten), (top_simple, ten_simple) = (
         (share_among(each, 1), share_among(each, NEAREST)) for each in (learned, simple)
     )
@@ -75,7 +62,7 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
         f"(chance {min(NEAREST / n, 1):.1%}, aggregates {ten_simple:.1%}); it is nearer than that of a random other "
         f"one with probability {area:.3f} ({low:.3f} to {high:.3f})"
     )
-    beyond = difference > z * its_error
+    beyond = bool(lead.mean() > z * 2 * lead.std(ddof=1) / np.sqrt(n))
     most = largest_leak(area, z * error, 0.5)
     if low > 0.5:
         extra = "more than" if beyond else "not shown to be more than"
@@ -88,26 +75,8 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
     )  # fmt: skip
 
 
-def _difference(one: Array, other: Array) -> tuple[float, float]:
-    """Return the difference of two areas on the same entities, and its standard error."""
-    projections: list[Array] = []
-    areas: list[float] = []
-    for similarity in (one, other):
-        own = np.diagonal(similarity)[:, None]
-        ahead = (own > similarity) + 0.5 * (own == similarity)
-        np.fill_diagonal(ahead, 0.0)
-        projections.append((ahead.sum(1) + ahead.sum(0)) / (len(ahead) - 1))
-        areas.append(float(projections[-1].mean() / 2))
-    return areas[0] - areas[1], float((projections[0] - projections[1]).std(ddof=1) / np.sqrt(len(one)))
-
-
 def share_among(similarity: Array, count: int) -> float:
-    """Return the share of rows whose number on the diagonal is among the largest; of equal ones, half come before it.
-
-    Args:
-        similarity: `(n, n)` how similar the first part of each entity (rows) is to the second part of each (columns).
-        count: How many of the largest numbers count.
-    """
+    """Return the share of rows whose number on the diagonal is among the `count` largest; half of equal ones win."""
     own = np.diagonal(similarity)[:, None]
     before = (similarity > own).sum(1) + 0.5 * ((similarity == own).sum(1) - 1)
     return float((before < count).mean())

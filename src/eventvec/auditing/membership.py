@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import largest_leak, of_groups, quantile, share_found
-from eventvec.auditing.findings import Finding
+from eventvec.auditing.areas import largest_leak, of_groups, share_found
+from eventvec.auditing.findings import Finding, untold
 from eventvec.auditing.linkage import EVENTS, similarities
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
-from eventvec.errors import ConfigError
+from eventvec.errors import ConfigError, DataError
+from eventvec.evaluation.intervals import quantile
 from eventvec.runs import Run
 from eventvec.tables import Embeddings
 from eventvec.tables.coding import Array
@@ -34,39 +35,32 @@ def membership_findings(
     contrastive methods make them so. The second is a logistic regression on the vectors, scored on folds that it was
     not trained on. Aggregates of the events are the control: they cannot know who was trained on, so that if they tell
     the groups apart, the groups differ in themselves.
-
-    Args:
-        run: The run.
-        z: The vectors of all entities, held-out ones included.
-        data: Their events.
-        seed: The seed of the samples and folds.
-        level: The false-alarm rate of both attacks together.
     """
     names = ("halves of histories, which are alike", "vectors, which a classifier reads")
-    members, others, reason = _groups(run, z, data, seed)
-    if reason:
-        sentence = f"Membership cannot be told: {reason}."
-        return [Finding("membership", "all attacks", "cannot be told", None, sentence)], []
+    try:
+        members, others = _groups(run, z, data, seed)
+    except (ConfigError, DataError) as reason:
+        return [untold("membership", "all attacks", f"Membership cannot be told: {reason}.")], []
     rows = np.concatenate([members, others])
     is_member = np.arange(len(rows)) < len(members)
     alike, long = _likeness(run, data, rows)
     classified = _classified(z.values[rows], is_member, seed)
-    control = _classified(_aggregates(data, rows), is_member, seed)
+    aggregates = encode(Aggregates(data.schema), data.sequences[torch.from_numpy(rows)]).numpy()
+    control = _classified(aggregates, is_member, seed)
     width = quantile(level / 2)
     area, error = of_groups(control[is_member], control[~is_member])
     if area - quantile(level) * error > 0.5:
         sentence = (
             "Membership cannot be told: members and held-out entities differ in the aggregates of their events "
-            f"already (AUROC {area:.3f}), so that the groups are not alike; hold out at random"
+            f"already (AUROC {area:.3f}), so that the groups are not alike; hold out at random."
         )
-        return [Finding("membership", "all attacks", "cannot be told", None, f"{sentence}.")], []
+        return [untold("membership", "all attacks", sentence)], []
+    attacks = ((names[0], alike[long], is_member[long]), (names[1], classified, is_member))
     found = [
-        _finding(name, score[is_member & keep], score[~is_member & keep], width, area)
-        for name, score, keep in (
-            (names[0], alike, long), (names[1], classified, np.ones(len(rows), bool)),
-        )
-        if min((is_member & keep).sum(), (~is_member & keep).sum()) >= FEWEST
-    ]  # fmt: skip
+        _finding(name, score[member], score[~member], width, area)
+        for name, score, member in attacks
+        if min(member.sum(), (~member).sum()) >= FEWEST
+    ]
     note = (
         f"Membership was judged on {len(members):,} entities that the run may have been trained on and {len(others):,} "
         "that it held out. Those that it used for validation count among the first."
@@ -97,24 +91,20 @@ def _finding(name: str, members: Array, others: Array, width: float, control: fl
     )
 
 
-def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array, str]:
-    """Return the rows of members and of others, and the reason why these are not known, if they are not."""
-    none = np.zeros(0, np.int64)
-    try:
-        held_out = z.held_out
-    except ConfigError as error:
-        return none, none, str(error)
+def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array]:
+    """Return the rows of members and of others; refuse where it is not known who was a member."""
+    held_out = z.held_out
     if data[~held_out].fingerprint != run.info["fingerprint"]:
-        return none, none, (
+        raise DataError(
             "the events are not those of the training, cut as they were then, so that who was a member is not known; "
             "give all events of the training, held-out entities included"
-        )  # fmt: skip
+        )
     rng = np.random.default_rng(seed)
     members, others = (np.sort(rng.permutation(np.flatnonzero(part))[:ENTITIES]) for part in (~held_out, held_out))
     if min(len(members), len(others)) < FEWEST:
         few = f"{len(members):,} members and {len(others):,} held-out entities are too few; {FEWEST} of each are needed"
-        return none, none, f"{few}; {HOLD_OUT}"
-    return members, others, ""
+        raise DataError(f"{few}; {HOLD_OUT}")
+    return members, others
 
 
 def _likeness(run: Run, data: Dataset, rows: Array) -> tuple[Array, Array]:
@@ -140,7 +130,3 @@ def _classified(features: Array, is_member: Array, seed: int) -> Array:
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     scores: Array = cross_val_predict(model, features, is_member, cv=folds, method="decision_function")
     return scores
-
-
-def _aggregates(data: Dataset, rows: Array) -> Array:
-    return encode(Aggregates(data.schema), data.sequences[torch.from_numpy(rows)]).numpy()

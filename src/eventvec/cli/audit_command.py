@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eventvec import auditing, runs, tables
+from eventvec import auditing, reporting, runs, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.parameters import EventsArgument, Json, not_empty, split_names
@@ -52,5 +52,5 @@ def audit(
             progress=tick,
         )
     if output is not None:
-        auditing.write_page(result, output)
+        reporting.write_page(auditing.page(result), output)
     terminal.answer(result.to_dict(), result.render(), json_)

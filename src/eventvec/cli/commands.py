@@ -68,7 +68,7 @@ def demo(
     for each in result.evaluations:
         terminal.out.print(f"{each.label}: {each.verdict}", markup=False, highlight=False)
     for each in result.evaluations:
-        terminal.out.print(evaluation.render(each))
+        terminal.out.print(each.render())
     terminal.out.print(f"the page: {result.page}", soft_wrap=True)
 
 
@@ -356,7 +356,7 @@ def evaluate(
                 None, data, embeddings=z, labels=labels, evaluations=result, progress=tick, **joined
             )
         page.write(output, overwrite=overwrite)
-    terminal.answer(result.to_dict(), evaluation.render(result), json_)
+    terminal.answer(result.to_dict(), result.render(), json_)
 
 
 @command

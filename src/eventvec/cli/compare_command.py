@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import comparing, tables
+from eventvec import comparing, reporting, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import EventsArgument, Json, not_empty, seconds, split_names, takes
@@ -72,5 +72,5 @@ def compare(
             progress=tick,
         )
     if output is not None:
-        comparing.write_page(result, output)
+        reporting.write_page(comparing.page(result), output)
     terminal.answer(result.to_dict(), result.render(), json_)

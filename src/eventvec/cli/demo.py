@@ -67,7 +67,7 @@ class Demo:
     """
 
     evaluations: tuple[Evaluation, ...]
-    neighbours: reporting.Table
+    neighbours: reporting.PageTable
     seconds: dict[str, float]
     run: Path
     embeddings: Path
@@ -270,7 +270,7 @@ def _labels(column: pl.Series) -> tuple[Array, list[str]]:
     return remaining.to_numpy(), [f"Classes of fewer than {SMALLEST_CLASS} aircraft are left out: {classes}."]
 
 
-def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.Table:
+def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.PageTable:
     """Return the aircraft that flew the most miles and those nearest to it, by their learned parts."""
     query = int(registry["miles"].arg_max() or 0)
     distance = torch.linalg.vector_norm(z - z[query], dim=1)
@@ -293,7 +293,7 @@ def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.Table:
         f"{NEIGHBOURS} nearest of {len(registry):,} aircraft, by the Euclidean distance of the learned part. The year "
         "and the model are from the registry; the encoder was not trained on them."
     )
-    return reporting.Table("The nearest aircraft of one", table.columns, table.rows(), caption)
+    return reporting.PageTable("The nearest aircraft of one", table.columns, table.rows(), caption)
 
 
 def _known(registry: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eventvec import runs, shift, tables
+from eventvec import reporting, runs, shift, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import Device, Json, event_tables, not_empty, takes
@@ -57,7 +57,7 @@ def drift(
     with bar("comparing") as tick:
         result = shift.drift(old, new, run=trained, progress=tick, **options)
     if output is not None:
-        shift.write_page(result, output)
+        reporting.write_page(shift.page(result), output)
     terminal.answer(result.to_dict(), result.render(), json_)
     if fail and result.found:
         raise typer.Exit(DIFFERENT)

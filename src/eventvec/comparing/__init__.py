@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-from eventvec.comparing.compare_page import write_page
+from eventvec.comparing.compare_page import page
 from eventvec.comparing.compared import Comparison
 from eventvec.comparing.side_by_side import compare
 
-__all__ = ["Comparison", "compare", "write_page"]
+__all__ = ["Comparison", "compare", "page"]

@@ -23,13 +23,6 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
     """Return the tables of a configuration of each arm, by its name.
 
     If no methods are named, those of `TRIED` are compared, whatever the events are like.
-
-    Args:
-        methods: Names of methods, or tables of a configuration by the name of the arm.
-        encoders: Names of encoders; each method is trained with each of them, unless its tables name one.
-
-    Raises:
-        ConfigError: If a method or an encoder is not known, is named twice, or there are fewer than two arms.
     """
     load_installed()
     methods = TRIED if methods is None else methods

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from eventvec.comparing.winner import Choice
 from eventvec.evaluation import Evaluation
+from eventvec.evaluation.printing import stacked, terminal_table
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -24,19 +25,8 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What an arm costs.
-
-    Args:
-        training: The seconds of training.
-        embedding: The seconds that embedding 1,000 entities takes.
-        weights: The number of weights of the encoder.
-        dim: The number of numbers of a vector.
-        epochs: The number of epochs that the budget allowed.
-
-    Example:
-        >>> Cost(60.0, 0.2, 90_000, 128, 4).dim
-        128
-    """
+    """What an arm costs: the seconds of its training and of embedding 1,000 entities, the number of weights, the
+    numbers in a vector, and the epochs that the budget allowed."""
 
     training: float
     embedding: float
@@ -82,11 +72,8 @@ class Comparison:
             return self.choice.sentence
         opponent = max(simple, key=lambda name: simple[name].main.mean)
         lead = next(r for r in self._cells() if r.features == best).main - simple[opponent].main
-        if abs(lead.mean) <= lead.interval:
-            place = "level with"
-        else:
-            place = "ahead of" if lead.mean > 0 else "behind"
-        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.mean:+.3f} ± {lead.interval:.3f})."
+        place = {"level": "level with", "ahead": "ahead of", "behind": "behind"}[lead.place]
+        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.text('+')})."
 
     def _cells(self) -> list[Any]:
         return [r for r in self.evaluation.results if r.model == self.model]
@@ -96,14 +83,11 @@ class Comparison:
         rows = []
         for r in sorted(self._cells(), key=lambda r: -r.main.mean):
             cost = self.costs.get(r.features)
-            rows.append(
-                {
-                    "arm": r.features, "score": r.main.mean, "interval": r.main.interval,
-                    **(vars(cost) if cost else dict.fromkeys(("training", "embedding", "weights", "dim", "epochs"))),
-                    "remark": "level with the best" if r.features in self.choice.level[1:] else
-                              "winner" if r.features == self.choice.winner else "",
-                }
-            )  # fmt: skip
+            costs = vars(cost) if cost else dict.fromkeys(each.name for each in fields(Cost))
+            remark = "winner" if r.features == self.choice.winner else ""
+            remark = "level with the best" if r.features in self.choice.level[1:] else remark
+            scores = {"arm": r.features, "score": r.main.mean, "interval": r.main.interval}
+            rows.append({**scores, **costs, "remark": remark})
         return rows + [{**dict.fromkeys(rows[0]), "arm": name, "remark": why} for name, why in self.failed.items()]
 
     def texts(self) -> list[list[str]]:
@@ -121,12 +105,5 @@ class Comparison:
 
     def render(self) -> Group:
         """Return the verdict, the table of arms and the notes for a `rich` console to print."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(*HEAD)
-        for row in self.texts():
-            table.add_row(*map(Text, row))
         about = f"{self.evaluation.metric} ({self.model}) on {self.evaluation.rows_text}; {self.budget} for each arm"
-        return Group(Text(self.verdict, "bold"), Text(about), table, *(Text(note) for note in self.notes))
+        return stacked(self.verdict, about, terminal_table(HEAD, self.texts()), notes=self.notes)

@@ -19,7 +19,7 @@ from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.evaluation import Evaluation, evaluate, join_labels, target
-from eventvec.evaluation.conclusion import MODELS
+from eventvec.evaluation.conclusion import deciding_cell
 from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import choose_protocol
@@ -101,13 +101,13 @@ def compare(
         (['coles', 'ocp'], 5)
     """
     check_entities(data)
+    folder = path_only(out)
     check_seed("seed", seed, 31)
     if time_budget is not None and epochs is not None:
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms = plan(methods, encoders)
     labels = _usable(labels, label, data, models, folds, seed)
-    folder = path_only(out)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
     vectors, costs = dict[str, tables.Embeddings](), dict[str, Cost]()
@@ -131,8 +131,7 @@ def compare(
         raise DataError(f"fewer than two of {len(arms)} arms could be trained: {reasons}")
     result = _scored(vectors, data, labels, label, progress=_ticker(progress, done, total, "scoring"), folds=folds,
                      models=models, seed=seed)  # fmt: skip
-    present = {r.model for r in result.results}
-    model = next(name for name in MODELS if name in present)
+    model, _ = deciding_cell(result)
     scores = {r.features: r.main for r in result.results if r.model == model and r.features in costs}
     pairs = [d for d in result.differences if d.model == model and d.a in costs and d.b in costs]
     choice = choose(scores, pairs, {name: cost.training for name, cost in costs.items()}, result.n, result.metric)
@@ -205,16 +204,13 @@ def _scored(
     key = z.schema.key_out
     features = {name: each.frame(wide=True).drop("events", "last_time").rename({key: key}) for name, each in others}
     result = evaluate(z, data, labels, label, features=features, **options)
-    renamed = {"embedding": first}
-    unwanted = set(TOGETHER)
-    results = tuple(
-        replace(r, features=renamed.get(r.features, r.features))
-        for r in result.results
-        if r.features not in unwanted and not is_part(r.features)
-    )
-    differences = tuple(
-        replace(d, a=renamed.get(d.a, d.a), b=renamed.get(d.b, d.b))
-        for d in result.differences
-        if not {d.a, d.b} & unwanted and not is_part(d.a) and not is_part(d.b)
-    )
+
+    def named(name: str) -> str:
+        return first if name == "embedding" else name
+
+    def stays(*names: str) -> bool:
+        return not any(name in TOGETHER or is_part(name) for name in names)
+
+    results = tuple(replace(r, features=named(r.features)) for r in result.results if stays(r.features))
+    differences = tuple(replace(d, a=named(d.a), b=named(d.b)) for d in result.differences if stays(d.a, d.b))
     return replace(result, results=results, differences=differences, verdict="")

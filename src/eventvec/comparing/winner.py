@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eventvec.evaluation.conclusion import labels_needed
-from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.intervals import NORMAL, quantile
 from eventvec.evaluation.result import Difference, Scores
 
 LEVEL = 0.05
@@ -15,14 +15,8 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """Which arm to use.
-
-    Args:
-        winner: The arm that is ahead of all others; None if no arm is.
-        level: The arms that are not shown to be behind the best one, the best first.
-        advised: The winner, or the cheapest of the arms that are level.
-        sentence: The answer and the reason in words.
-    """
+    """Which arm to use, in words too: the winner if one is ahead of all, the arms level with the best one, best first,
+    and the advised arm, which is the winner or the cheapest of those."""
 
     winner: str | None
     level: tuple[str, ...]
@@ -32,9 +26,7 @@ class Choice:
 
 def width(arms: int) -> float:
     """Return by how much a 95 % interval is widened, so that those of all pairs of arms hold together (Bonferroni)."""
-    from scipy.stats import norm  # type: ignore[import-untyped]
-
-    return float(norm.ppf(1 - LEVEL / (arms * (arms - 1))) / NORMAL) if arms > 2 else 1.0
+    return quantile(2 * LEVEL / (arms * (arms - 1))) / NORMAL
 
 
 def choose(
@@ -45,13 +37,6 @@ def choose(
     An arm wins if it is ahead of every other arm by more than the interval of their paired difference, widened for all
     pairs of arms. It was chosen because its score is the highest, so that its score alone says too much, and the pairs
     that were not chosen count too. Among arms of equal worth, a winner is declared in at most 5 % of draws.
-
-    Args:
-        scores: The score of each arm.
-        differences: The paired differences of all pairs of arms.
-        cost: The seconds of each arm.
-        labels: The number of labels.
-        metric: The name of the score.
     """
     factor = width(len(scores))
     pairs = {(d.a, d.b): (d.main.mean, factor * d.main.interval) for d in differences}

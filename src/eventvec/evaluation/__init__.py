@@ -19,6 +19,7 @@
     intervals   the interval of a mean score, from these
     inputs      checks of features, groups and options
     result      `Evaluation`: a table, a data frame, JSON
+    printing    results as tables for a terminal and a notebook
     conclusion  the result in one sentence
 
 Nothing here is tuned: the settings of a model are the same for every set of features.
@@ -30,7 +31,7 @@ from eventvec.evaluation.labels import JoinedLabels, join_labels
 from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
 from eventvec.evaluation.on_labels import LabelOptions, evaluate
-from eventvec.evaluation.result import Evaluation, render
+from eventvec.evaluation.result import Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.evaluation.task import target
 from eventvec.methods.retrieval import Retrieval, score_retrieval
@@ -47,7 +48,6 @@ __all__ = [
     "half_width",
     "join_labels",
     "measure",
-    "render",
     "score_features",
     "score_retrieval",
     "target",

@@ -34,10 +34,6 @@ class _EventMean(nn.Module):
 def baselines(data: Dataset, seed: int = 0) -> dict[str, Array]:
     """Return two baselines for each entity: its number of events, and the mean of an untrained event encoder.
 
-    Args:
-        data: `n` entities.
-        seed: The seed of the weights of the event encoder.
-
     Returns:
         `event_count`, `(n, 1)` logarithms of 1 + the number of events; `untrained`, `(n, d)`, which has it too.
     """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import NORMAL
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
+from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result
 
 MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
@@ -27,37 +27,28 @@ def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -
     the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would
     show a difference of .03 in four of five draws, if the interval shrinks with the square root of their number. Where
     entities have labels at several times, it counts entities.
-
-    Args:
-        evaluation: The results and the differences of all pairs of sets.
-        learned_from: The static columns that the encoder was trained on, if there are any.
     """
     model, fraction = deciding_cell(evaluation)
     cells = [r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)]
     results = {r.features: r for r in cells if not is_part(r.features)}
+    where = f"{evaluation.metric} ({model})"
     if "embedding" not in results:
         best = max(results.values(), key=lambda result: result.main.mean)
-        return (
-            f"{best.features} scores highest, {best.main.mean:.3f} ± {best.main.interval:.3f} {_in(evaluation, model)}."
-        )
-    warning = _beside_baselines(evaluation, results, model)
+        return f"{best.features} scores highest, {best.main.text()} {where}."
+    warning = _beside_baselines(results)
     decisive = deciding_difference(evaluation)
     if decisive is None:
         score = results["embedding"].main
-        return (
-            f"The embedding scores {score.mean:.3f} ± {score.interval:.3f} {_in(evaluation, model)}; give the events "
-            f"(--events) to compare it with hand-crafted features.{warning}"
-        )
+        advice = "give the events (--events) to compare it with hand-crafted features"
+        return f"The embedding scores {score.text()} {where}; {advice}.{warning}"
     opponent = decisive.b
     pairs = {(d.a, d.b): d for d in evaluation.differences if (d.model, d.fraction) == (model, fraction)}
-    sentence = _compared(evaluation, decisive, model)
+    sentence = _compared(evaluation, decisive, where)
     together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
     if added := pairs.get((together, opponent)):
-        clear = abs(added.main.mean) > added.main.interval
-        what = (
-            f"it adds {_signed(added.main)}" if clear else f"it adds nothing that can be told ({_signed(added.main)})"
-        )
-        sentence += f" Beside {opponent}, {what}."
+        shown = added.main.text("+")
+        what = f"nothing that can be told ({shown})" if added.main.place == "level" else shown
+        sentence += f" Beside {opponent}, it adds {what}."
     if learned_from and evaluation.protocol != "holdout":
         names = ", ".join(map(repr, learned_from))
         warning += f" The encoder was trained on {names}, and only a hold-out test is fair to that."
@@ -82,9 +73,8 @@ def deciding_difference(evaluation: Evaluation) -> Difference | None:
     if "embedding" not in names or not opponents:
         return None
     opponent = max(opponents, key=lambda name: names[name])
-    return next(
-        (d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == ("embedding", opponent, *cell)), None
-    )
+    wanted = ("embedding", opponent, *cell)
+    return next((d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == wanted), None)
 
 
 def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:
@@ -92,30 +82,25 @@ def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> in
     return math.ceil(n * (half_width * POWER / difference) ** 2)
 
 
-def _compared(evaluation: Evaluation, difference: Difference, model: str) -> str:
+def _compared(evaluation: Evaluation, difference: Difference, where: str) -> str:
     """Return the sentence about the embedding and its opponent."""
     score, opponent = difference.main, difference.b
-    shown = f"{abs(score.mean):.3f} ± {score.interval:.3f} {_in(evaluation, model)}"
-    if abs(score.mean) > score.interval:
-        return f"The embedding is {'ahead of' if score.mean > 0 else 'behind'} {opponent} by {shown}."
+    if score.place != "level":
+        side = "ahead of" if score.place == "ahead" else "behind"
+        return f"The embedding is {side} {opponent} by {abs(score.mean):.3f} ± {score.interval:.3f} {where}."
+    open_ = f"It cannot be told whether the embedding or {opponent} is ahead"
     if not math.isfinite(score.interval):
-        return (
-            f"It cannot be told whether the embedding or {opponent} is ahead: the test parts are too small for an "
-            "interval; use fewer folds or more labels."
-        )
+        return f"{open_}: the test parts are too small for an interval; use fewer folds or more labels."
     n, unit = (evaluation.n, "labels") if evaluation.entities is None else (evaluation.entities, "entities")
     needed = labels_needed(n, score.interval)
     if needed <= n:
         power = f"a difference of {RELEVANT:g} would be seen in four of five draws"
     else:
         power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} {unit}, instead of {n:,}"
-    return (
-        f"It cannot be told whether the embedding or {opponent} is ahead: the difference is {_signed(score)} "
-        f"{_in(evaluation, model)}; {power}."
-    )
+    return f"{open_}: the difference is {score.text('+')} {where}; {power}."
 
 
-def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model: str) -> str:
+def _beside_baselines(results: dict[str, Result]) -> str:
     """Return a warning if no set of features is clearly ahead of the baselines; empty otherwise."""
     present = [name for name in BASELINES if name in results]
     others = [name for name in results if name not in BASELINES]
@@ -132,15 +117,6 @@ def _beside_baselines(evaluation: Evaluation, results: dict[str, Result], model:
         f" But nothing is clearly ahead of an event encoder without training (untrained, {score}): training has not "
         "been shown to help with this label."
     )
-
-
-def _in(evaluation: Evaluation, model: str) -> str:
-    return f"{evaluation.metric} ({model})"
-
-
-def _signed(scores: Scores) -> str:
-    """Return a mean with its sign and its interval; a mean that is rounded to 0 has no minus."""
-    return f"{scores.mean + 0.0:+z.3f} ± {scores.interval:.3f}"
 
 
 def _rounded(number: int) -> str:

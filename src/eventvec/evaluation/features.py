@@ -19,18 +19,7 @@ from eventvec.tables.times import Instant, instant
 def handcrafted_features(
     data: Dataset, moment: Instant | Tensor | Array | None = None, values: int = 200, frequent: int = 20
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`.
-
-    Args:
-        data: The entities.
-        moment: The moment of prediction, see `with_moment`.
-        values: As for `encoders.Handcrafted`.
-        frequent: As for `encoders.Handcrafted`.
-
-    Raises:
-        DataError: If an entity has an event after its moment of prediction.
-        ConfigError: If the moment is of another kind than the times of the events, or a number is negative.
-    """
+    """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`."""
     encoder = Handcrafted(data.schema, values=values, frequent=frequent)
     return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
 
@@ -38,16 +27,9 @@ def handcrafted_features(
 def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:
     """Return the data with each entity's moment of prediction as a static value, from which hand-crafted features read.
 
-    Args:
-        data: The entities; without a moment of their own, the rows of a whole table, because the moment may be the last
-            event of all.
-        moment: One time for all entities, or `(n,)` numbers in the unit of the column `time`. By default, it is the
-            time at which the events were cut: `until`, each entity's cutoff, or the earlier of the two. Without a cut,
-            it is the time of the last event of the data.
-
-    Raises:
-        DataError: If an entity has an event after its moment of prediction.
-        ConfigError: If the moment is of another kind than the times of the events.
+    The moment is one time for all entities, or `(n,)` numbers in the unit of the column `time`. By default, it is the
+    time at which the events were cut: `until`, each entity's cutoff, or the earlier of the two. Without a cut, it is
+    the last event of the data, which must then be a whole table.
     """
     check_dataset(data)
     x = data.sequences

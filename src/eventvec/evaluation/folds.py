@@ -25,11 +25,7 @@ Split: TypeAlias = tuple[Array, Array]
 
 
 def group_codes(groups: Any) -> Array:
-    """Return `(n,)` a number for each group.
-
-    Raises:
-        DataError: If an entity has no group, or the groups are of several types or nested.
-    """
+    """Return `(n,)` a number for each group."""
     try:
         values = pa.array(np.asarray(groups), from_pandas=True).dictionary_encode()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
@@ -40,15 +36,7 @@ def group_codes(groups: Any) -> Array:
 
 
 def units(entities: Array | None, groups: Array | None) -> Array | None:
-    """Return `(n,)` codes of what is never split: the groups, or else the entities that have several rows.
-
-    Args:
-        entities: `(n,)` codes, if entities have several rows.
-        groups: `(n,)` codes, if rows belong together.
-
-    Raises:
-        DataError: If the rows of an entity are in several groups.
-    """
+    """Return `(n,)` codes of what is never split: the groups, or else the entities that have several rows."""
     if entities is None or groups is None:
         return entities if groups is None else groups
     counts = pl.DataFrame({"entity": entities, "group": groups}).group_by("entity").agg(pl.col("group").n_unique())
@@ -64,17 +52,6 @@ def cross_validation(
 
     Classes are stratified and shuffled (scikit-learn's `StratifiedKFold`, `StratifiedGroupKFold`). Numbers are split by
     `KFold`, or by `GroupKFold`, which balances the sizes of the groups without a random choice. A group is never split.
-
-    Args:
-        target: `n` labels.
-        folds: The number of folds, at least 2.
-        groups: `(n,)` codes, if entities belong together.
-        seed: The seed of the shuffling.
-        sides: `(n,)` bool, two kinds of rows that are stratified too.
-
-    Raises:
-        ConfigError: If there are fewer than two folds.
-        DataError: If there are fewer entities, groups or members of a class than folds.
     """
     from sklearn import model_selection
 
@@ -99,24 +76,22 @@ def cross_validation(
 def holdout_splits(target: Target, held_out: Array, folds: int, groups: Array | None, seed: int) -> list[Split]:
     """Return for each fold the positions that the encoder saw without that fold, and all held-out positions.
 
-    Args:
-        target: `n` labels.
-        held_out: `(n,)` bool, true for entities that the encoder never saw.
-        folds: The number of folds, at least 2.
-        groups: `(n,)` codes. Seen entities that share a group with held-out ones must have been removed, see `apart`.
-        seed: The seed of the shuffling.
-
-    Raises:
-        DataError: If no entity or every entity was held out, or one of the two parts is too small.
+    Seen entities that share a group with held-out ones must have been removed, see `apart`.
     """
     test, seen = np.flatnonzero(held_out), np.flatnonzero(~held_out)
     if not len(test) or not len(seen):
         raise DataError(
-            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs entities that "
-            "were held out and entities that were not"
+            f"{len(test):,} of {len(held_out):,} labelled entities were held out; a hold-out test needs some of each"
         )
-    parts = cross_validation(target.part(seen), folds, None if groups is None else groups[seen], seed)
-    splits = [(seen[train], test) for train, _ in parts]
+    return _without_one_fold(target, seen, test, folds, groups, seed)
+
+
+def _without_one_fold(
+    target: Target, train: Array, test: Array, folds: int, groups: Array | None, seed: int
+) -> list[Split]:
+    """Return for each fold the training positions without it, and all test positions."""
+    parts = cross_validation(target.part(train), folds, None if groups is None else groups[train], seed)
+    splits = [(train[part], test) for part, _ in parts]
     _check_scorable(target, splits)
     return splits
 
@@ -129,30 +104,15 @@ def date_splits(
     Groups are entities, or larger. If they may be on both sides of the date, each model is trained without one fold of
     the groups before it and tested on all later labels. If not, each fold's later labels are predicted by a model that
     was trained on the earlier labels of the other folds, so that every later label is tested once.
-
-    Args:
-        target: `n` labels.
-        later: `(n,)` bool, true for labels at or after the date.
-        folds: The number of folds, at least 2.
-        groups: `(n,)` codes, if there are several labels per group.
-        seed: The seed of the shuffling.
-        both_sides: Whether a group may be trained on before the date and tested after it.
-
-    Raises:
-        DataError: If no label or every label is at or after the date, or a part is too small.
     """
     test, earlier = np.flatnonzero(later), np.flatnonzero(~later)
     if not len(test) or not len(earlier):
-        raise DataError(
-            f"{len(test):,} of {len(later):,} labels are at or after the date of the split; it needs labels on both "
-            "sides"
-        )
+        at = f"{len(test):,} of {len(later):,} labels are at or after the date of the split"
+        raise DataError(f"{at}; it needs labels on both sides")
     if both_sides:
-        parts = cross_validation(target.part(earlier), folds, None if groups is None else groups[earlier], seed)
-        splits = [(earlier[train], test) for train, _ in parts]
-    else:
-        parts = cross_validation(target, folds, groups, seed, later)
-        splits = [(train[~later[train]], part[later[part]]) for train, part in parts]
+        return _without_one_fold(target, earlier, test, folds, groups, seed)
+    parts = cross_validation(target, folds, groups, seed, later)
+    splits = [(train[~later[train]], part[later[part]]) for train, part in parts]
     _check_scorable(target, splits)
     return splits
 
@@ -163,17 +123,7 @@ def apart(held_out: Array, groups: Array) -> Array:
 
 
 def subsample(target: Target, train: Array, fraction: float, seed: int) -> Array:
-    """Return a share of a training part, stratified by class, in its order; a larger share contains a smaller one.
-
-    Args:
-        target: All labels.
-        train: `(m,)` positions.
-        fraction: The share of each class, in (0, 1]; numbers of entities are rounded.
-        seed: The seed of the random choice.
-
-    Raises:
-        DataError: If fewer than two members of a class would remain.
-    """
+    """Return a share of a training part, stratified by class, in its order; a larger share contains a smaller one."""
     if fraction == 1:
         return train
     strata = target.strata[train]
@@ -233,9 +183,7 @@ def _check_scorable(target: Target, splits: Sequence[Split]) -> None:
             )
         if each.task != "numeric" and len(np.unique(train)) < 2:
             raise DataError(f"{where} has only one class among its training entities; use fewer folds, or other groups")
-        if each.task == "binary" and len(np.unique(test)) < 2:
-            raise DataError(f"{where} has only one class among its {len(test):,} test entities; use fewer folds")
-        if each.task == "numeric" and len(np.unique(test)) < 2:
-            raise DataError(
-                f"{where} has only one value among its {len(test):,} test entities; use fewer folds or more labels"
-            )
+        if each.task != "multiclass" and len(np.unique(test)) < 2:
+            kind = "value" if each.task == "numeric" else "class"
+            few = f"{where} has only one {kind} among its {len(test):,} test entities"
+            raise DataError(f"{few}; use fewer folds or more labels")

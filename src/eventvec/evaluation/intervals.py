@@ -17,15 +17,18 @@ NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution."""
 
 
+def quantile(alpha: float) -> float:
+    """Return the number of standard errors of a two-sided interval with a false-alarm rate."""
+    from scipy.stats import norm  # type: ignore[import-untyped]
+
+    return float(norm.ppf(1 - alpha / 2))
+
+
 def crossed_half_width(replicates: Array, seed: int = 0) -> float:
     """Return the half-width of the 95 % interval of a mean over models that are tested on the same entities.
 
     Each replicate resamples the test entities, and then the models, as in a bootstrap of crossed factors (Owen 2007,
-    The pigeonhole bootstrap). One model has no spread of its own.
-
-    Args:
-        replicates: `(replicates, models)` the score of each model on each resampled test set.
-        seed: The seed with which models are resampled.
+    The pigeonhole bootstrap). One model has no spread of its own. `replicates` is `(replicates, models)`.
     """
     count, models = replicates.shape
     drawn = np.random.default_rng(seed).integers(models, size=(count, models))
@@ -46,10 +49,6 @@ def cross_validation_half_width(scores: Sequence[float], replicates: Array) -> f
     Two arms of equal worth are called different in 2 % of draws where nothing is trained, see `docs/evaluation.md`.
     Where logistic regressions were trained on 300 or 1,000 entities, nearby factors (1.31 in place of 1.25 for k = 5)
     gave 4 to 7 %; resampling the entities alone gave 10 to 16 %, and the interval of Nadeau and Bengio 2 to 5 %.
-
-    Args:
-        scores: One score per fold, two or more.
-        replicates: `(replicates, folds)` the score of each fold on its resampled entities.
     """
     k = len(scores)
     of_entities = float(np.nanvar(replicates, axis=0, ddof=1).mean())  # of one fold

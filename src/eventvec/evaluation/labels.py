@@ -14,8 +14,22 @@ import pyarrow as pa
 
 from eventvec.errors import DataError, no_column, shown
 from eventvec.evaluation.metrics import Array
-from eventvec.tables.keys import align, align_rows
+from eventvec.tables import Embeddings
+from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.sources import Tabular, read_table
+
+
+def rows_among(
+    z: Embeddings, keys: pa.Array, key: str, moments: Array | None = None, of_rows: Array | None = None
+) -> Array:
+    """Return `(n,)` the position of each embedding's key among keys, -1 where it is absent.
+
+    With `moments`, `(len(keys),)`, it is that of the key and the time in `of_rows`, `(n,)`.
+    """
+    rows = pl.DataFrame({key: key_series(z.keys)})
+    if moments is None:
+        return align(keys, rows, key)
+    return align_rows(keys, moments, rows.with_columns(pl.Series("time of the row", of_rows)), key, "time of the row")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +122,23 @@ def join_labels(
     if key in labels.values():
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
-    _check_columns(table, [key, *labels.values(), *named.values()])
+    for name in (key, *labels.values(), *named.values()):
+        if name not in table.columns:
+            raise DataError(no_column(name, table.columns, table="the label table"))
     is_missing = np.logical_and.reduce([_is_missing(table[name]).to_numpy() for name in labels.values()])
     if len(table) and is_missing.all():
         named_labels = " and ".join(map(shown, labels.values()))
-        raise DataError(
-            f"no row of {len(table):,} has a label ({named_labels}); at least two distinct values are needed"
-        )
+        raise DataError(f"no row of {len(table):,} has a label ({named_labels}); two distinct values are needed")
     has_key = table[key].is_not_null().to_numpy()
     keyless = int((~has_key & ~is_missing).sum())
     is_missing, table = is_missing[has_key | is_missing], table.filter(has_key | is_missing)
-    _check_complete(table, list(named.values()), pl.Series(~is_missing))
+    for name in named.values():
+        missing = table[name].is_null() & pl.Series(~is_missing)
+        if missing.any():
+            raise DataError(
+                f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "
+                f"{missing.arg_max()}); fill them or leave those rows out"
+            )
     rows = pl.DataFrame([table[name].alias(role) for role, name in (labels | named).items()])
     if moments is None:
         positions = align(keys, table, key)
@@ -161,25 +181,9 @@ def join_labels(
     )
 
 
-def _check_columns(table: pl.DataFrame, names: list[str]) -> None:
-    for name in names:
-        if name not in table.columns:
-            raise DataError(no_column(name, table.columns, table="the label table"))
-
-
 def _is_missing(labels: pl.Series) -> pl.Series:
     """Return a mask of null and NaN."""
     return labels.is_null() | (labels.is_nan() if labels.dtype.is_float() else False)
-
-
-def _check_complete(table: pl.DataFrame, names: list[str], labelled: pl.Series) -> None:
-    for name in names:
-        missing = table[name].is_null() & labelled
-        if missing.any():
-            raise DataError(
-                f"label table: column {shown(name)} has {missing.sum():,} missing values beside a label (first at row "
-                f"{missing.arg_max()}); fill them or leave those rows out"
-            )
 
 
 def _values(column: pl.Series) -> Array:

@@ -11,19 +11,15 @@ import torch
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
+from eventvec.evaluation.labels import rows_among
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, times
 from eventvec.tables.coding import Array
-from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.views import as_of
 
 
 def label_times(schema: Schema, column: pl.Series) -> pl.Series:
-    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing.
-
-    Raises:
-        DataError: If a time is of another kind than the events'.
-    """
+    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing."""
     parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
     return pl.DataFrame({column.name: parsed.values, "": parsed.missing}).select(
         pl.when(pl.col("").not_()).then(pl.col(column.name))
@@ -33,23 +29,12 @@ def label_times(schema: Schema, column: pl.Series) -> pl.Series:
 def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[str, Array] | None = None) -> None:
     """Refuse embeddings that were made from events at or after a time, because such events may reveal the label.
 
-    Args:
-        z: `n` embeddings that are evaluated.
-        until: One time for all embeddings.
-        each: A time for each embedding, `(n,)`, with the name of its column before it.
-
-    Raises:
-        DataError: If an embedding was made from an event at its time or later.
-        ConfigError: If the time is of another kind than the events'.
+    `until` is one time for all, `each` the name of a column and `(n,)` the time of each.
     """
-    limits: list[tuple[str, Any]] = []
-    if until is not None:
-        limits.append((f"{until}", times.instant(z.schema, until)))
-    if each is not None:
-        limits.append((f"the time in {each[0]!r}", each[1]))
+    limits: list[tuple[str, Any]] = [] if until is None else [(f"{until}", times.instant(z.schema, until))]
+    limits += [] if each is None else [(f"the time in {each[0]!r}", each[1])]
     for name, limit in limits:
-        later = int(((z.events > 0) & (z.last_time >= limit)).sum())
-        if later:
+        if later := int(((z.events > 0) & (z.last_time >= limit)).sum()):
             raise DataError(
                 f"{later:,} of {len(z):,} embeddings were made from events at or after {name}; "
                 "embed again with the same cut in time"
@@ -59,14 +44,7 @@ def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[
 def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> Dataset:
     """Return the entities of embeddings, in the same order, with the events that the embeddings were made from.
 
-    Args:
-        data: The events of these entities, and possibly of others.
-        z: `n` embeddings.
-        cutoffs: `(n,)` the time of each entity, from which on its events are left out.
-
-    Raises:
-        DataError: If the data were read by another schema, or an entity is not in them, or has another number of events
-            there than were embedded.
+    With `cutoffs`, `(n,)` times, an entity's events from its time on are left out.
     """
     if different := data.schema.difference(z.schema):
         raise DataError(
@@ -74,18 +52,13 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
             "by the same: read(..., schema=z.schema)"
         )
     if not data.keys.equals(z.keys) or repeated(z.keys):
-        rows = pl.DataFrame({"key": key_series(z.keys)})
-        if data.moments is None or not repeated(data.keys):
-            positions = align(data.keys, rows, "key")
-        elif z.moments is not None:
-            rows = rows.with_columns(pl.Series("time", z.moments))
-            positions = align_rows(data.keys, data.moments, rows, "key", "time")
-        else:
+        timed = data.moments is not None and repeated(data.keys)
+        if timed and z.moments is None:
             raise DataError(
                 "the data have several rows per entity and the embeddings have one; give the events that were embedded"
             )
-        absent = int((positions < 0).sum())
-        if absent:
+        positions = rows_among(z, data.keys, "key", data.moments if timed else None, z.moments)
+        if absent := int((positions < 0).sum()):
             raise DataError(
                 f"{absent:,} of {len(z):,} embedded entities have no events in the data; give the events that were "
                 "embedded"
@@ -94,8 +67,7 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
     if cutoffs is not None:
         x = data.sequences
         data = replace(data, sequences=as_of(x, torch.from_numpy(cutoffs.copy()).to(x.device)))
-    changed = int((data.sequences.lengths.cpu().numpy() != z.events).sum())
-    if changed:
+    if changed := int((data.sequences.lengths.cpu().numpy() != z.events).sum()):
         raise DataError(
             f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "
             "give the events that were embedded, cut at the same time"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -37,7 +38,7 @@ def measure(task: Task, truth: Array, prediction: Array, weights: Array | None =
 
     functions: dict[Task, tuple[Callable[..., float], Callable[..., float]]] = {
         "binary": (metrics.roc_auc_score, metrics.average_precision_score),
-        "multiclass": (metrics.accuracy_score, _macro_f1),
+        "multiclass": (metrics.accuracy_score, partial(metrics.f1_score, average="macro", zero_division=0)),
         "numeric": (metrics.r2_score, metrics.mean_absolute_error),
     }
     main, secondary = (float(function(truth, prediction, sample_weight=weights)) for function in functions[task])
@@ -57,9 +58,3 @@ def half_width(scores: Sequence[float]) -> float:
 
     k = len(scores)
     return float(t.ppf(0.975, k - 1) * np.std(scores, ddof=1) / np.sqrt(k))
-
-
-def _macro_f1(truth: Array, prediction: Array, sample_weight: Array | None) -> float:
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(truth, prediction, average="macro", zero_division=0, sample_weight=sample_weight))

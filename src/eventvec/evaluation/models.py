@@ -19,18 +19,10 @@ from eventvec.evaluation.perceptron import train_and_predict
 
 @dataclass(frozen=True)
 class Boosting:
-    """Settings of boosted trees.
+    """Settings of boosted trees, in the words of LightGBM; `rounds` is the number of trees, for each class of several.
 
     The other settings are always the same: rows are sampled anew for every tree, each tree sees three quarters of the
     features, and λ1 = λ2 = 1.
-
-    Args:
-        rounds: The number of trees, per class if there are several.
-        learning_rate: The shrinkage of each tree.
-        bagging_fraction: The share of the rows that each tree sees.
-        max_depth: The largest depth of a tree.
-        num_leaves: The largest number of leaves of a tree.
-        min_data_in_leaf: The smallest number of training labels in a leaf.
     """
 
     rounds: int
@@ -56,17 +48,9 @@ FARTHEST = 1e15
 class Job:
     """The input of a model: one set of features, for the training part of a fold and for the rows to predict.
 
-    Args:
-        task: What is predicted.
-        classes: The number of classes; 0 for numeric labels.
-        x: `(n, d)` finite features of the training part.
-        y: `(n,)` labels of the training part: codes from 0, or numbers.
-        test: `(m, d)` features of the rows to predict.
-        seed: The seed of models that draw random numbers.
-        num_threads: The number of threads of boosted trees; all cores by default.
-        boosting: The settings of boosted trees; by default those that `lightgbm` describes.
-        weights: `(n,)` how much each row of the training part counts, above 0; all count equally by default.
-        predictions: The predictions so far, by the name of the model, see `predict`.
+    `x` is `(n, d)` finite features of the training part, `y` its `(n,)` codes from 0, or numbers, `test` `(m, d)`
+    features of the rows to predict. `classes` is 0 for numbers. `weights` is how much each training row counts, above
+    0. `num_threads` is that of boosted trees, all cores by default. `predictions` keeps those that were computed.
     """
 
     task: Task
@@ -95,28 +79,23 @@ class Job:
 
 
 def lightgbm(job: Job) -> Array:
-    """Return predictions of boosted trees, by default with the settings of Babaev et al. 2022 (public code).
+    """Return `(m,)` predictions of boosted trees: probabilities of class 1, class codes, or numbers.
 
-    By default, binary and numeric labels use the settings of the paper's churn data, and several classes those of its
-    age data. One setting differs: a leaf has at least 50 labels in the paper, and at least `min(50, max(5, n // 20))`
-    here. The two are equal from 1,000 training labels on; with fewer, the paper's setting allows hardly any split.
-
-    Returns:
-        `(m,)` probabilities of class 1, class codes, or numbers.
-
-    Raises:
-        ConfigError: If LightGBM is not installed.
+    By default, binary and numeric labels use the settings of the churn data of Babaev et al. 2022 (public code), and
+    several classes those of its age data. One setting differs: a leaf has at least 50 labels in the paper, and at least
+    `min(50, max(5, n // 20))` here. The two are equal from 1,000 training labels on; with fewer, the paper's setting
+    allows hardly any split.
     """
     package = need("lightgbm", "eval")
-    objective: dict[Task, dict[str, Any]] = {
-        "binary": {"objective": "binary"},
-        "multiclass": {"objective": "multiclass", "num_class": job.classes},
-        "numeric": {"objective": "regression"},
-    }
-    settings = asdict(job.boosting or _default_boosting(job))
+    objective: dict[str, Any] = {"objective": "regression" if job.task == "numeric" else job.task}
+    if job.task == "multiclass":
+        objective["num_class"] = job.classes
+    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
+    defaults = replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
+    settings = asdict(job.boosting or defaults)
     rounds = settings.pop("rounds")
     parameters = {
-        **objective[job.task],
+        **objective,
         **settings,
         "bagging_freq": 1,
         "feature_fraction": 0.75,
@@ -134,11 +113,7 @@ def lightgbm(job: Job) -> Array:
 
 
 def logistic_regression(job: Job) -> Array:
-    """Return predictions of a logistic regression on standardised features, with `C = 0.01`.
-
-    Returns:
-        `(m,)` probabilities of class 1, or class codes.
-    """
+    """Return `(m,)` predictions of a logistic regression on standardised features, with `C = 0.01`."""
     from sklearn.linear_model import LogisticRegression
 
     return _fit_and_predict(job, LogisticRegression(C=0.01, max_iter=2000))
@@ -155,12 +130,9 @@ def ridge(job: Job) -> Array:
 
 
 def knn(job: Job) -> Array:
-    """Return predictions from the 20 nearest training rows, or from all if there are fewer.
+    """Return `(m,)` predictions from the 20 nearest training rows, or from all if there are fewer.
 
     The distance is Euclidean, on standardised features. Rows vote with their weights.
-
-    Returns:
-        `(m,)` shares of class 1, class codes, or means.
     """
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
@@ -178,12 +150,9 @@ def knn(job: Job) -> Array:
 
 
 def mlp(job: Job) -> Array:
-    """Return predictions of a neural network with one hidden layer on standardised features.
+    """Return `(m,)` predictions of a neural network with one hidden layer on standardised features.
 
     It stops early on a fifth of the training part; the settings are those of `perceptron.train_and_predict`.
-
-    Returns:
-        `(m,)` probabilities of class 1, class codes, or numbers.
     """
     (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
     output = train_and_predict(x, job.y, test, classes, job.seed, job.weights)
@@ -238,16 +207,7 @@ def predict(job: Job, name: str, model: Model | None = None) -> Array:
 
 
 def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], list[str]]:
-    """Return the models for a task by name, and notes if boosted trees are left out.
-
-    Args:
-        task: What is predicted.
-        names: The names of the models; by default all that can do the task, without those in `ON_REQUEST`.
-
-    Raises:
-        ConfigError: If a name is unknown or the model cannot do the task, or if boosted trees are the only model and
-            LightGBM is not installed.
-    """
+    """Return the models for a task by name, and notes if boosted trees are left out."""
     fitting = {name: model for name, (model, tasks) in MODELS.items() if task in tasks}
     for name in names or ():
         if name not in fitting:
@@ -264,12 +224,6 @@ def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], l
     if "blend" in chosen:
         notes.append(f"The blend is without boosted trees: {reason}")
     return chosen, notes
-
-
-def _default_boosting(job: Job) -> Boosting:
-    """Return the settings that `lightgbm` describes."""
-    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
-    return replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
 
 
 def _why_no_lightgbm() -> str | None:

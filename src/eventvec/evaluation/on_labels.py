@@ -16,7 +16,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
-from eventvec.evaluation.labels import JoinedLabels, join_labels
+from eventvec.evaluation.labels import JoinedLabels, join_labels, rows_among
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.part_sets import is_part, part_sets
@@ -26,7 +26,7 @@ from eventvec.options import accepts, gather
 from eventvec.schema import Schema
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
-from eventvec.tables.keys import align, align_rows, key_series, texts
+from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular, columns_of
 
 
@@ -129,9 +129,9 @@ def evaluate(
     """
     chosen = gather(options, LabelOptions, EvaluationOptions)
     if not isinstance(z, Embeddings):
+        kind = type(z).__name__
         raise ConfigError(
-            f"z must be Embeddings, got {type(z).__name__}; take those of embed, or read them: "
-            "z = ev.read_embeddings(path)"
+            f"z must be Embeddings, got {kind}; take those of embed, or read them: ev.read_embeddings(path)"
         )
     names = [label] if isinstance(label, str) else list(label) if isinstance(label, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
@@ -143,7 +143,7 @@ def evaluate(
         chosen = replace(chosen, label_time=cutoff if repeated(z.keys) or cutoff in columns_of(labels) else None)
     joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
     moments = None if joined.times is None else joined.times.to_numpy()
-    labelled, rows = z[joined.positions], np.arange(len(joined.positions))
+    labelled, rows = z[joined.positions], np.arange(joined.matched)
     refuse_later_events(labelled, chosen.until, None if moments is None else (str(chosen.label_time), moments))
     later, notes = None, joined.notes
     if chosen.split_at is not None:
@@ -222,14 +222,7 @@ def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array
 def _feature_sets(
     z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes.
-
-    Args:
-        z: The embeddings of the labelled rows.
-        data: The events that were embedded, if there are any.
-        moments: `(n,)` the time of each label, if it is known.
-        until: The time of all labels, if it was given.
-    """
+    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes."""
     sets, parts = {"embedding": z.values}, part_sets(z.values, z.parts)
     if data is None:
         return sets | parts, ()
@@ -243,34 +236,19 @@ def _feature_sets(
     is_other = data.fingerprint != known if known else not np.array_equal(same.sequences.lengths.numpy(), z.events)
     if cutoffs is None and is_other:
         notes.append("The aggregates are of other events than the embedding, or of more entities.")
-    if cutoffs is None and (last := _last_event(data)) is not None:
-        cutoffs = np.full(len(same), last)
+    ends = period(data.sequences)
+    if cutoffs is None and data.origin.until is None and data.moments is None and ends is not None:
+        cutoffs = np.full(len(same), ends[1])  # the last event of all data is the moment of prediction
     timed = with_moment(same, cutoffs)
     sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
     sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
     return sets | baselines(same) | parts, tuple(notes)
 
 
-def _last_event(data: Dataset) -> Any:
-    """Return the time of the last event of all data, the moment of prediction; None if the data were cut at a time."""
-    ends = period(data.sequences)
-    return None if data.origin.until is not None or data.moments is not None or ends is None else ends[1]
-
-
 def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:
     """Return `(n, d)` features of the caller, in the order of the embeddings.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
-
-    Args:
-        name: The name of the features.
-        table: The table.
-        z: `n` embeddings.
-        key: The name of the key in the table.
-        moments: `(n,)` the time of each label, with the name of its column, if it is known.
-
-    Raises:
-        DataError: If the table lacks the key or a labelled row, repeats a row, or has a column that is no number.
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
@@ -291,11 +269,10 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
             )
     if again := len(frame) - frame.select(names).n_unique():
         raise DataError(f"{where} has {again:,} repeated keys; each entity needs one row")
-    labelled, keys = pl.DataFrame({key: key_series(z.keys)}), frame[key].to_arrow()
-    if moments is None or len(names) == 1:
-        rows = align(keys, labelled, key)
-    else:
-        rows = align_rows(keys, frame[moments.name].to_numpy(), labelled.with_columns(moments), key, moments.name)
+    timed = moments is not None and len(names) > 1
+    of_keys = frame[names[-1]].to_numpy() if timed else None
+    of_rows = None if moments is None else moments.to_numpy()
+    rows = rows_among(z, frame[key].to_arrow(), key, of_keys, of_rows)
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]

@@ -25,13 +25,6 @@ def side_by_side(
     """Return the results of a function for each task, in the order of the tasks.
 
     Inside, matrix products have one thread. If a task fails, those that have not begun are left out.
-
-    Args:
-        function: What is called with the parts of a task.
-        tasks: The arguments of each call.
-        workers: The number of calls at a time.
-        weight: The amount of work in a task, as progress counts it.
-        progress: Called in this thread with the work that is done and all work.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

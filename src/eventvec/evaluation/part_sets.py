@@ -17,10 +17,6 @@ def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, 
     """Return each part of an embedding alone, and the embedding without each part.
 
     Of two parts, each is the embedding without the other, so that there are two sets only.
-
-    Args:
-        values: `(n, dim)` the embedding.
-        parts: The first place of each part, and the place after its last; with fewer than two, there are no sets.
     """
     if len(parts) < 2:
         return {}
@@ -33,24 +29,11 @@ def part_sets(values: Array, parts: Mapping[str, tuple[int, int]]) -> dict[str, 
 
 
 def is_part(name: str) -> bool:
-    """Return whether a set of features is a part of an embedding, or an embedding without a part.
-
-    Example:
-        >>> is_part("embedding: timing"), is_part("embedding")
-        (True, False)
-    """
+    """Return whether a set of features is a part of an embedding, or an embedding without a part."""
     return name.startswith(PART)
 
 
 def lacking_a_part(names: Iterable[str]) -> list[str]:
-    """Return the sets whose differences to the embedding show the worth of its parts: those that lack one part.
-
-    Args:
-        names: The names of all sets of features of an evaluation.
-
-    Example:
-        >>> lacking_a_part(["embedding", "embedding: learned", "embedding: timing"])
-        ['embedding: learned', 'embedding: timing']
-    """
+    """Return the sets whose differences to the embedding show the worth of its parts: those that lack one part."""
     parts = [name for name in dict.fromkeys(names) if is_part(name)]
     return [name for name in parts if name.startswith(WITHOUT)] or parts

@@ -18,24 +18,11 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int, 
     The hidden layer has 64 rectified units and a dropout of 0.3. The network is trained by AdamW with batches of 16 to
     256 rows, for at most 60 passes over four fifths of the rows. It stops when the loss on the other fifth, which is
     stratified by the label, has not improved for 8 passes, and the weights with the smallest loss predict.
-
-    Args:
-        x: `(n, d)` standardised features. They are clipped to ±10.
-        y: `(n,)` class codes, or numbers.
-        test: `(m, d)` features of the rows to predict, standardised in the same way.
-        classes: The number of classes; 0 for numbers.
-        seed: The seed of the first weights, the batches and the dropout.
-        weights: `(n,)` how much each row counts in the loss; all count equally by default.
-
-    Example:
-        >>> x = np.linspace(-1.5, 1.5, 60)[:, None]
-        >>> train_and_predict(x, (x[:, 0] > 0) * 1, np.array([[-1.0], [1.0]]), 2, seed=0).argmax(1)
-        array([0, 1])
     """
     rng = torch.Generator().manual_seed(seed)
     mean, scale = (0.0, 1.0) if classes else (float(y.mean()), float(y.std()) or 1.0)
     truth = torch.as_tensor(y).long() if classes else torch.as_tensor((y - mean) / scale, dtype=torch.float32)
-    rows, unseen = _tensor(x), _tensor(test)
+    rows, unseen = (torch.as_tensor(np.clip(each, -10, 10).astype(np.float32)) for each in (x, test))
     held_out = _stratified_fifth(truth, rng)
     checked, trained = held_out.nonzero()[:, 0], (~held_out).nonzero()[:, 0]
     counts = torch.ones(len(x)) if weights is None else torch.as_tensor(weights, dtype=torch.float32)
@@ -57,11 +44,6 @@ def train_and_predict(x: Array, y: Array, test: Array, classes: int, seed: int, 
             break
     output = _forward(unseen, best).numpy().astype(np.float64)
     return output if classes else output[:, 0] * scale + mean
-
-
-def _tensor(x: Array) -> Tensor:
-    """Return features as float32, clipped."""
-    return torch.as_tensor(np.clip(x, -10, 10).astype(np.float32))
 
 
 def _stratified_fifth(truth: Tensor, rng: torch.Generator) -> Tensor:

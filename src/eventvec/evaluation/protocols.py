@@ -14,14 +14,9 @@ from eventvec.evaluation.task import Target
 
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """The labels of an evaluation, and the training and test part of each of its folds.
+    """The labels of an evaluation that a protocol uses, and the positions of the training and test part of each fold.
 
-    Args:
-        name: `cross-validation`, `holdout` or `date`.
-        target: `n` labels, those that the protocol uses.
-        groups: `(n,)` codes of the units that are resampled together, if there are several labels per unit.
-        splits: The positions of the training and the test part of each fold.
-        notes: Sentences about what the encoder and the models have seen of the test entities.
+    `name` is `cross-validation`, `holdout` or `date`; `groups` has `(n,)` codes of what is resampled together.
     """
 
     name: str
@@ -46,19 +41,6 @@ def choose_protocol(
 
     Held-out entities that are tested after a date are predicted by models that were trained on the other entities
     before it.
-
-    Args:
-        target: `n` labels.
-        groups: `(n,)` codes. Groups are never split between training and test, but for `both_sides`.
-        held_out: `(n,)` bool, true for entities that the encoder never saw; None without a hold-out test.
-        later: `(n,)` bool, true for labels at or after the date of a split; None without one.
-        both_sides: Whether a group may be trained on before the date and tested after it.
-        folds: The number of folds, at least 2.
-        seed: The seed of the shuffling.
-        learned_from: The static columns that the encoder was trained on; None if that is not known.
-
-    Raises:
-        DataError: If a part has too few labels, or labels of one class only.
     """
     notes: list[str] = []
     if held_out is not None and groups is not None and not (rest := apart(held_out, groups)).all():
@@ -66,13 +48,12 @@ def choose_protocol(
             f"{int((~rest).sum()):,} labels of seen entities that share a group with held-out ones were not used for "
             "training."
         )
-        target, held_out, groups = target.part(rest), held_out[rest], groups[rest]
-        later = None if later is None else later[rest]
+        target = target.part(rest)
+        held_out, groups, later = held_out[rest], groups[rest], None if later is None else later[rest]
     if held_out is not None and later is not None:
         rest = held_out == later
         notes.append(f"{int((~rest).sum()):,} labels are on the other side of the date and were left out.")
-        target, held_out = target.part(rest), held_out[rest]
-        groups = None if groups is None else groups[rest]
+        target, held_out, groups = target.part(rest), held_out[rest], None if groups is None else groups[rest]
     if held_out is not None:
         splits = holdout_splits(target, held_out, folds, groups, seed)
         sentence = (
@@ -90,9 +71,8 @@ def choose_protocol(
 
 def _sides(later: Array, groups: Array | None, both_sides: bool) -> str:
     """Return a sentence about the two sides of a date."""
-    sentence = (
-        f"Trained on {int((~later).sum()):,} labels before the date, tested on {int(later.sum()):,} at or after it"
-    )
+    n = int(later.sum())
+    sentence = f"Trained on {len(later) - n:,} labels before the date, tested on {n:,} at or after it"
     if not both_sides:
         return f"{sentence}; no model was trained on an entity that it tests."
     codes = np.arange(len(later)) if groups is None else groups
@@ -110,5 +90,5 @@ def _what_was_seen(learned_from: Sequence[str] | None) -> str:
             "test scores entities that it never saw."
         )
     training = "without labels" if learned_from is not None else "and whether it was trained on labels is not known"
-    sentence = f"The encoder saw the test entities' events, {training}"
-    return f"{sentence}; only a hold-out test scores entities that it never saw."
+    rest = "only a hold-out test scores entities that it never saw"
+    return f"The encoder saw the test entities' events, {training}; {rest}."

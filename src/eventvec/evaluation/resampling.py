@@ -23,11 +23,6 @@ def resample(n: int, groups: Array | None = None, *, seed: int) -> Array:
     """Return `(replicates, n)` uint8: how often each entity counts in each resampled test set.
 
     These are Poisson numbers of mean 1 (Poisson bootstrap). Entities of one group count equally often.
-
-    Args:
-        n: The number of entities.
-        groups: `(n,)` codes, if entities belong together.
-        seed: The seed of the numbers.
     """
     units = n if groups is None else int(groups.max()) + 1
     count = max(FEWEST, min(REPLICATES, WEIGHTS // max(n, 1)))
@@ -42,14 +37,9 @@ def replicates(
 ) -> Array:
     """Return `(replicates, 2)` the main and the secondary score on resampled test entities.
 
-    A replicate in which a score is not defined, for example because no positive entity is left, is NaN.
-
-    Args:
-        task: What is predicted.
-        truth: `(n,)` the labels of the test entities, as for `measure`.
-        prediction: `(n,)` the predictions.
-        weights: `(replicates, n)` how often each entity counts, see `resample`.
-        sample_weights: `(n,)` how much each entity counts, if they do not count equally.
+    `weights` says how often each entity counts in each replicate, see `resample`, and `sample_weights` how much it
+    counts, if not all count equally. A replicate in which a score is not defined, for example because no positive
+    entity is left, is NaN.
     """
     function = {"binary": _binary, "multiclass": _multiclass, "numeric": _numeric}[task]
     step = max(1, BLOCK // max(len(truth), 1))

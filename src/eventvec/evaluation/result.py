@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -14,13 +13,13 @@ from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
 from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
 from eventvec.evaluation.part_sets import is_part, lacking_a_part
+from eventvec.evaluation.printing import Printed, stacked, terminal_table
 
 TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
 """The sets of features that consist of two others side by side, and are added if both are there."""
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group, RenderableType
-    from rich.table import Table
+    from rich.console import Group
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,17 @@ class Scores:
             return Scores(values)
         return Scores(values, self.replicates - other.replicates, self.same_test)
 
+    @property
+    def place(self) -> Literal["ahead", "behind", "level"]:
+        """For a difference, which side is ahead: `level` if its interval holds 0."""
+        if not abs(self.mean) > self.interval:
+            return "level"
+        return "ahead" if self.mean > 0 else "behind"
+
+    def text(self, sign: str = "") -> str:
+        """Return the mean and its interval as text, with `sign="+"` a plus before positive means."""
+        return f"{self.mean:{sign}z.3f} ± {self.interval:.3f}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the mean, the interval and the scores as plain numbers."""
         return {"mean": self.mean, "interval": self.interval, "scores": list(self.values)}
@@ -65,16 +75,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class Result:
-    """The scores of one model on one set of features with one share of the training labels.
+    """The scores of one model on one set of features with one share of each fold's training labels.
 
-    Args:
-        features: `embedding`, `aggregates`, `both`, a name that the caller chose, or a part of the embedding such as
-            `embedding: timing` and `embedding: without timing`.
-        model: The name of the model in `MODELS`.
-        fraction: The share of each fold's training labels.
-        main: The scores of the task's main metric.
-        secondary: The scores of the task's secondary metric.
-        labels: The scores of the main metric for each of several labels, by name; empty for one label.
+    `main` and `secondary` are of the task's two metrics, `labels` of the main one for each of several labels. Parts of
+    the embedding are called `embedding: timing` and `embedding: without timing`.
     """
 
     features: str
@@ -87,15 +91,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Difference:
-    """The main scores of one set of features minus those of another one, fold by fold.
-
-    Args:
-        a: The name of the first set of features.
-        b: The name of the set whose scores are subtracted.
-        model: The model, the same for both.
-        fraction: The share of each fold's training labels, the same for both.
-        main: The differences of the scores of the main metric.
-    """
+    """The main scores of the features `a` minus those of `b`, fold by fold, with one model and share of the labels."""
 
     a: str
     b: str
@@ -105,7 +101,7 @@ class Difference:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class Evaluation(Printed):
     """How well a label can be predicted from sets of features. It prints as tables, in a notebook too.
 
     Args:
@@ -192,36 +188,28 @@ class Evaluation:
             ]
         )
 
-    def __repr__(self) -> str:
-        """Return the tables of `render` as text."""
-        return self._recorded().export_text().rstrip()
-
-    def _repr_html_(self) -> str:
-        """Return the tables of `render` as HTML for a notebook, with all text escaped."""
-        return str(self._recorded().export_html(inline_styles=True, code_format="<pre>{code}</pre>"))
-
-    def _recorded(self) -> Console:
-        """Return a console that has recorded the tables of `render` and shown nothing."""
-        from rich.console import Console
-
-        console = Console(width=120, record=True, file=io.StringIO(), force_jupyter=False)
-        console.print(render(self))
-        return console
+    def render(self) -> Group:
+        """Return the tables of results and differences and the notes, for a `rich` console to print."""
+        positive = f" (positive: {self.positive})" if self.task == "binary" else ""
+        protocol = "split by date" if self.protocol == "date" else self.protocol
+        heading = f"{self.label}{positive} · {self.rows_text} · {protocol}, {self.folds} folds"
+        rows = [[percent(r.fraction), r.model, r.features, r.main.text(), r.secondary.text()] for r in self.results]
+        parts: list[Any] = [self.verdict] if self.verdict else []
+        parts.append(terminal_table(("labels", "model", "features", *METRICS[self.task]), rows))
+        if self.differences:
+            head = ("labels", "model", "difference", self.metric)
+            shown = self.shown_differences
+            rows = [[percent(d.fraction), d.model, f"{d.a} − {d.b}", d.main.text("+")] for d in shown]
+            parts += [stacked("paired differences"), terminal_table(head, rows)]
+        return stacked(heading, *parts, notes=self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which ``eventvec evaluate --json`` prints."""
         secondary = METRICS[self.task][1]
+        names = ("label", "task", "metric", "n", "entities", "folds", "protocol", "run", "verdict", "positive")
         return {
-            "label": self.label,
-            "task": self.task,
-            "metric": self.metric,
-            "n": self.n,
+            **{name: getattr(self, name) for name in names},
             "entities": self.n if self.entities is None else self.entities,
-            "folds": self.folds,
-            "protocol": self.protocol,
-            "run": self.run,
-            "verdict": self.verdict,
-            "positive": self.positive,
             "results": [
                 {"features": r.features, "model": r.model, "fraction": r.fraction}
                 | r.main.to_dict()
@@ -237,46 +225,6 @@ class Evaluation:
         }
 
 
-def render(evaluation: Evaluation) -> Group:
-    """Return the tables of results and differences and the notes, for a `rich` console to print."""
-    from rich.console import Group
-    from rich.text import Text
-
-    positive = f" (positive: {evaluation.positive})" if evaluation.task == "binary" else ""
-    name = "split by date" if evaluation.protocol == "date" else evaluation.protocol
-    protocol = f"{evaluation.rows_text} · {name}, {evaluation.folds} folds"
-    parts: list[RenderableType] = [
-        Text(f"{evaluation.label}{positive} · {protocol}", "bold"),
-        *([Text(evaluation.verdict)] if evaluation.verdict else []),
-        _results_table(evaluation),
-    ]
-    if evaluation.differences:
-        parts += [Text("paired differences", "bold"), _differences_table(evaluation)]
-    return Group(*parts, *(Text(note) for note in evaluation.notes))
-
-
-def _results_table(evaluation: Evaluation) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("labels", "model", "features", *METRICS[evaluation.task])
-    for r in evaluation.results:
-        table.add_row(
-            _percent(r.fraction), r.model, Text(r.features), _with_interval(r.main), _with_interval(r.secondary)
-        )
-    return table
-
-
-def _differences_table(evaluation: Evaluation) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("labels", "model", "difference", evaluation.metric)
-    for d in evaluation.shown_differences:
-        table.add_row(_percent(d.fraction), d.model, Text(f"{d.a} − {d.b}"), _with_interval(d.main, "+"))
-    return table
-
-
 def _has_learned_part(difference: Difference) -> bool:
     """Return whether a difference is one of what is learned and an opponent, alone or together."""
     if difference.a in TOGETHER:
@@ -284,9 +232,6 @@ def _has_learned_part(difference: Difference) -> bool:
     return difference.a == "embedding" and difference.b not in BASELINES
 
 
-def _with_interval(scores: Scores, sign: str = "") -> str:
-    return f"{scores.mean:{sign}.3f} ± {scores.interval:.3f}"
-
-
-def _percent(fraction: float) -> str:
+def percent(fraction: float) -> str:
+    """Return a share of the labels as a percentage."""
     return f"{100 * fraction:g} %"

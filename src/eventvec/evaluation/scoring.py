@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
+
+Scored: TypeAlias = tuple[tuple[float, float], Array]
+"""The two scores of a model on a test part, and `(replicates, 2)` those on its resampled rows."""
 
 
 @dataclass(frozen=True)
@@ -117,44 +120,47 @@ def score_features(
     """
     chosen = gather(options, EvaluationOptions)
     if not isinstance(features, Mapping):
-        raise ConfigError(
-            f"features must be numbers by name, such as {{'embedding': z}}, got {type(features).__name__}"
-        )
+        kind = type(features).__name__
+        raise ConfigError(f"features must be numbers by name, such as {{'embedding': z}}, got {kind}")
     if taken := [name for name in TOGETHER if name in features]:
-        parts = " and ".join(TOGETHER[taken[0]])
-        raise ConfigError(f"features may not be called {taken[0]!r}, the name of {parts} side by side; rename them")
+        both = " and ".join(TOGETHER[taken[0]])
+        raise ConfigError(f"features may not be called {taken[0]!r}, the name of {both} side by side; rename them")
     n = len(array(next(iter(labels.values())) if isinstance(labels, Mapping) else labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
     labelled = target(labels, chosen.task, label)
     models, model_notes = choose("binary" if labelled.task == "multilabel" else labelled.task, chosen.models)
-    held_out, is_later = (
-        None if values is None else column(values, name, n)[labelled.rows]
-        for name, values in (("holdout", holdout), ("later", later))
-    )
+
+    def beside(values: Any, name: str) -> Array | None:
+        return None if values is None else column(values, name, n)[labelled.rows]
+
     counts = None if weights is None else positive(column(weights, "weights", n))
     if both_sides and (later is None or holdout is not None):
         raise ConfigError("both_sides needs later, and has no meaning with holdout")
     of_entities, of_groups = (
-        None if values is None else group_codes(column(values, name, n)[labelled.rows])
-        for name, values in (("entities", entities), ("groups", groups))
+        None if each is None else group_codes(each) for each in (beside(entities, "entities"), beside(groups, "groups"))
     )
     protocol = choose_protocol(
         labelled,
         units(of_entities, of_groups),
-        held_out,
-        is_later,
+        beside(holdout, "holdout"),
+        beside(later, "later"),
         both_sides=both_sides,
         folds=chosen.folds,
         seed=chosen.seed,
         learned_from=learned_from,
     )
     rows = protocol.target.rows
-    sets = _with_both({name: values[rows] for name, values in matrices.items()})
+    sets = {name: values[rows] for name, values in matrices.items()}
+    for name, parts in TOGETHER.items():
+        if all(part in sets for part in parts):
+            sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
     counts = None if counts is None else counts[rows] / counts[rows].mean()
     results = _score(sets, protocol, counts, chosen, models, progress)
+    missing = n - len(labelled.y)
+    notes = [f"{missing:,} of {n:,} entities have no label and were left out."] if missing else []
     evaluation = Evaluation(
         label, labelled.task, len(rows), chosen.folds, protocol.name, labelled.positive, results,
-        _differences(results), (*_missing_note(n, labelled), *protocol.notes, *model_notes),
+        _differences(results), (*notes, *protocol.notes, *model_notes),
     )  # fmt: skip
     if entities is not None:
         evaluation = replace(evaluation, entities=len(np.unique(np.asarray(entities)[rows])))
@@ -177,7 +183,7 @@ def _score(
     }
     resampled = resample(len(labelled.y), protocol.groups, seed=options.seed)
 
-    def train(fraction: float, features: str, fold: int) -> list[tuple[_Scored, ...]]:
+    def train(fraction: float, features: str, fold: int) -> list[tuple[Scored, ...]]:
         """Return the scores of each model, one for each label."""
         rows, test = parts[fraction][fold], splits[fold][1]
         labels = [
@@ -194,8 +200,8 @@ def _score(
     results = []
     for fraction, (i, model), name in product(parts, enumerate(models), sets):
         scored = [trained[fraction, name, fold][i] for fold in folds]
-        scores = np.array([[each.scores for each in labels] for labels in scored])  # (folds, labels, 2)
-        again = np.array([[each.replicates for each in labels] for labels in scored])  # (folds, labels, replicates, 2)
+        scores = np.array([[each for each, _ in labels] for labels in scored])  # (folds, labels, 2)
+        again = np.array([[each for _, each in labels] for labels in scored])  # (folds, labels, replicates, 2)
         main, secondary = (
             Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
             for metric in range(2)
@@ -208,22 +214,11 @@ def _score(
     return tuple(results)
 
 
-class _Scored(NamedTuple):
-    """The two scores of a model on a test part, and `(replicates, 2)` those on its resampled rows."""
-
-    scores: tuple[float, float]
-    replicates: Array
-
-
 def _macro(scores: Array, again: Array) -> Array:
     """Return `(folds, replicates, 2)` the mean over the labels of the replicates of their scores.
 
     A label whose score is not defined in a replicate, because one class is missing there, deviates from its score by as
     much as the mean of the others. The replicate is NaN if no label has a score.
-
-    Args:
-        scores: `(folds, labels, 2)` the scores.
-        again: `(folds, labels, replicates, 2)` the scores on resampled rows.
     """
     deviations, is_defined = again - scores[:, :, None], ~np.isnan(again)
     with np.errstate(invalid="ignore"):
@@ -239,7 +234,7 @@ def _train_and_score(
     weights: Array | None,
     resampled: Array,
     seed: int,
-) -> list[_Scored]:
+) -> list[Scored]:
     """Return the scores of each model on one label; the models share what they compute from the rows."""
     y = np.zeros(len(x), label.y.dtype)
     y[label.rows] = label.y
@@ -254,7 +249,7 @@ def _train_and_score(
     truth, drawn = y[test], resampled[:, test]
     predictions = (predict(job, name, model) for name, model in models.items())
     return [
-        _Scored(measure(label.task, truth, each, of_test), replicates(label.task, truth, each, drawn, of_test))
+        (measure(label.task, truth, each, of_test), replicates(label.task, truth, each, drawn, of_test))
         for each in predictions
     ]
 
@@ -274,17 +269,3 @@ def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
         Difference(a, b, model, fraction, main[fraction, model, a] - main[fraction, model, b])
         for (fraction, model), (a, b) in product(cells, pairs)
     )
-
-
-def _with_both(sets: dict[str, Array]) -> dict[str, Array]:
-    """Return the sets of features, with those of `TOGETHER` whose parts are there."""
-    for name, parts in TOGETHER.items():
-        if all(part in sets for part in parts):
-            sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
-    return sets
-
-
-def _missing_note(n: int, labelled: Target) -> list[str]:
-    """Return a sentence about missing labels, if there are any."""
-    missing = n - len(labelled.y)
-    return [f"{missing:,} of {n:,} entities have no label and were left out."] if missing else []

@@ -25,14 +25,9 @@ MAX_CLASSES = 100
 class Target:
     """Labels without the missing ones, ready for a model.
 
-    Args:
-        name: The name of the label, for messages.
-        task: What is predicted.
-        y: `(m,)` codes from 0 into `classes`, or float64 numbers. For several labels `(m, labels)` codes 0 and 1, and
-            −1 where a label is missing.
-        rows: `(m,)` the position of each label among all labels, the missing ones included.
-        classes: The distinct labels in ascending order; empty for numbers. For several labels, those of each.
-        names: The names of several labels.
+    `y` is `(m,)` codes from 0 into `classes`, or float64 numbers; for several labels `(m, labels)` codes 0 and 1, and
+    −1 where a label is missing. `rows` is `(m,)` the position of each label among all labels. `classes` are the
+    distinct labels in ascending order, empty for numbers; for several labels, those of each, whose names are `names`.
     """
 
     name: str
@@ -44,8 +39,7 @@ class Target:
 
     @property
     def positive(self) -> Any:
-        """For binary labels the class with code 1, the greater of the two, by name if there are several labels; None
-        for other tasks."""
+        """The class with code 1 of binary labels, the greater of the two; of several labels by name."""
         if self.task == "multilabel":
             return {name: classes[1] for name, classes in zip(self.names, self.classes, strict=True)}
         return self.classes[1] if self.task == "binary" else None
@@ -105,15 +99,12 @@ def target(labels: Any, task: str | None = None, name: str = "label") -> Target:
     values = _arrow(labels, name)
     rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
     values = values.drop_null()
+    needed = "at least two distinct values are needed"
     if len(values) == 0:
-        raise DataError(
-            f"label {shown(name)} has no value in {len(labels):,} rows; at least two distinct values are needed"
-        )
+        raise DataError(f"label {shown(name)} has no value in {len(labels):,} rows; {needed}")
     distinct = np.asarray(sorted(pc.unique(values).to_pylist()), values.type.to_pandas_dtype())
     if len(distinct) < 2:
-        raise DataError(
-            f"label {shown(name)} has one value only, in {len(values):,} rows; at least two distinct values are needed"
-        )
+        raise DataError(f"label {shown(name)} has one value only, in {len(values):,} rows; {needed}")
     chosen = task or _infer(distinct)
     _check_task(distinct, chosen, name)
     if chosen == "numeric":
@@ -178,9 +169,8 @@ def _check_task(distinct: Array, task: Task, name: str) -> None:
             "squares of larger ones cannot be computed"
         )
     if task == "numeric" and distinct.dtype == object:
-        raise DataError(
-            f"label {shown(name)} is text with {len(distinct):,} distinct values; a numeric task needs numbers"
-        )
+        text = f"text with {len(distinct):,} distinct values"
+        raise DataError(f"label {shown(name)} is {text}; a numeric task needs numbers")
     if task == "binary" and len(distinct) != 2:
         raise DataError(f"label {shown(name)} has {len(distinct):,} distinct values; a binary task needs two")
     if task == "multiclass" and len(distinct) > MAX_CLASSES:

@@ -3,7 +3,7 @@
 ::
 
     run_report      `report`: the page about a run, embeddings, labels and evaluations
-    document        the page as text, from its sections
+    document        pages as text, from their sections, also those about other results
     headline        the first sentence of the page
     charts          charts of evaluations, drivers and the training loss, and the colours that all charts share
     overview        lengths of histories, events over time, missing and unknown values
@@ -18,8 +18,8 @@ All text from data is escaped, in charts too. What its scripts draw is in senten
 
 from __future__ import annotations
 
-from eventvec.reporting.document import Nearby, Table, page
+from eventvec.reporting.document import Nearby, PageTable, page, write_page
 from eventvec.reporting.maps import Map, map2d
 from eventvec.reporting.run_report import JOINED, Report, need_packages, report
 
-__all__ = ["JOINED", "Map", "Nearby", "Report", "Table", "map2d", "need_packages", "page", "report"]
+__all__ = ["JOINED", "Map", "Nearby", "PageTable", "Report", "map2d", "need_packages", "page", "report", "write_page"]

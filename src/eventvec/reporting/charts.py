@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from eventvec.evaluation import METRICS, Evaluation
 from eventvec.evaluation.conclusion import deciding_cell
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import Scores
+from eventvec.evaluation.result import percent
+
+Figure: TypeAlias = dict[str, Any]
 
 PALETTE = ("#3b82d6", "#e08a1e", "#2a9d74", "#c4588f", "#8a6fd1", "#b3a125", "#4cb3cf", "#c9543c")
 """Colours that can be told apart on white and on black, also with colour blindness (after Okabe and Ito)."""
@@ -48,13 +50,36 @@ LOWEST = {"r2": -0.25}
 """Lower end of a chart's axis; with few labels, scores can be far below it."""
 
 
-def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
-    """Return what the template shows of an evaluation.
+def figure(traces: Sequence[Any], x: Mapping[str, Any], y: Mapping[str, Any], left: int = 60, **layout: Any) -> Figure:
+    """Return a plotly figure of traces with two axes, a legend above it, and a margin on the left in pixels."""
+    margin = {"l": left, "r": 14, "t": 34, "b": 50}
+    return {"data": list(traces), "layout": {"xaxis": x, "yaxis": y, "legend": LEGEND, "margin": margin, **layout}}
 
-    Args:
-        e: The evaluation.
-        name: The id of its chart in the page.
-    """
+
+def titled(text: str, **axis: Any) -> dict[str, Any]:
+    """Return an axis with a title."""
+    return {"title": {"text": text}, **axis}
+
+
+def lines_of(names: Sequence[str]) -> dict[str, Any]:
+    """Return a vertical axis on which each name has a line, the first on top."""
+    ticks = {"tickvals": list(range(len(names))), "ticktext": [html.escape(name) for name in names]}
+    return {**ticks, "range": [len(names) - 0.5, -0.5], "zeroline": False, "showgrid": False}
+
+
+def error_bars(array: Sequence[float | None], **more: Any) -> dict[str, Any]:
+    """Return the intervals of a trace's dots."""
+    return {"type": "data", "array": array, "thickness": 2, "width": 4, **more}
+
+
+def dots(name: str, x: Sequence[Any], y: Sequence[Any], shown: str, mode: str = "markers", **more: Any) -> Figure:
+    """Return a trace of dots, whose name is escaped; `shown` is the text under the pointer."""
+    trace = {"type": "scatter", "mode": mode, "name": html.escape(name), "x": x, "y": y}
+    return {**trace, "hovertemplate": shown, **more}
+
+
+def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
+    """Return what the template shows of an evaluation, whose chart has the id `name`."""
     main, second = (METRIC_NAMES[metric] for metric in METRICS[e.task])
     positive = f" · class “{e.positive}”" if e.task == "binary" and e.positive is not True else ""
     columns = list(dict.fromkeys(r.features for r in e.results))
@@ -65,11 +90,11 @@ def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
         differences = {(d.a, d.b): d.main for d in e.differences if (d.fraction, d.model) == (fraction, model)}
         rows.append(
             {
-                "labels": _percent(fraction),
+                "labels": percent(fraction),
                 "model": _model_name(model),
-                "scores": [(_mean_and_interval(r.main), _mean_and_interval(r.secondary)) for r in results],
+                "scores": [(_minus(r.main.text()), _minus(r.secondary.text())) for r in results],
                 "differences": [
-                    (_mean_and_interval(s, "+"), abs(s.mean) > s.interval) for s in map(differences.get, pairs) if s
+                    (_minus(s.text("+")), abs(s.mean) > s.interval) for s in map(differences.get, pairs) if s
                 ],
             }
         )
@@ -91,64 +116,33 @@ def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
     }
 
 
-def scores_figure(e: Evaluation, columns: Sequence[str]) -> dict[str, Any]:
-    """Return a figure of dots with intervals: one line per model and share of labels, one colour per feature set.
-
-    Args:
-        e: The evaluation.
-        columns: The feature sets.
-    """
-    cells = _cells(e)
-    lowest = _lowest_score(e)
+def scores_figure(e: Evaluation, columns: Sequence[str]) -> Figure:
+    """Return a figure of dots with intervals: one line per model and share of labels, one colour per feature set."""
+    cells, lowest = _cells(e), _lowest_score(e)
     traces = []
     for i, features in enumerate(columns):
         results = [e.get(features, model, fraction) for fraction, model in cells]
-        dots = [(line, r.main) for line, r in enumerate(results) if r.main.mean >= lowest]
+        scored = [(line, r.main) for line, r in enumerate(results) if r.main.mean >= lowest]
         shift = min(0.22, 0.8 / len(columns)) * (i - (len(columns) - 1) / 2)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": html.escape(features),
-                "x": [s.mean for _, s in dots],
-                "y": [line + shift for line, _ in dots],
-                "error_x": {"type": "data", "array": [s.interval for _, s in dots], "thickness": 2, "width": 4},
-                "marker": {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[_symbol(i)]},
-                "hovertemplate": "%{x:.3f} ± %{error_x.array:.3f}",
-            }
-        )
+        x, y = [s.mean for _, s in scored], [line + shift for line, _ in scored]
+        bars = error_bars([s.interval for _, s in scored])
+        marker = {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[_symbol(i)]}
+        traces.append(dots(features, x, y, "%{x:.3f} ± %{error_x.array:.3f}", error_x=bars, marker=marker))
     ends = [r.main.mean + side * r.main.interval for r in e.results if r.main.mean >= lowest for side in (-1, 1)]
     low, high = max(min(ends), lowest), min(max(ends), 1.0)
     margin = 0.06 * (high - low) + 1e-3
-    names = [f"<b>{html.escape(_model_name(model))}</b><br>{_percent(fraction)} of labels" for fraction, model in cells]
+    names = [f"<b>{html.escape(_model_name(model))}</b><br>{percent(fraction)} of labels" for fraction, model in cells]
     guess = GUESSING.get(e.metric, -np.inf)
-    lines = [{"type": "line", "x0": guess, "x1": guess, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot"}}]
-    layout = {
-        "xaxis": {
-            "title": {"text": f"{METRIC_NAMES[e.metric]}, higher is better"},
-            "range": [low - margin, high + margin],
-        },
-        "yaxis": {
-            "range": [len(cells) - 0.5, -0.5],
-            "tickvals": list(range(len(cells))),
-            "ticktext": names,
-            "zeroline": False,
-            "showgrid": False,
-        },
-        "shapes": lines if low - margin <= guess else [],
-        "legend": LEGEND,
-        "margin": {"l": 10, "r": 14, "t": 34, "b": 50},
-    }
-    return {"data": traces, "layout": layout}
+    line = {"type": "line", "x0": guess, "x1": guess, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dot"}}
+    x_axis = titled(f"{METRIC_NAMES[e.metric]}, higher is better", range=[low - margin, high + margin])
+    y_axis = {**lines_of(names), "ticktext": names}
+    return figure(traces, x_axis, y_axis, left=10, shapes=[line] if low - margin <= guess else [])
 
 
-def shares_figure(e: Evaluation) -> dict[str, Any] | None:
+def shares_figure(e: Evaluation) -> Figure | None:
     """Return a figure of the score against the share of the labels, with intervals; None with one share.
 
     The model is that of the verdict. Parts of the embedding are left out, so that the lines can be told apart.
-
-    Args:
-        e: The evaluation.
     """
     model, _ = deciding_cell(e)
     fractions = sorted({r.fraction for r in e.results})
@@ -156,117 +150,66 @@ def shares_figure(e: Evaluation) -> dict[str, Any] | None:
         return None
     traces = []
     for i, features in enumerate(dict.fromkeys(r.features for r in e.results if not is_part(r.features))):
-        dots = [r for r in e.results if (r.features, r.model) == (features, model) and r.main.mean >= _lowest_score(e)]
-        dots.sort(key=lambda r: r.fraction)
-        error = {"type": "data", "array": [r.main.interval for r in dots], "thickness": 1.5, "width": 3}
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": html.escape(features),
-                "x": [100 * r.fraction for r in dots],
-                "y": [r.main.mean for r in dots],
-                "error_y": error,
-                "line": {"color": PALETTE[i % len(PALETTE)], "width": 2},
-                "marker": {"symbol": SYMBOLS[_symbol(i)], "size": 8},
-                "hovertemplate": "%{x:.3g} % of the labels: %{y:.3f} ± %{error_y.array:.3f}",
-            }
-        )
-    ticks = {"tickvals": [100 * f for f in fractions], "ticktext": [_percent(f) for f in fractions]}
-    layout = {
-        "xaxis": {"type": "log", "title": {"text": "share of the training labels"}, **ticks},
-        "yaxis": {"title": {"text": METRIC_NAMES[e.metric]}},
-        "legend": LEGEND,
-        "margin": {"l": 60, "r": 14, "t": 34, "b": 50},
-    }
-    return {"data": traces, "layout": layout}
+        scored = [r for r in e.results if (r.features, r.model) == (features, model)]
+        scored = sorted((r for r in scored if r.main.mean >= _lowest_score(e)), key=lambda r: r.fraction)
+        x, y = [100 * r.fraction for r in scored], [r.main.mean for r in scored]
+        shown = "%{x:.3g} % of the labels: %{y:.3f} ± %{error_y.array:.3f}"
+        look = {"line": {"color": PALETTE[i % len(PALETTE)]}, "marker": {"symbol": SYMBOLS[_symbol(i)], "size": 8}}
+        bars = error_bars([r.main.interval for r in scored])
+        traces.append(dots(features, x, y, shown, "lines+markers", error_y=bars, **look))
+    ticks = {"tickvals": [100 * f for f in fractions], "ticktext": [percent(f) for f in fractions]}
+    x_axis = titled("share of the training labels", type="log", **ticks)
+    return figure(traces, x_axis, titled(METRIC_NAMES[e.metric]))
 
 
-def drivers_figure(rows: Sequence[tuple[str, float, float]]) -> dict[str, Any]:
-    """Return a figure of bars with intervals: how much the score changes without a field or a period.
+def drivers_figure(rows: Sequence[tuple[str, float, float]]) -> Figure:
+    """Return a figure of bars with intervals: how much the score changes without each field or period.
 
-    Args:
-        rows: What is left out, the change of the score, and the half-width of its 95 % interval.
-
-    Example:
-        >>> figure = drivers_figure([("amount", -0.02, 0.01), ("the last 30 days", -0.05, 0.02)])
-        >>> figure["data"][0]["x"], figure["layout"]["yaxis"]["ticktext"][0]
-        ([-0.05, -0.02], 'the last 30 days')
+    A row has what is left out, the change of the score, and the half-width of its 95 % interval.
     """
-    ordered = sorted(rows, key=lambda row: row[1])
+    names, changes, intervals = zip(*sorted(rows, key=lambda row: row[1]), strict=True)
     trace = {
         "type": "bar",
         "orientation": "h",
-        "x": [change for _, change, _ in ordered],
-        "y": list(range(len(ordered))),
-        "error_x": {"type": "data", "array": [interval for _, _, interval in ordered], "thickness": 2, "width": 4},
-        "marker": {"color": [PALETTE[0] if abs(c) > i else NOT_CLEAR for _, c, i in ordered]},
+        "x": list(changes),
+        "y": list(range(len(names))),
+        "error_x": error_bars(list(intervals)),
+        "marker": {"color": [PALETTE[0] if abs(c) > i else NOT_CLEAR for c, i in zip(changes, intervals, strict=True)]},
         "hovertemplate": "%{x:+.3f} ± %{error_x.array:.3f}<extra></extra>",
     }
-    names = {"tickvals": trace["y"], "ticktext": [html.escape(name) for name, _, _ in ordered]}
-    layout = {
-        "xaxis": {"title": {"text": "change of the score when it is left out"}},
-        "yaxis": {**names, "range": [len(ordered) - 0.5, -0.5], "showgrid": False, "zeroline": False},
-        "showlegend": False,
-        "margin": {"l": 10, "r": 14, "t": 14, "b": 50},
-    }
-    return {"data": [trace], "layout": layout}
+    x_axis = titled("change of the score when it is left out")
+    return figure([trace], x_axis, lines_of(names), left=10, showlegend=False)
 
 
 def evaluation_sentence(e: Evaluation) -> str:
     """Return what the chart shows: the best model of each feature set at each share of labels."""
     sentences = [MEANINGS[e.metric]]
     for fraction in dict.fromkeys(r.fraction for r in e.results):
-        best: dict[str, Any] = {}
-        for r in e.results:
-            if is_part(r.features):
-                continue
-            if r.fraction == fraction and (r.features not in best or r.main.mean > best[r.features].main.mean):
-                best[r.features] = r
-        scores = ", ".join(f"{name} {_number(r.main.mean)} ({_model_name(r.model)})" for name, r in best.items())
-        sentences.append(f"The best scores with {_percent(fraction)} of the labels are: {scores}.")
+        cells = [r for r in e.results if r.fraction == fraction and not is_part(r.features)]
+        names = dict.fromkeys(r.features for r in cells)
+        best = [max((r for r in cells if r.features == name), key=lambda r: r.main.mean) for name in names]
+        scores = ", ".join(f"{r.features} {_minus(f'{r.main.mean:.3f}')} ({_model_name(r.model)})" for r in best)
+        sentences.append(f"The best scores with {percent(fraction)} of the labels are: {scores}.")
     if any(r.main.mean < _lowest_score(e) for r in e.results):
-        sentences.append(f"Scores below {_number(_lowest_score(e))} are shown in the table only.")
+        sentences.append(f"Scores below {_minus(f'{_lowest_score(e):.3f}')} are shown in the table only.")
     return " ".join(sentences)
 
 
-def training_figure(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a figure of the training loss by epoch, and of the validation loss if there is one.
-
-    Args:
-        history: One record per epoch, as in `Run.history`.
-    """
+def training_figure(history: Sequence[Mapping[str, Any]]) -> Figure:
+    """Return a figure of the training loss by epoch, and of the validation loss if there is one, of `Run.history`."""
     epochs = [record["epoch"] for record in history]
-    curves = [("training", "loss"), ("held-out entities", "validation")]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": label,
-            "x": epochs,
-            "y": [record[key] for record in history],
-            "line": {"color": PALETTE[i], "dash": ("solid", "dash")[i]},
-            "marker": {"symbol": SYMBOLS[i]},
-            "hovertemplate": "epoch %{x}: %{y:.4g}",
-        }
-        for i, (label, key) in enumerate(curves)
-        if any(record[key] is not None for record in history)
-    ]
-    layout = {
-        "xaxis": {"title": {"text": "epoch (pass over the entities)"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "loss per batch (no unit)"}},
-        "legend": LEGEND,
-        "margin": {"l": 60, "r": 14, "t": 34, "b": 50},
-    }
-    return {"data": traces, "layout": layout}
+    traces = []
+    for i, (label, key) in enumerate([("training", "loss"), ("held-out entities", "validation")]):
+        look = {"line": {"color": PALETTE[i], "dash": ("solid", "dash")[i]}, "marker": {"symbol": SYMBOLS[i]}}
+        losses = [record[key] for record in history]
+        if any(loss is not None for loss in losses):
+            traces.append(dots(label, epochs, losses, "epoch %{x}: %{y:.4g}", "lines+markers", **look))
+    x_axis = titled("epoch (pass over the entities)", rangemode="tozero")
+    return figure(traces, x_axis, titled("loss per batch (no unit)"))
 
 
 def training_sentence(history: Sequence[Mapping[str, Any]]) -> str:
-    """Return how far the loss falls and how long training takes, or an empty string without a history.
-
-    Args:
-        history: One record per epoch, as in `Run.history`.
-    """
+    """Return how far the loss falls and how long training takes, or an empty string without a history."""
     if not history:
         return ""
     first, last = history[0], history[-1]
@@ -280,12 +223,7 @@ def training_sentence(history: Sequence[Mapping[str, Any]]) -> str:
 
 
 def training_rows(history: Sequence[Mapping[str, Any]], most: int = 30) -> list[list[str]]:
-    """Return epoch, loss, validation loss and seconds of at most about `most` epochs, the last one included.
-
-    Args:
-        history: One record per epoch, as in `Run.history`.
-        most: The number of rows above which epochs are passed over, at equal distances.
-    """
+    """Return epoch, loss, validation loss and seconds of about `most` epochs, at equal distances, with the last."""
     step = -(-len(history) // most) or 1
     rows = [history[place] for place in sorted({*range(0, len(history), step), len(history) - 1}) if history]
     losses = [[f"{r[name]:.4g}" if r[name] is not None else "" for name in ("loss", "validation")] for r in rows]
@@ -307,16 +245,9 @@ def _cells(e: Evaluation) -> list[tuple[float, str]]:
     return list(dict.fromkeys((r.fraction, r.model) for r in e.results))
 
 
-def _mean_and_interval(scores: Scores, sign: str = "") -> str:
-    return f"{_number(scores.mean, sign)} ± {_number(scores.interval)}"
-
-
-def _number(value: float, sign: str = "") -> str:
-    return f"{value:{sign}.3f}".replace("-", "−")
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:g} %"
+def _minus(text: str) -> str:
+    """Return the text of a number with the sign that is set as long as a plus."""
+    return text.replace("-", "−")
 
 
 def _model_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The page as HTML text: verdict, results, drivers, map, neighbours, training, data and tables."""
+"""Pages as HTML text: the page about a run, and the pages about other results, from one template."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 from eventvec.errors import need
 from eventvec.evaluation import Evaluation
+from eventvec.files import path_only, write_text
 from eventvec.reporting.charts import (
     PALETTE,
+    Figure,
     drivers_figure,
     evaluation_section,
     training_figure,
@@ -22,20 +24,13 @@ from eventvec.reporting.maps import Map, map_data
 from eventvec.reporting.neighbours import Neighbours, neighbours_data
 from eventvec.reporting.overview import Overview
 
-TEMPLATES = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SCRIPTS = ("charts.js", "map.js", "timelines.js")
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of the page.
-
-    Args:
-        title: The heading above the table.
-        columns: The heading of each column. Columns that hold only numbers are aligned to the right.
-        rows: The rows, with one cell per column.
-        caption: A sentence below the table.
-    """
+class PageTable:
+    """A table of a page, with one cell per column in each row and a sentence below it."""
 
     title: str
     columns: Sequence[str]
@@ -50,15 +45,46 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Nearby:
-    """The section of nearest neighbours.
-
-    Args:
-        neighbours: The neighbours, and the histories that are shown as timelines.
-        table: The examples and their nearest neighbours as a table, for readers without JavaScript.
-    """
+    """The neighbours and the histories beside them, and a table of the examples for readers without JavaScript."""
 
     neighbours: Neighbours
-    table: Table
+    table: PageTable
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A plotly figure, the sentence below it, and its height in pixels; `id` is its name in the page."""
+
+    id: str
+    figure: Figure
+    caption: str
+    height: int = 320
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """What stands together in a section: answers with a word in bold, sentences, a chart, a table, a list and notes."""
+
+    title: str = ""
+    answers: Sequence[tuple[str, str]] = ()
+    sentences: Sequence[str] = ()
+    chart: Chart | None = None
+    table: PageTable | None = None
+    listed: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PageSection:
+    """A heading and the cards below it."""
+
+    title: str
+    cards: Sequence[Card]
+
+    @staticmethod
+    def of(table: PageTable) -> PageSection:
+        """Return the section of one table."""
+        return PageSection(table.title, [Card(table=table)])
 
 
 def page(
@@ -68,7 +94,7 @@ def page(
     facts: Iterable[tuple[str, str]] = (),
     evaluations: Sequence[Evaluation] = (),
     drivers: Sequence[tuple[str, float, float]] = (),
-    tables: Sequence[Table] = (),
+    tables: Sequence[PageTable] = (),
     points: Map | None = None,
     nearby: Nearby | None = None,
     history: Sequence[Mapping[str, Any]] = (),
@@ -94,58 +120,69 @@ def page(
     Raises:
         ConfigError: If plotly or jinja2 is not installed.
     """
-    sections = [evaluation_section(evaluation, f"chart-{i}") for i, evaluation in enumerate(evaluations)]
-    figures: dict[str, Any] = {section["id"]: section.pop("figure") for section in sections}
-    figures |= {f"shares-{i}": section["shares"] for i, section in enumerate(sections) if section["shares"]}
+    evaluated = [evaluation_section(evaluation, f"chart-{i}") for i, evaluation in enumerate(evaluations)]
+    figures: dict[str, Any] = {section["id"]: section.pop("figure") for section in evaluated}
+    figures |= {f"shares-{i}": section["shares"] for i, section in enumerate(evaluated) if section["shares"]}
     if drivers:
         figures["drivers"] = drivers_figure(drivers)
     if history:
         figures["training"] = training_figure(history)
     parts = [] if overview is None else overview.sections
     figures |= {f"data-{i}": section.figure for i, section in enumerate(parts)}
-    return filled_template(
-        "report.html",
+    return _filled(
+        figures,
+        map_data(points) if points else None,
+        neighbours_data(nearby.neighbours) if nearby else None,
+        about_run=True,
         title=title,
         verdict=headline(evaluations, history),
         lead=lead,
         facts=list(facts),
-        evaluations=sections,
+        evaluations=evaluated,
         drivers=sorted(drivers, key=lambda row: row[1]),
-        tables=tables,
+        sections=[PageSection.of(table) for table in tables],
         map=points,
         nearby=nearby,
         trained=training_sentence(history),
         epochs=training_rows(history),
         overview=overview,
         notes=notes,
-        charts={
-            "figures": figures,
-            "map": map_data(points) if points else None,
-            "neighbours": neighbours_data(nearby.neighbours) if nearby else None,
-        },
     )
 
 
-def filled_template(name: str, charts: Mapping[str, Any], folder: Path = TEMPLATES, **values: Any) -> str:
-    """Return the text of a template that shows these values and contains plotly.js.
+def result_page(
+    title: str, lead: str, verdict: str, facts: Sequence[tuple[str, str]], sections: Sequence[PageSection]
+) -> str:
+    """Return a page about a result as HTML text of about 5 MB, nearly all of it plotly.js."""
+    charts = [card.chart for section in sections for card in section.cards if card.chart]
+    figures = {chart.id: chart.figure for chart in charts}
+    return _filled(figures, title=title, lead=lead, verdict=verdict, facts=facts, sections=sections)
 
-    Args:
-        name: The file of the template. It may extend `report.html`.
-        charts: What the scripts of the page draw: `figures` by the ids of their places, the `map` and the `neighbours`.
-        folder: The folder of the template.
-        **values: What the template shows; all of it is escaped.
 
-    Raises:
-        ConfigError: If plotly or jinja2 is not installed.
+def write_page(text: str, path: Path | str) -> None:
+    """Write a page to a file, which appears whole or not at all and has mode 0600, with missing folders above it."""
+    path_only(path).parent.mkdir(parents=True, exist_ok=True)
+    write_text(Path(path), text)
+
+
+def _filled(
+    figures: Mapping[str, Figure],
+    points: Mapping[str, Any] | None = None,
+    neighbours: Mapping[str, Any] | None = None,
+    **values: Any,
+) -> str:
+    """Return the text of the template that shows these values, all of them escaped, and contains plotly.js.
+
+    Its scripts draw the figures, by the ids of their places, the map and the neighbours.
     """
     jinja = need("jinja2", "viz")
-    loader = jinja.FileSystemLoader([folder, TEMPLATES])
+    loader = jinja.FileSystemLoader(FOLDER)
     environment = jinja.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=loader)
-    parts = {
-        "charts": {"map": None, "neighbours": None, **charts, "palette": PALETTE},
-        "plotly": need("plotly.offline", "viz").get_plotlyjs(),
-        "style": (TEMPLATES / "report.css").read_text("utf-8"),
-        "script": "\n".join((TEMPLATES / script).read_text("utf-8") for script in SCRIPTS),
-    }
-    text: str = environment.get_template(name).render(**values, **parts)
+    text: str = environment.get_template("page.html").render(
+        **values,
+        charts={"figures": figures, "map": points, "neighbours": neighbours, "palette": PALETTE},
+        plotly=need("plotly.offline", "viz").get_plotlyjs(),
+        style=(FOLDER / "page.css").read_text("utf-8"),
+        script="\n".join((FOLDER / script).read_text("utf-8") for script in SCRIPTS),
+    )
     return text

@@ -12,12 +12,12 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, listed, no_column
 from eventvec.evaluation import LabelOptions
+from eventvec.evaluation.labels import rows_among
 from eventvec.evaluation.leaks import label_times
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read_table
 from eventvec.tables.embeddings import NO_TIME
-from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import to_arrow
 
@@ -28,18 +28,7 @@ MODES = 3
 def entity_columns(
     z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit.
-
-    Args:
-        z: `n` embeddings.
-        data: The events that were embedded, in the same order, if they are at hand.
-        labels: A table with the key and one row per entity, or per entity and time if the histories were cut at the
-            times of the labels.
-        options: The name of the key in the table of labels, if it differs.
-
-    Raises:
-        DataError: If the table of labels lacks the key, or has no row of an entity.
-    """
+    """Return a frame of `n` rows with what is known of each entity, labels first, and notes about what does not fit."""
     frames, notes = [], tuple[str, ...]()
     if labels is not None:
         joined, notes = label_columns(z, labels, options)
@@ -78,13 +67,8 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     disagreeing = table.select(identity).is_duplicated()
     again = table.filter(disagreeing).select(identity).n_unique()
     table = table.filter(~disagreeing)
-    rows = pl.DataFrame({"key": key_series(z.keys)})
-    keys = table[key].to_arrow()
-    if timed:
-        moments = label_times(z.schema, table[str(time)]).to_numpy()
-        positions = align_rows(keys, moments, rows.with_columns(pl.Series("time", z.moments)), "key", "time")
-    else:
-        positions = align(keys, rows, "key")
+    moments = label_times(z.schema, table[str(time)]).to_numpy() if timed else None
+    positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
     if not (positions >= 0).any():
         raise DataError(
             f"none of {len(table):,} rows of the label table has a key (column {key!r}, {table[key].dtype}) among "

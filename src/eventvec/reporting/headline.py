@@ -10,12 +10,7 @@ from eventvec.evaluation.conclusion import deciding_difference
 
 
 def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return one sentence or two that say what the page shows.
-
-    Args:
-        evaluations: The evaluations of the page.
-        history: One record per epoch, as in `Run.history`.
-    """
+    """Return one sentence or two that say what a page shows of evaluations and of the history of a run."""
     if len(evaluations) == 1:
         return f"{evaluations[0].label}: {evaluations[0].verdict}".removesuffix(": ")
     if evaluations:
@@ -29,35 +24,30 @@ def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, A
     first, last = history[0], history[-1]
     if first is last:
         return f"{sentence} The loss was {last['loss']:.4g} in epoch {last['epoch']}, the only one."
-    return (
-        f"{sentence} The loss went from {first['loss']:.4g} in epoch {first['epoch']} to {last['loss']:.4g} in epoch "
-        f"{last['epoch']}."
-    )
+    losses = f"from {first['loss']:.4g} in epoch {first['epoch']} to {last['loss']:.4g} in epoch {last['epoch']}"
+    return f"{sentence} The loss went {losses}."
 
 
 def _of_several(evaluations: Sequence[Evaluation]) -> str:
     """Return the sentence about several labels: on which the embedding is ahead, behind, or neither can be told."""
-    places: dict[str, list[str]] = {"ahead": [], "behind": [], "open": [], "alone": []}
+    texts = {
+        "ahead": "is ahead of {}",
+        "behind": "is behind {}",
+        "level": "cannot be told from {}",
+        "alone": "is compared with no other features",
+    }
+    labels: dict[str, list[str]] = {place: [] for place in texts}
     for e in evaluations:
         difference = deciding_difference(e)
-        if difference is None:
-            place = "alone"
-        elif abs(difference.main.mean) > difference.main.interval:
-            place = "ahead" if difference.main.mean > 0 else "behind"
-        else:
-            place = "open"
-        places[place].append(e.label)
-    words = {
-        "ahead": "is ahead of the strongest other features on {}",
-        "behind": "is behind them on {}" if places["ahead"] else "is behind the strongest other features on {}",
-        "open": "cannot be told from them on {}",
-        "alone": "is compared with no other features on {}",
-    }
-    if not places["ahead"] and not places["behind"]:
-        words["open"] = "cannot be told from the strongest other features on {}"
-    parts = [words[place].format(_and(labels)) for place, labels in places.items() if labels]
-    return f"The embedding {_and(parts)}."
+        labels["alone" if difference is None else difference.main.place].append(e.label)
+    parts, opponent = list[str](), "the strongest other features"
+    for place, text in texts.items():
+        if labels[place]:
+            parts.append(f"{text.format(opponent)} on {with_and(labels[place])}")
+            opponent = "them"
+    return f"The embedding {with_and(parts)}."
 
 
-def _and(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def with_and(parts: Sequence[str]) -> str:
+    """Return texts with commas and an "and" between the last two."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

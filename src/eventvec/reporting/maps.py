@@ -6,16 +6,15 @@ import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 
 from eventvec.errors import DataError, need
+from eventvec.tables.coding import Array
 from eventvec.tables.sources import read_table
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 FITTED = 5_000
 """The number of entities that t-SNE places; further ones are placed between those that are nearest to them."""
@@ -150,9 +149,6 @@ def column_data(column: pl.Series) -> dict[str, Any]:
     A column of numbers has its `values`, NaN where missing, and the `ends` of its colour scale, its 2 % and 98 %
     quantiles; a column of times has milliseconds since 1970. Any other has the `names` of its values, most frequent
     first, the `counts` of each, and `codes`: the place of each value among them, from 1, and 0 where it is missing.
-
-    Args:
-        column: One value per entity.
     """
     if column.dtype.is_float():
         column = column.fill_nan(None)

@@ -12,9 +12,11 @@ import torch
 
 from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
-from eventvec.reporting.maps import Array, packed
+from eventvec.reporting.maps import packed
 from eventvec.reporting.timelines import EVENTS, Histories, histories
+from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
 from eventvec.tables import Embeddings
+from eventvec.tables.coding import Array
 from eventvec.tables.times import to_arrow
 
 EXAMPLES = 12
@@ -35,13 +37,8 @@ SIMILARITIES = 65_535
 class Neighbours:
     """The nearest neighbours of entities by the cosine similarity of the learned part of their vectors.
 
-    Args:
-        queries: `(q,)` int64, the rows whose neighbours are known; the examples come first.
-        nearest: `(q, k)` int64, their neighbours, nearest first.
-        similarity: `(q, k)` the cosine similarities.
-        examples: The number of examples among the queries.
-        entities: The number of entities that were searched.
-        histories: Histories of entities, if the events are at hand.
+    `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
+    `(q, k)`; `entities` were searched. Histories are there if the events are at hand.
     """
 
     queries: Array
@@ -63,23 +60,16 @@ class Neighbours:
 
 
 def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Sequence[str] = ()) -> Neighbours:
-    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part.
-
-    Args:
-        z: `n` embeddings, with `n` at least 4.
-        data: The events that were embedded, in the same order, if they are at hand.
-        seed: Seed of the clusters and of the entities that are drawn.
-        first: Columns of the events that timelines are coloured by before others.
-    """
-    vectors = torch.from_numpy(z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))].astype(np.float32))
-    unit = torch.nn.functional.normalize(vectors, dim=1)
+    """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part."""
+    unit = unit_length(learned_part(z).astype(np.float32))
     rng = np.random.default_rng(seed)
-    examples = _typical(unit.numpy(), rng, seed)
+    examples = _typical(unit, rng, seed)
     others = np.setdiff1d(np.arange(len(z)), examples)
     if len(z) > LOOKED_UP:
         others = rng.choice(others, OF_MANY - len(examples), replace=False)
     queries = np.r_[examples, others]
-    nearest, similarity = _nearest(unit, queries, min(NEIGHBOURS, len(z) - 1))
+    rows, scores = nearest_rows(unit, unit[queries], min(NEIGHBOURS, len(z) - 1) + 1)
+    nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
     timelines = None if data is None else histories(data, _order(queries, nearest, len(z)), EVENTS, first)
     return Neighbours(queries, nearest, similarity, len(examples), len(z), timelines)
 
@@ -100,15 +90,7 @@ def neighbours_data(near: Neighbours) -> dict[str, Any]:
 def neighbour_rows(
     near: Neighbours, names: pl.Series, z: Embeddings, data: Dataset | None, count: int = 3
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return the headings and rows of a table: each example, and below it its nearest neighbours.
-
-    Args:
-        near: The neighbours.
-        names: `n` texts, the key of each entity.
-        z: `n` embeddings.
-        data: The events that were embedded, in the same order, if they are at hand.
-        count: The number of neighbours of each example.
-    """
+    """Return the headings and rows of a table: each example, and below it its nearest neighbours."""
     head = ["example", "entity", "similarity", "events", "last event"]
     queries, nearest = near.queries[: near.examples], near.nearest[: near.examples, :count]
     rows = np.concatenate([queries[:, None], nearest], 1).reshape(-1)
@@ -141,18 +123,6 @@ def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:
     sizes = np.bincount(clusters.labels_, minlength=count)
     nearest = sample[distance.argmin(0)][np.argsort(-sizes, kind="stable")]
     return np.asarray(list(dict.fromkeys(nearest.tolist())), np.int64)
-
-
-def _nearest(unit: torch.Tensor, queries: Array, count: int, chunk: int = 128) -> tuple[Array, Array]:
-    """Return `(q, count)` the rows that are most similar to each query, itself left out, and their similarities."""
-    rows, scores = [], []
-    for part in torch.from_numpy(queries).split(chunk):
-        similarity = unit[part] @ unit.T
-        similarity[torch.arange(len(part)), part] = -torch.inf
-        best, nearest = similarity.topk(count)
-        rows.append(nearest)
-        scores.append(best)
-    return torch.cat(rows).numpy(), torch.cat(scores).numpy()
 
 
 def _order(queries: Array, nearest: Array, n: int) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.reporting.charts import PALETTE
+from eventvec.reporting.charts import PALETTE, Figure, figure, titled
 from eventvec.tables import describe
 from eventvec.tables.times import to_arrow
 
@@ -24,14 +24,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A chart with a heading and a sentence that says the same.
-
-    Args:
-        title: The heading.
-        sentence: What the chart shows, in words, also for readers who cannot see it.
-        figure: The chart, as plotly reads it.
-        height: The height of the chart in pixels.
-    """
+    """A chart with a heading, and a sentence that says the same for readers who cannot see it; its height in pixels."""
 
     title: str
     sentence: str
@@ -41,15 +34,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """What `overview_of` found out about the data.
-
-    Args:
-        facts: Names and values that are shown first.
-        sections: Charts of lengths and of events over time.
-        columns: The headings of the table of columns.
-        rows: A row for each column of the data.
-        notes: Sentences about what was left out or counted when the data were read.
-    """
+    """What `overview_of` found out about the data: facts, charts, a table with a row for each column, and notes."""
 
     facts: list[tuple[str, str]]
     sections: list[Section]
@@ -59,11 +44,7 @@ class Overview:
 
 
 def overview_of(data: Dataset) -> Overview:
-    """Return the number of entities and events, the lengths of histories, events over time, and a row per column.
-
-    Args:
-        data: The data, read by the schema of the run, so that values outside its vocabularies are unknown.
-    """
+    """Return the number of entities and events, the lengths of histories, events over time, and a row per column."""
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()
     facts = [("entities", f"{len(data):,}"), ("events", f"{x.total:,}")]
@@ -78,11 +59,7 @@ def overview_of(data: Dataset) -> Overview:
 
 
 def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
-    """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words.
-
-    Args:
-        lengths: `(n,)` the number of events of each entity.
-    """
+    """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words."""
     edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
     counts = np.histogram(lengths, edges)[0]
     names = [f"{low:,}" if high - low == 1 else f"{low:,}–{high - 1:,}" for low, high in itertools.pairwise(edges)]
@@ -97,12 +74,7 @@ def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
 
 
 def rates_section(times: pl.Series, entities: int) -> Section:
-    """Return the number of events per period over time; the period is the shortest that gives at most 60 bars.
-
-    Args:
-        times: The time of each event: calendar times, or numbers.
-        entities: The number of entities.
-    """
+    """Return the number of events per period over time; the period is the shortest that gives at most 60 bars."""
     if times.dtype.is_temporal():
         return _calendar_rates(times, entities)
     values = times.to_numpy().astype(np.float64)
@@ -110,8 +82,8 @@ def rates_section(times: pl.Series, entities: int) -> Section:
     centres = ((edges[1:] + edges[:-1]) / 2).tolist()
     width = edges[1] - edges[0]
     sentence = f"Each bar counts the events in {width:.4g} of the unit of the column of times."
-    figure = _bars(centres, counts, "time, in the unit of its column", "events")
-    return Section("When do events happen?", sentence, figure)
+    bars = _bars(centres, counts, "time, in the unit of its column", "events")
+    return Section("When do events happen?", sentence, bars)
 
 
 def _calendar_rates(times: pl.Series, entities: int) -> Section:
@@ -130,9 +102,9 @@ def _calendar_rates(times: pl.Series, entities: int) -> Section:
         f"{events[quietest]:,}, in the {name} from {_moment(grid[quietest])}. The first and the last {name} may be "
         "incomplete."
     )
-    figure = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
-    figure["layout"]["xaxis"]["type"] = "date"
-    return Section(f"How many events per {name}?", sentence, figure)
+    bars = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
+    bars["layout"]["xaxis"]["type"] = "date"
+    return Section(f"How many events per {name}?", sentence, bars)
 
 
 def _grid(times: pl.Series, every: str) -> pl.Series:
@@ -141,7 +113,7 @@ def _grid(times: pl.Series, every: str) -> pl.Series:
     return pl.datetime_range(low, high, every, eager=True).alias("period")
 
 
-def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:
+def _bars(x: list[Any], counts: Any, across: str, up: str) -> Figure:
     trace = {
         "type": "bar",
         "x": x,
@@ -149,10 +121,8 @@ def _bars(x: list[Any], counts: Any, across: str, up: str) -> dict[str, Any]:
         "marker": {"color": PALETTE[0]},
         "hovertemplate": "%{x}: %{y:,} " + up + "<extra></extra>",
     }
-    axes = {"xaxis": {"title": {"text": across}}, "yaxis": {"title": {"text": up}}}
-    if x and isinstance(x[0], str):
-        axes["xaxis"] |= {"type": "category", "nticks": 12}  # type: ignore[dict-item]
-    return {"data": [trace], "layout": {**axes, "bargap": 0.06, "margin": {"l": 60, "r": 14, "t": 14, "b": 50}}}
+    categories = {"type": "category", "nticks": 12} if x and isinstance(x[0], str) else {}
+    return figure([trace], titled(across, **categories), titled(up), bargap=0.06)
 
 
 def _row(row: dict[str, Any]) -> list[str]:

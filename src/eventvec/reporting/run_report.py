@@ -12,15 +12,16 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
-from eventvec.files import path_only, write_text
+from eventvec.files import path_only
 from eventvec.options import accepts, check_seed, gather
-from eventvec.reporting.document import Nearby, Table, page
+from eventvec.reporting.document import Nearby, PageTable, page, write_page
 from eventvec.reporting.entity_columns import entity_columns
 from eventvec.reporting.headline import headline
 from eventvec.reporting.maps import FITTED, Map, map2d
 from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
 from eventvec.reporting.overview import overview_of
 from eventvec.runs import Run, check_run
+from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.keys import texts
 from eventvec.tables.sources import Tabular
@@ -65,8 +66,7 @@ class Report:
             ConfigError: If the path is no place for a file, see `outputs.check_output`.
         """
         check_output(path_only(path), overwrite=overwrite)
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_text(Path(path), self.html)
+        write_page(self.html, path)
         return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def report(
     label: str | Sequence[str] = (),
     evaluations: Evaluation | Sequence[Evaluation] = (),
     drivers: Influence | None = None,
-    tables: Sequence[Table] = (),
+    tables: Sequence[PageTable] = (),
     title: str | None = None,
     lead: str = "",
     map_seed: int = 0,
@@ -105,7 +105,7 @@ def report(
         label: The columns of this table to evaluate, one after the other.
         evaluations: Evaluations that were made before, from `evaluate`.
         drivers: What drives the score of a label, from `influence`.
-        tables: Further tables of the page, see `eventvec.reporting.Table`.
+        tables: Further tables of the page, see `eventvec.reporting.PageTable`.
         title: The title of the page.
         lead: A sentence or two about the run, below the verdict.
         map_seed: Seed of the map and of the entities that are drawn as examples.
@@ -153,7 +153,7 @@ def report(
     advance("writing")
     history = run.history if run else ()
     text = page(
-        title or _title(run, evaluations),
+        title or (f"Run {run.id}" if run else f"What predicts {evaluations[0].label}" if evaluations else "Embeddings"),
         lead,
         facts=_facts(run, embeddings),
         evaluations=evaluations,
@@ -196,10 +196,8 @@ def _check(
     if run is not None:
         check_run(run)
     if embeddings is not None and not isinstance(embeddings, Embeddings):
-        raise ConfigError(
-            f"embeddings must be Embeddings, got {type(embeddings).__name__}; take those of embed, or read them: "
-            "ev.read_embeddings(path)"
-        )
+        kind = type(embeddings).__name__
+        raise ConfigError(f"embeddings must be Embeddings, got {kind}; read them: ev.read_embeddings(path)")
     if wrong := next((each for each in evaluations if not isinstance(each, Evaluation)), None):
         raise ConfigError(f"evaluations must be results of evaluate, got {shown(wrong)}")
     if run is None and embeddings is None and not evaluations:
@@ -224,11 +222,10 @@ def _map(
     events = None if data is None else same_events(data, z, z.moments)
     columns, notes = entity_columns(z, events, labels, options)
     names = texts(z.keys).alias(z.schema.key_out)
-    learned = z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
-    points = Map(map2d(learned, seed), columns, names, map_caption(z))
+    points = Map(map2d(learned_part(z), seed), columns, names, map_caption(z))
     near = neighbours_of(z, events, seed, first)
     head, rows = neighbour_rows(near, names, z, events)
-    return points, Nearby(near, Table("Typical entities and their nearest neighbours", head, rows)), notes
+    return points, Nearby(near, PageTable("Typical entities and their nearest neighbours", head, rows)), notes
 
 
 def need_packages() -> None:
@@ -242,28 +239,16 @@ def need_packages() -> None:
 
 
 def map_caption(z: Embeddings) -> str:
-    """Return how to read the map of embeddings.
-
-    Args:
-        z: The embeddings.
-    """
+    """Return how to read the map of embeddings."""
     part = " of the learned part of the embedding" if "learned" in z.parts else " of the embedding"
     placed = (
-        f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between the three of these that are "
-        "nearest to it."
-        if len(z) > FITTED
-        else ""
+        f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between its nearest three of these."
     )
     return (
         f"Close points have similar histories. This is a t-SNE{part}: neighbourhoods are meaningful, the axes and the "
-        f"distances between far groups are not.{placed} The colours of numbers end at their 2 % and 98 % quantiles."
+        f"distances between far groups are not.{placed if len(z) > FITTED else ''} The colours of numbers end at their "
+        "2 % and 98 % quantiles."
     )
-
-
-def _title(run: Run | None, evaluations: Sequence[Evaluation]) -> str:
-    if run is not None:
-        return f"Run {run.id}"
-    return f"What predicts {evaluations[0].label}" if evaluations else "Embeddings"
 
 
 def _facts(run: Run | None, z: Embeddings | None) -> list[tuple[str, str]]:

@@ -11,9 +11,10 @@ import torch
 
 from eventvec.dataset import Dataset
 from eventvec.reporting.charts import PALETTE
-from eventvec.reporting.maps import Array, packed
+from eventvec.reporting.maps import packed
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Sequences
+from eventvec.tables.coding import Array
 
 EVENTS = 150_000
 """The largest number of events that a page contains."""
@@ -27,16 +28,9 @@ STEPS = 2**32 - 1
 
 @dataclass(frozen=True, eq=False)
 class Histories:
-    """The last events of entities.
+    """The last events of entities: `(m,)` their rows, and the `lengths` that are shown, at most `longest`, of `totals`.
 
-    Args:
-        rows: `(m,)` the rows of the entities whose histories are there.
-        lengths: `(m,)` the number of events of each.
-        totals: `(m,)` the number of all events of each.
-        longest: The largest number of events of a history.
-        times: `(total,)` the time of each event, in the unit of the data.
-        is_clock: Whether times are microseconds since 1970.
-        columns: For each column by which events can be coloured, its name and what `to_dict` writes of it.
+    `times` is `(total,)` in the unit of the data; `columns` has what `to_dict` writes of each column.
     """
 
     rows: Array
@@ -66,14 +60,10 @@ class Histories:
 
 
 def histories(data: Dataset, order: Array, events: int = EVENTS, first: Sequence[str] = ()) -> Histories:
-    """Return the last events of as many entities as fit.
+    """Return the last events of as many entities as fit, those first in `order` before others.
 
-    Args:
-        data: The data.
-        order: The rows, those first that matter most.
-        events: The largest number of events of all histories together.
-        first: Columns that come before others, by name. Categorical columns that have one value in most histories come
-            after the others.
+    Timelines are coloured by the columns `first` before others; categorical columns that have one value in most
+    histories come last.
     """
     x = data.sequences.to("cpu")
     lengths = x.lengths.numpy()[order]

@@ -33,10 +33,7 @@ PER_CELL = 64
 class Inverted:
     """An inverted file over the rows of a matrix.
 
-    Args:
-        faiss_index: faiss' index, whose ids are rows.
-        probes: The number of cells that a search reads.
-        recall: The measured share of the 10 exact neighbours that it finds.
+    `faiss_index` has rows as ids; a search reads `probes` cells, and finds a share `recall` of the 10 exact ones.
     """
 
     faiss_index: Any
@@ -45,16 +42,7 @@ class Inverted:
 
     @staticmethod
     def of(vectors: Array, seed: int = 0) -> Inverted:
-        """Return an inverted file of `(n, dim)` float32 vectors of length 1.
-
-        Args:
-            vectors: The vectors.
-            seed: The seed of the sample whose recall is measured; k-means has a seed of its own.
-
-        Raises:
-            ConfigError: If faiss is not installed.
-            DataError: If there are too few vectors.
-        """
+        """Return an inverted file of `(n, dim)` float32 vectors of length 1."""
         faiss = need("faiss", "search")
         n, dim = vectors.shape
         if n < FEWEST:
@@ -64,8 +52,8 @@ class Inverted:
         cells = round(4 * n**0.5)
         rng = np.random.default_rng(seed)
         training = vectors[np.sort(rng.permutation(n)[: PER_CELL * cells])]
-        quantizer = faiss.IndexFlatIP(dim)
         kind = faiss.ScalarQuantizer.QT_8bit
+        quantizer = faiss.IndexFlatIP(dim)
         index = faiss.IndexIVFScalarQuantizer(quantizer, dim, cells, kind, faiss.METRIC_INNER_PRODUCT)
         index.cp.min_points_per_centroid = 1
         index.train(training)
@@ -82,13 +70,7 @@ class Inverted:
         return found
 
     def neighbours(self, vectors: Array, queries: Array, count: int) -> tuple[Array, Array]:
-        """Return `(m, count)` the rows nearest to each query and their scores, best first; row −1 where there is none.
-
-        Args:
-            vectors: `(n, dim)` the exact vectors.
-            queries: `(m, dim)` of length 1.
-            count: The number of neighbours.
-        """
+        """Return `(m, count)` the rows nearest to each query, −1 where there is none, and their scores, best first."""
         self.faiss_index.nprobe = self.probes
         candidates = self.faiss_index.search(queries, CANDIDATES * count)[1]
         scores = np.einsum("mkd,md->mk", vectors[np.maximum(candidates, 0)], queries)
@@ -97,29 +79,19 @@ class Inverted:
         return np.take_along_axis(candidates, order, 1), np.take_along_axis(scores, order, 1)
 
     def replaced(self, rows: Array, vectors: Array) -> Inverted:
-        """Return the inverted file after the vectors of some rows changed, or rows were added.
-
-        Args:
-            rows: `(m,)` the rows.
-            vectors: `(m, dim)` their vectors of length 1.
-        """
-        index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(rows.astype(np.int64))
-        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), rows.astype(np.int64))
-        return replace(self, faiss_index=index)
+        """Return the inverted file after the vectors of some rows changed, or rows were added."""
+        return self._with(rows.astype(np.int64), rows.astype(np.int64), vectors)
 
     def without(self, row: int, last: int, vector: Array) -> Inverted:
-        """Return the inverted file without a row, whose number the last row gets.
+        """Return the inverted file without a row, whose number the last row gets."""
+        added = np.array([] if row == last else [row], np.int64)
+        return self._with(np.unique(np.array([row, last], np.int64)), added, vector[None][: len(added)])
 
-        Args:
-            row: The row.
-            last: The number of the last row.
-            vector: `(dim,)` the vector of the last row.
-        """
+    def _with(self, removed: Array, added: Array, vectors: Array) -> Inverted:
+        """Return the inverted file without some rows, and with the vectors of others."""
         index = need("faiss", "search").clone_index(self.faiss_index)
-        index.remove_ids(np.unique(np.array([row, last], np.int64)))
-        if row != last:
-            index.add_with_ids(np.ascontiguousarray(vector[None], np.float32), np.array([row], np.int64))
+        index.remove_ids(removed)
+        index.add_with_ids(np.ascontiguousarray(vectors, np.float32), added)
         return replace(self, faiss_index=index)
 
     def dump(self) -> tuple[Array, dict[str, Any]]:
@@ -129,17 +101,7 @@ class Inverted:
 
     @staticmethod
     def loaded(data: Array, described: dict[str, Any], vectors: Array) -> Inverted:
-        """Return what `dump` returned as an inverted file.
-
-        Args:
-            data: The bytes, which must be those that were written: faiss trusts the sizes in them.
-            described: The plain values.
-            vectors: `(n, dim)` the exact vectors.
-
-        Raises:
-            ConfigError: If faiss is not installed.
-            ValueError: If the bytes are not an inverted file over the rows of the vectors.
-        """
+        """Return what `dump` returned as an inverted file; the bytes must be those: faiss trusts the sizes in them."""
         faiss = need("faiss", "search")
         index = faiss.deserialize_index(data)
         if not isinstance(index, faiss.IndexIVFScalarQuantizer) or (index.ntotal, index.d) != vectors.shape:

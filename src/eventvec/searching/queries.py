@@ -72,21 +72,19 @@ def search(
         )
     index = index if isinstance(index, Index) else Index.of(index)
     row = None if key is None else index.row_of(key)
-    query = index.z.values[[row]] if row is not None else _vector(_checked(index, run, given[0]), history, text)
+    if row is not None:
+        query = index.z.values[[row]]
+    elif run is None:
+        raise ConfigError(f"{given[0]}= needs the run that made the vectors: run=ev.load(path) (--run)")
+    else:
+        index.check_run(run.id)
+        query = _vector(run, history, text)
     rows, scores = index.neighbours(query, count, among=None if among is None else _rows(index, among), without=row)
     hits = index.z[rows[0]]
     frame = pl.DataFrame(
         [key_series(pa.chunked_array([hits.keys]), "key").alias(hits.schema.key_out), pl.Series(SCORE, scores[0])]
     )
     return frame if events is None else frame.with_columns(pl.Series(SUMMARY, _histories(hits, events)))
-
-
-def _checked(index: Index, run: Run | None, query: str) -> Run:
-    """Return the run, if it made the vectors of an index."""
-    if run is None:
-        raise ConfigError(f"{query}= needs the run that made the vectors: run=ev.load(path) (--run)")
-    index.check_run(run.id)
-    return run
 
 
 def _vector(run: Run, history: Any, text: str | None) -> Array:

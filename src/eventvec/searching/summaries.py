@@ -14,16 +14,7 @@ VALUES = 2
 
 
 def summaries(data: Dataset) -> list[str]:
-    """Return one line for each history of a data set: events, first and last time, frequent values, and means.
-
-    Example:
-        >>> import polars as pl
-        >>> import eventvec as ev
-        >>> table = pl.DataFrame({"card": [7, 7, 7], "day": [1, 2, 9], "shop": ["tea", "tea", "bar"], "paid": 2})
-        >>> options = {"key": "card", "time": "day", "categorical": ["shop"], "numeric": ["paid"]}
-        >>> summaries(ev.read(table, **options, fitting=ev.Fitting(min_count=1)))
-        ['3 events, 1 to 9; shop tea 67 %, bar 33 %; paid 2']
-    """
+    """Return one line for each history of a data set: events, first and last time, frequent values, and means."""
     return [_summary(data[[row]]) for row in range(len(data))]
 
 

@@ -75,7 +75,7 @@ class Index:
             raise ConfigError(
                 "an index needs one vector per entity, and these histories were cut at a time each; embed them whole"
             )
-        unit = _of_unit_length(_learned(z))
+        unit = unit_length(learned_part(z))
         metadata = {name: value for name, value in z.metadata.items() if name != "parts"}
         return Index(replace(z, values=unit, metadata=metadata), Inverted.of(unit) if approximate else None)
 
@@ -118,7 +118,10 @@ class Index:
 
     def has(self, key: Any) -> bool:
         """Return whether the index has a key; the text of a whole number stands for the number."""
-        return bool(align(self.keys, pl.DataFrame({"key": [key]}), "key")[0] >= 0)
+        return self._row(key) >= 0
+
+    def _row(self, key: Any) -> int:
+        return int(align(self.keys, pl.DataFrame({"key": [key]}), "key")[0])
 
     def row_of(self, key: Any) -> int:
         """Return the row of a key; the text of a whole number stands for the number.
@@ -126,8 +129,7 @@ class Index:
         Raises:
             DataError: If the index does not have the key.
         """
-        row = int(align(self.keys, pl.DataFrame({"key": [key]}), "key")[0])
-        if row < 0:
+        if (row := self._row(key)) < 0:
             raise DataError(f"the key is not among the {len(self):,} entities that are searched; give one of theirs")
         return row
 
@@ -152,18 +154,13 @@ class Index:
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if queries.shape[1] != self.z.shape[1]:
             raise DataError(f"the query has {queries.shape[1]} numbers and the vectors of the index {self.z.shape[1]}")
-        queries, asked = _of_unit_length(queries), count + (without is not None)
+        queries, asked = unit_length(queries), count + (without is not None)
+        found = None
         if self.inverted is not None and among is None:
-            rows, scores = self.inverted.neighbours(self.z.values, queries, min(asked, len(self)))
-            complete = (rows >= 0).all()
-        if self.inverted is None or among is not None or not complete:
-            rows, scores = _nearest(self.z.values, queries, asked, among)
-        if without is not None:
-            last = np.argsort(rows == without, axis=1, kind="stable")  # the row that is left out comes last
-            rows, scores = np.take_along_axis(rows, last, 1), np.take_along_axis(scores, last, 1)
-            remaining = rows.shape[1] - 1 if (rows == without).any(1).all() else count
-            rows, scores = rows[:, :remaining], scores[:, :remaining]
-        return rows[:, :count], scores[:, :count]
+            found = self.inverted.neighbours(self.z.values, queries, min(asked, len(self)))
+        if found is None or (found[0] < 0).any():
+            found = nearest_rows(self.z.values, queries, asked, among)
+        return found if without is None else left_out(*found, np.array([without]), count)
 
     def update(self, z: Embeddings) -> Index:
         """Return the index with further vectors: those of keys that it has replace theirs, the others are added.
@@ -187,7 +184,7 @@ class Index:
                 f"the index has the batches of the state store up to number {before}, and this is number {batch}; give "
                 "it those between first, or build it again from the embeddings of all entities"
             )
-        vectors = _of_unit_length(_learned(z))
+        vectors = unit_length(learned_part(z))
         if vectors.shape[1] != self.z.shape[1]:
             raise DataError(f"the vectors have {vectors.shape[1]} numbers, and those of the index {self.z.shape[1]}")
         known = align(self.keys, pl.DataFrame([pl.Series("key", _plain(z.keys))]), "key")
@@ -288,7 +285,8 @@ def _digest(arrays: Mapping[str, Array], texts: Mapping[str, str]) -> str:
     return digest.hexdigest()
 
 
-def _learned(z: Embeddings) -> Array:
+def learned_part(z: Embeddings) -> Array:
+    """Return `(n, dim)` the learned part of vectors with parts; all of others."""
     return z.values[:, slice(*z.parts.get("learned", (0, z.shape[1])))]
 
 
@@ -296,13 +294,22 @@ def _plain(keys: pa.Array) -> pa.Array:
     return keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
 
 
-def _of_unit_length(vectors: Array) -> Array:
+def unit_length(vectors: Array) -> Array:
+    """Return `(n, dim)` float32 the vectors at length 1."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Array = np.ascontiguousarray(vectors / np.maximum(lengths, 1e-12), np.float32)
     return unit
 
 
-def _nearest(vectors: Array, queries: Array, count: int, among: Array | None) -> tuple[Array, Array]:
+def left_out(rows: Array, scores: Array, without: Array, count: int) -> tuple[Array, Array]:
+    """Return at most `count` of each query's neighbours without a row, such as its own, `(1,)` or `(m,)`."""
+    is_out = rows == without[:, None]
+    last = np.argsort(is_out, axis=1, kind="stable")
+    remaining = min(count, rows.shape[1] - bool(is_out.any(1).all()))
+    return np.take_along_axis(rows, last, 1)[:, :remaining], np.take_along_axis(scores, last, 1)[:, :remaining]
+
+
+def nearest_rows(vectors: Array, queries: Array, count: int, among: Array | None = None) -> tuple[Array, Array]:
     """Return `(m, count)` the rows nearest to each query and their scores, from all scores, a block at a time."""
     if among is not None:
         vectors = vectors[among]

@@ -18,6 +18,6 @@ from __future__ import annotations
 
 from eventvec.shift.comparison import DriftOptions, drift
 from eventvec.shift.differences import Drift, Shift
-from eventvec.shift.drift_page import page, write_page
+from eventvec.shift.drift_page import page
 
-__all__ = ["Drift", "DriftOptions", "Shift", "drift", "page", "write_page"]
+__all__ = ["Drift", "DriftOptions", "Shift", "drift", "page"]

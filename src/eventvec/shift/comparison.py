@@ -14,11 +14,11 @@ from torch import Tensor
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import accepts, at_least, check_seed, gather
+from eventvec.options import accepts, at_least, check_seed, fields, gather
 from eventvec.runs import Run
 from eventvec.sequences import Sequences, stack
 from eventvec.shift.differences import Drift, Shift
-from eventvec.shift.period_tables import Period, coded, held_out, loaded, names_of, own_gaps, span_notes, training_notes
+from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
@@ -109,24 +109,58 @@ def drift(
         'No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.'
     """
     chosen = gather(options, DriftOptions, Columns, TableFormat)
-    reading = {name: value for name, value in options.items() if name not in names_of(DriftOptions)}
+    reading = {name: value for name, value in options.items() if name not in fields(DriftOptions)}
     rng = torch.Generator().manual_seed(chosen.seed)
-    old, new = loaded(old), loaded(new)
+    old, new, notes = loaded(old), loaded(new), list[str]()
+    before: Dataset | Embeddings
+    after: Dataset | Embeddings
     if isinstance(old, Embeddings) or isinstance(new, Embeddings):
-        return _drift_of_embeddings(old, new, run, reading, chosen, rng, progress)
-    before, after = coded(old, new, run, reading)
-    schema, notes = before.schema, [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, run)]
-    if chosen.held_out:
-        before, after = held_out(before, after, run)
+        before, after = _comparable(old, new, run, reading)
+        if chosen.held_out:
+            before, after = before[before.held_out], after[after.held_out]
+    else:
+        before, after = coded(old, new, run, reading)
+        notes += [*dict.fromkeys(before.notes + after.notes), *training_notes(before, after, run)]
+        if chosen.held_out:
+            before, after = held_out(before, after, run)
     sample = _sample(before, after, chosen.entities, rng)
-    first, second = (own_gaps(data.sequences) for data in (before[sample.old], after[sample.new]))
-    notes += span_notes(first, second, schema)
-    x = stack(replace(first, static={}), replace(second, static={}))
-    tests: list[tuple[str, Profile | Tensor]] = [(each.name, each) for each in profiles(x, schema)]
-    if run is not None:
-        tests += _embedded(run, before[sample.old], after[sample.new])
-    counts = (first.total, second.total)
-    return _compared(tests, sample, _sizes(before, after, sample), counts, chosen, rng, notes, progress)
+    both = round(sample.shares[0] * len(before))
+    sizes = (both, len(before) - both, len(after) - both)
+    first, second = before[sample.old.numpy()], after[sample.new.numpy()]
+    if isinstance(first, Embeddings) and isinstance(second, Embeddings):
+        lengths = torch.from_numpy(np.concatenate([first.events, second.events]))
+        per_entity = next(profiles(Sequences({}, torch.zeros_like(lengths), lengths), first.schema))
+        tests: list[tuple[str, Profile | Tensor]] = [(per_entity.name, per_entity), *_parts(first, second)]
+        events = (int(first.events.sum()), int(second.events.sum()))
+    else:
+        assert isinstance(first, Dataset)
+        assert isinstance(second, Dataset)
+        first, second = (replace(data, sequences=own_gaps(data.sequences)) for data in (first, second))
+        notes += span_notes(first.sequences, second.sequences, first.schema)
+        x = stack(*(replace(data.sequences, static={}) for data in (first, second)))
+        tests = [(each.name, each) for each in profiles(x, first.schema)]
+        if run is not None:
+            tests += _parts(*(embed(run.encoder, data) for data in (first, second)))
+        events = (first.sequences.total, second.sequences.total)
+    shifts, more = _compared(tests, sample, chosen, rng, progress)
+    if sample.sizes != sizes:
+        more.append(f"a random sample of the entities was compared (seed {chosen.seed})")
+    settings = (chosen.permutations, chosen.seed)
+    return Drift(shifts, chosen.level, sizes, sample.sizes, events, *settings, (*notes, *more))
+
+
+def _comparable(old: Any, new: Any, run: Run | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
+    """Return two sets of embeddings; refuse those that cannot be compared, and options of tables."""
+    if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
+        raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")
+    if run is not None or reading:
+        name = "run" if run is not None else next(iter(reading))
+        raise ConfigError(f"{name} applies to tables of events, but the periods are embeddings; leave it out")
+    if old.shape[1] != new.shape[1] or old.metadata.get("run") != new.metadata.get("run"):
+        raise DataError("the embeddings are of different runs, whose vectors cannot be compared; embed both by one run")
+    if repeated(old.keys) or repeated(new.keys):
+        raise ConfigError("an entity has several vectors, at several times; write one file for each period")
+    return old, new
 
 
 def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int, rng: torch.Generator) -> Sample:
@@ -140,19 +174,7 @@ def _sample(old: Dataset | Embeddings, new: Dataset | Embeddings, entities: int,
     return sampled(old.keys, new.keys, entities, rng)
 
 
-def _sizes(old: Dataset | Embeddings, new: Dataset | Embeddings, sample: Sample) -> tuple[int, int, int]:
-    """Return the number of entities in both periods, in the old one only and in the new one only."""
-    both = round(sample.shares[0] * len(old))
-    return both, len(old) - both, len(new) - both
-
-
-def _embedded(run: Run, old: Dataset, new: Dataset) -> list[tuple[str, Tensor]]:
-    """Return the vectors of the sampled entities, by the name of the part that they are of."""
-    pair = [embed(run.encoder, replace(data, sequences=own_gaps(data.sequences))) for data in (old, new)]
-    return _parts(*pair)
-
-
-def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Tensor]]:
+def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor]]:
     """Return the rows of both embeddings, by the name of each part."""
     vectors = torch.from_numpy(np.concatenate([old.values, new.values]))
     if not old.parts:
@@ -160,64 +182,27 @@ def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Tensor]]:
     return [(f"embedding: {name}", vectors[:, start:end]) for name, (start, end) in old.parts.items()]
 
 
-def _drift_of_embeddings(
-    old: Any,
-    new: Any,
-    run: Run | None,
-    reading: Mapping[str, Any],
-    chosen: DriftOptions,
-    rng: torch.Generator,
-    progress: Progress | None,
-) -> Drift:
-    """Return whether two sets of embeddings differ."""
-    if not (isinstance(old, Embeddings) and isinstance(new, Embeddings)):
-        raise ConfigError("one period is embeddings and the other events; give two files of embeddings, or two tables")
-    if run is not None or reading:
-        name = "run" if run is not None else next(iter(reading))
-        raise ConfigError(f"{name} applies to tables of events, but the periods are embeddings; leave it out")
-    if old.shape[1] != new.shape[1] or old.metadata.get("run") != new.metadata.get("run"):
-        raise DataError("the embeddings are of different runs, whose vectors cannot be compared; embed both by one run")
-    for z in (old, new):
-        if repeated(z.keys):
-            raise ConfigError("an entity has several vectors, at several times; write one file for each period")
-    if chosen.held_out:
-        old, new = old[old.held_out], new[new.held_out]
-    sample = _sample(old, new, chosen.entities, rng)
-    sizes = _sizes(old, new, sample)
-    old, new = old[sample.old.numpy()], new[sample.new.numpy()]
-    lengths = torch.from_numpy(np.concatenate([old.events, new.events]))
-    counts = Sequences({}, torch.zeros_like(lengths), lengths)
-    per_entity = next(profiles(counts, old.schema))
-    tests: list[tuple[str, Profile | Tensor]] = [(per_entity.name, per_entity), *_parts(old, new)]
-    totals = (int(old.events.sum()), int(new.events.sum()))
-    return _compared(tests, sample, sizes, totals, chosen, rng, [], progress)
-
-
 def _compared(
     tests: list[tuple[str, Profile | Tensor]],
     sample: Sample,
-    sizes: tuple[int, int, int],
-    events: tuple[int, int],
     chosen: DriftOptions,
     rng: torch.Generator,
-    notes: list[str],
     progress: Progress | None,
-) -> Drift:
-    """Return the results of all tests, by the same permutations, with corrected p-values."""
+) -> tuple[tuple[Shift, ...], list[str]]:
+    """Return the results of all tests, by the same permutations, with corrected p-values, and notes."""
     if len(tests) > chosen.level * (chosen.permutations + 1):
         least = math.ceil(len(tests) / chosen.level) - 1
         raise ConfigError(
             f"permutations must be at least {least:,} for {len(tests)} tests at level {chosen.level:g}, got "
             f"{chosen.permutations:,}: fewer could find nothing"
         )
-    counts = (len(sample.both), len(sample.only_old), len(sample.only_new))
+    notes = []
     if sample.arrangements < math.log2(len(tests) / chosen.level):
+        both, old, new = sample.sizes
         notes.append(
-            f"{counts[0]}, {counts[1]} and {counts[2]} entities in both periods and in one of them are too few to find "
-            "any difference at this level"
+            f"{both}, {old} and {new} entities in both periods and in one of them are too few to find any difference "
+            "at this level"
         )
-    if counts != sizes:
-        notes.append(f"a random sample of the entities was compared (seed {chosen.seed})")
     weights = sample.weights(chosen.permutations, rng)
     results: list[tuple[PermutationTest, dict[str, Any]]] = []
     for done, (name, test) in enumerate(tests):
@@ -229,13 +214,10 @@ def _compared(
         else:
             results.append((compare_vectors(test, weights), _scored(name, test, sample)))
     adjusted = holm([result.p for result, _ in results])
-    shifts = tuple(
-        Shift(
-            distance=result.distance, noise=result.noise, p=result.p, adjusted=p, shifted=p <= chosen.level, **described
-        )
-        for (result, described), p in zip(results, adjusted, strict=True)
-    )  # fmt: skip
-    return Drift(shifts, chosen.level, sizes, counts, events, chosen.permutations, chosen.seed, tuple(notes))
+    return tuple(
+        Shift(distance=r.distance, noise=r.noise, p=r.p, adjusted=p, shifted=p <= chosen.level, **described)
+        for (r, described), p in zip(results, adjusted, strict=True)
+    ), notes
 
 
 def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
@@ -243,14 +225,13 @@ def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
     assert result.old is not None
     assert result.new is not None
     shares = {label: (float(a), float(b)) for label, a, b in zip(profile.labels, result.old, result.new, strict=True)}
-    entries = {name: shares.get(name) for name in ("missing", "unknown")}
     where, old, new = "", None, None
     if result.most is not None:
         where = profile.labels[result.most]
         old, new = shares[where]
-    return {"name": profile.name, "kind": profile.kind, "where": where, "old": old, "new": new, **entries} | {
-        "bins": _bins(profile, result.old.numpy(), result.new.numpy())
-    }
+    bins = _bins(profile, result.old.numpy(), result.new.numpy())
+    described = {"name": profile.name, "kind": profile.kind, "where": where, "old": old, "new": new, "bins": bins}
+    return described | {name: shares.get(name) for name in ("missing", "unknown")}
 
 
 def _bins(profile: Profile, old: Array, new: Array) -> tuple[tuple[str, float, float], ...]:

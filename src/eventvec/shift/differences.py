@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from rich.console import Group, RenderableType
+from eventvec.evaluation.printing import stacked, terminal_table
 
+if TYPE_CHECKING:
+    from rich.console import Group
+
+HEAD = ("", "distance", "equal periods", "p (Holm)", "largest change", "old", "new")
+"""The headings of `row_of`."""
 NAMED = 5
 """The largest number of columns that a verdict names."""
 
@@ -151,16 +155,8 @@ class Drift:
 
     def render(self) -> Group:
         """Return the verdict, a table and the notes, which a `rich` console can print."""
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table("", "distance", "equal periods", "p (Holm)", "largest change", "old", "new")
-        for shift in self.shifts:
-            style = "bold" if shift.shifted else ""
-            table.add_row(*(Text(cell, style) for cell in row_of(shift)))
-        parts: list[RenderableType] = [Text(self.verdict, "bold"), Text(self.compared), table]
-        return Group(*parts, *(Text(f"note: {note}") for note in self.notes))
+        rows, bold = [row_of(shift) for shift in self.shifts], [shift.shifted for shift in self.shifts]
+        return stacked(self.verdict, self.compared, terminal_table(HEAD, rows, bold), notes=self.notes)
 
     @property
     def compared(self) -> str:
@@ -180,12 +176,7 @@ def row_of(shift: Shift) -> list[str]:
 
 
 def percent(share: float | None) -> str:
-    """Return a share as a percentage.
-
-    Example:
-        >>> percent(0.05), percent(0.1234), percent(None)
-        ('5 %', '12.3 %', 'none')
-    """
+    """Return a share as a percentage."""
     return "none" if finite(share) is None else f"{100 * float(share or 0):.3g} %"
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
+from eventvec.options import fields
 from eventvec.runs import Run, check_run
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -32,22 +33,11 @@ def loaded(period: Period) -> Period:
 
 
 def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tuple[Dataset, Dataset]:
-    """Return two tables of events as data sets of one schema.
-
-    Args:
-        old: A table or a data set.
-        new: The same of the later period.
-        run: The run whose schema reads the tables; without one, a schema is fitted to both together.
-        options: The options of `read`.
-
-    Raises:
-        ConfigError: If an option does not apply, or one period is a data set and the other a table.
-        DataError: If a table cannot be used, or the data sets were read by different schemas.
-    """
+    """Return two tables of events as data sets of one schema."""
     if run is not None:
         check_run(run)
         for name in options:
-            if name not in names_of(TableFormat):
+            if name not in fields(TableFormat):
                 raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
         before, after = run.read(old, **options), run.read(new, **options)
     elif isinstance(old, Dataset) and isinstance(new, Dataset):
@@ -58,7 +48,7 @@ def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tu
         raise ConfigError("one period is a data set and the other a table; read both by one schema: read(..., schema=)")
     else:
         schema, notes = _common_schema(old, new, options)
-        kept = {name: value for name, value in options.items() if name in {"meds", *names_of(TableFormat)}}
+        kept = {name: value for name, value in options.items() if name in {"meds", *fields(TableFormat)}}
         before, after = read(old, schema=schema, **kept), read(new, schema=schema, **kept)
         before = replace(before, notes=notes)
     for data in (before, after):
@@ -81,11 +71,7 @@ def _common_schema(old: Any, new: Any, options: Mapping[str, Any]) -> tuple[Sche
 
 
 def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Dataset]:
-    """Return the entities of two periods that a run held out of its training.
-
-    Raises:
-        ConfigError: If there is no run, or it held no entities out.
-    """
+    """Return the entities of two periods that a run held out of its training."""
     if run is None:
         raise ConfigError("held_out needs a run= (--run), which held entities out of its training")
     first, second = (data[never_seen(data.keys, run.lineage.holdouts)] for data in (old, new))
@@ -93,13 +79,7 @@ def held_out(old: Dataset, new: Dataset, run: Run | None) -> tuple[Dataset, Data
 
 
 def own_gaps(x: Sequences) -> Sequences:
-    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone.
-
-    Example:
-        >>> x = Sequences({"gap": torch.tensor([1.0, 2.0, 3.0])}, torch.tensor([1]), torch.tensor([2]))
-        >>> own_gaps(x).values("gap").tolist()
-        [nan, 3.0]
-    """
+    """Return rows with their own copy of their events, whose first gap is missing, as if they had been read alone."""
     x = x.to("cpu").take(x.flat(), x.lengths)
     if "gap" not in x.columns:
         return x
@@ -110,45 +90,22 @@ def own_gaps(x: Sequences) -> Sequences:
 
 def training_notes(old: Dataset, new: Dataset, run: Run | None) -> list[str]:
     """Return a warning if a period is what the run was trained on."""
-    trained = [
-        name for name, data in (("old", old), ("new", new)) if run and data.fingerprint == run.info["fingerprint"]
-    ]
     return [
         f"the {name} period is what the run was trained on: values that it left out as rare may be unknown more often "
         "in the other period, and its vectors may differ, without any shift; compare entities that training never saw, "
         "with held_out=True (--held-out), or two later periods"
-        for name in trained
+        for name, data in (("old", old), ("new", new))
+        if run and data.fingerprint == run.info["fingerprint"]
     ]
 
 
 def span_notes(old: Sequences, new: Sequences, schema: Schema) -> list[str]:
-    """Return a warning if one period is much longer than the other.
-
-    Example:
-        >>> day, week = (
-        ...     Sequences({"time": torch.tensor([0, last])}, torch.tensor([0]), torch.tensor([2])) for last in (1, 7)
-        ... )
-        >>> span_notes(day, week, Schema("card", "day", "integer"))
-        ['the old period spans 1 and the new one 7: that alone changes the number of events per entity, ...']
-    """
-    ends = [period(old), period(new)]
-    spans = [float(last - first) for first, last in filter(None, ends)]
-    if len(spans) < 2:
-        return []
-    if max(spans) <= UNEQUAL * min(spans):
+    """Return a warning if one period is much longer than the other."""
+    spans = [float(last - first) for first, last in filter(None, (period(old), period(new)))]
+    if len(spans) < 2 or max(spans) <= UNEQUAL * min(spans):
         return []
     days = [f"{span / 86_400e6:.3g} days" if schema.clock else f"{span:.4g}" for span in spans]
     return [
         f"the old period spans {days[0]} and the new one {days[1]}: that alone changes the number of events per "
         "entity, and embeddings with it; give periods of equal length"
     ]
-
-
-def names_of(kind: type[Any]) -> set[str]:
-    """Return the names of the fields of a dataclass of options.
-
-    Example:
-        >>> "order" in names_of(TableFormat)
-        True
-    """
-    return {each.name for each in fields(kind)}

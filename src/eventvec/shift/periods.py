@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
@@ -18,19 +18,19 @@ class Sample:
     """The sampled entities of two periods, as positions of rows.
 
     A *row* is an entity in a period. The rows of a sample have an order of their own: the entities of the old period,
-    those that are in both periods first, then the entities of the new one, in the same way.
-
-    Args:
-        both: `(m, 2)` the position in the old and in the new period of each sampled entity that is in both.
-        only_old: `(a,)` the positions of the sampled entities that are in the old period only.
-        only_new: `(b,)` the positions of those that are in the new period only.
-        shares: The share of the entities of the old and of the new period that are in both, before sampling.
+    those that are in both periods first, then the entities of the new one, in the same way. `both` is `(m, 2)`, the
+    place in either period; `shares` are those of the entities of each period that are in both, before sampling.
     """
 
     both: Tensor
     only_old: Tensor
     only_new: Tensor
     shares: tuple[float, float]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """The number of sampled entities in both periods, in the old one only and in the new one only."""
+        return len(self.both), len(self.only_old), len(self.only_new)
 
     @property
     def old(self) -> Tensor:
@@ -45,7 +45,7 @@ class Sample:
     @property
     def entity(self) -> Tensor:
         """`(rows,)` the number of each row's entity, from 0; an entity in both periods has one number."""
-        m, a, b = len(self.both), len(self.only_old), len(self.only_new)
+        m, a, b = self.sizes
         return torch.cat([torch.arange(m + a), torch.arange(m), torch.arange(m + a, m + a + b)])
 
     def weights(self, count: int, rng: torch.Generator) -> Tensor:
@@ -54,24 +54,15 @@ class Sample:
         Weights are negative for rows of the old period and positive for rows of the new one, and sum to −1 and 1. A
         permutation exchanges the periods of an entity that is in both with probability ½, and the periods of the other
         entities among them. If the periods are alike, all of these have the same distribution.
-
-        Args:
-            count: The number of permutations.
-            rng: Generator of the permutations.
         """
-        m, a, b = len(self.both), len(self.only_old), len(self.only_new)
+        m, a, b = self.sizes
         in_old, in_new = ((share / m if m else 0.0) for share in self.shares)
         exchanged = torch.rand(count + 1, m, generator=rng) < 0.5
         exchanged[0] = False
-        old = torch.full((), -in_old, dtype=torch.float64)
-        new = torch.full((), in_new, dtype=torch.float64)
+        old, new = torch.tensor([-in_old, in_new], dtype=torch.float64)
         first, second = torch.where(exchanged, new, old), torch.where(exchanged, old, new)
-        single = torch.cat(
-            [
-                torch.full((a,), -(1 - self.shares[0]) / max(a, 1), dtype=torch.float64),
-                torch.full((b,), (1 - self.shares[1]) / max(b, 1), dtype=torch.float64),
-            ]
-        )
+        only_old, only_new = -(1 - self.shares[0]) / max(a, 1), (1 - self.shares[1]) / max(b, 1)
+        single = torch.tensor([only_old] * a + [only_new] * b, dtype=torch.float64)
         order = torch.rand(count + 1, a + b, generator=rng).argsort(1)
         order[0] = torch.arange(a + b)
         permuted = single[order]
@@ -80,9 +71,8 @@ class Sample:
     @property
     def arrangements(self) -> float:
         """The base-2 logarithm of the number of different permutations."""
-        a, b = len(self.only_old), len(self.only_new)
-        ways = torch.tensor([a + b + 1.0, a + 1.0, b + 1.0], dtype=torch.float64).lgamma()
-        return len(self.both) + float(ways[0] - ways[1] - ways[2]) / float(np.log(2))
+        m, a, b = self.sizes
+        return m + (math.lgamma(a + b + 1) - math.lgamma(a + 1) - math.lgamma(b + 1)) / math.log(2)
 
 
 def sampled(old: pa.Array, new: pa.Array, entities: int, rng: torch.Generator) -> Sample:
@@ -90,26 +80,18 @@ def sampled(old: pa.Array, new: pa.Array, entities: int, rng: torch.Generator) -
 
     Entities that are in both periods are sampled for both, in about the proportion that they have in the smaller
     period; `Sample.weights` corrects for the proportion.
-
-    Args:
-        old: The distinct keys of the old period.
-        new: The distinct keys of the new period.
-        entities: The largest number of entities of a period, at least 2.
-        rng: Generator of the sample.
     """
     positions = torch.from_numpy(align(old, pl.DataFrame({"key": key_series(new, "key")}), "key").copy())
     matched = positions >= 0
     both = torch.stack([positions[matched], matched.nonzero()[:, 0]], dim=1)
-    is_single = torch.ones(len(old), dtype=torch.bool)
-    is_single[both[:, 0]] = False
+    only_old = torch.isin(torch.arange(len(old)), both[:, 0], invert=True).nonzero()[:, 0]
+    only_new = (~matched).nonzero()[:, 0]
     smaller = min(len(old), len(new))
     wanted = min(entities, max(round(entities * len(both) / smaller), 1)) if len(both) else 0
     in_both = _drawn(both, wanted, rng)
     rest = max(entities - len(in_both), 1)
     shares = (len(both) / len(old), len(both) / len(new))
-    return Sample(
-        in_both, _drawn(is_single.nonzero()[:, 0], rest, rng), _drawn((~matched).nonzero()[:, 0], rest, rng), shares
-    )
+    return Sample(in_both, _drawn(only_old, rest, rng), _drawn(only_new, rest, rng), shares)
 
 
 def _drawn(rows: Tensor, count: int, rng: torch.Generator) -> Tensor:

@@ -25,13 +25,9 @@ NOISE = 0.95
 class PermutationTest:
     """The difference of two periods in one column, or in the embeddings.
 
-    Args:
-        p: The share of the arrangements, the actual one included, whose statistic is at least as large.
-        distance: How far apart the periods are, from 0 to 1.
-        noise: The distance that 95 % of the permuted periods stay below.
-        old: `(bins,)` the shares of the old period; None for embeddings.
-        new: `(bins,)` the shares of the new period; None for embeddings.
-        most: The bin with the largest difference in standard errors; None for embeddings.
+    `p` is the share of the arrangements, the actual one included, whose statistic is at least as large. `distance` is
+    from 0 to 1, and 95 % of the permuted periods stay below `noise`. For columns, `old` and `new` are `(bins,)` shares,
+    and `most` is the bin with the largest difference in standard errors.
     """
 
     p: float
@@ -45,20 +41,18 @@ class PermutationTest:
 def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
     """Return the difference of two periods in one column.
 
+    `weights` is `(arrangements, rows)`, the actual arrangement first, see `Sample.weights`.
+
     The statistic is the largest difference of a bin's share, in units of its standard deviation over the permutations.
     The distance is half the sum of the absolute differences for categories (total variation). For numbers, it is the
     largest difference of the distribution functions (Kolmogorov-Smirnov), or of the shares of missing numbers.
-
-    Args:
-        profile: The shares of each row.
-        weights: `(arrangements, rows)` the weights of the rows, the actual ones first; see `Sample.weights`.
     """
     old, new = zip(*(_means(profile, part) for part in weights.split(AT_ONCE)), strict=True)
     differences = (torch.cat(new) - torch.cat(old)).nan_to_num(0.0)  # no row of a permuted period has values
     spread = differences.square().mean(0).sqrt()
     standardised = torch.where(spread > 1e-12, differences.abs() / spread.clamp(min=1e-12), 0.0)
-    statistics = standardised.max(1)[0] if standardised.shape[1] else differences.new_zeros(len(weights))
-    distances = _distances(differences, profile)
+    statistics = _largest(standardised)
+    distances = _largest(differences.abs()) if profile.ordered else differences.abs().sum(1) / 2
     most = int(standardised[0].argmax()) if standardised.shape[1] else None
     noise = float(distances.quantile(NOISE))
     return PermutationTest(_share_above(statistics), float(distances[0]), noise, old[0][0], new[0][0], most)
@@ -66,17 +60,14 @@ def compare_shares(profile: Profile, weights: Tensor) -> PermutationTest:
 
 def _means(profile: Profile, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return `(arrangements, bins)` the mean shares of the old and of the new period."""
-    means = []
-    for part in ((-weights).clamp(min=0), weights.clamp(min=0)):
-        means.append(part @ profile.shares / (part @ profile.present)[:, profile.group])
-    return means[0], means[1]
+    signs = ((-weights).clamp(min=0), weights.clamp(min=0))
+    old, new = (part @ profile.shares / (part @ profile.present)[:, profile.group] for part in signs)
+    return old, new
 
 
-def _distances(differences: Tensor, profile: Profile) -> Tensor:
-    """Return `(arrangements,)` the distance of two distributions, from the differences of their shares."""
-    if not profile.ordered:
-        return differences.abs().sum(1) / 2
-    return differences.abs().max(1)[0] if differences.shape[1] else differences.new_zeros(len(differences))
+def _largest(values: Tensor) -> Tensor:
+    """Return the largest value of each row, 0 for rows without bins."""
+    return values.amax(1) if values.shape[1] else values.new_zeros(len(values))
 
 
 def compare_vectors(vectors: Tensor, weights: Tensor) -> PermutationTest:
@@ -85,10 +76,6 @@ def compare_vectors(vectors: Tensor, weights: Tensor) -> PermutationTest:
     The statistic is twice the mean distance of vectors of different periods, minus the mean distances within each
     (Székely and Rizzo 2013), after each dimension was divided by its standard deviation. The distance that is reported
     is the statistic divided by its first term, which is 0 for equal distributions and at most 1.
-
-    Args:
-        vectors: `(rows, dim)`, the vectors of both periods.
-        weights: As for `compare_shares`.
     """
     spread = vectors.std(0)
     scaled = (vectors - vectors.mean(0))[:, spread > 0] / spread[spread > 0]
@@ -107,11 +94,6 @@ def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.n
     """Return `(rows,)` how much each row looks like the new period to a linear model, and the AUROC of these scores.
 
     The model is a linear discriminant with shrinkage (Ledoit and Wolf 2004), cross-validated over entities.
-
-    Args:
-        vectors: `(rows, dim)`.
-        is_new: `(rows,)` whether a row is of the new period.
-        entity: `(rows,)` the number of each row's entity, whose rows are in one fold.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.metrics import roc_auc_score
@@ -133,11 +115,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     If those below a level are taken for differences, at least one of them is wrong with at most this probability,
     however the columns depend on one another.
     """
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min((len(p_values) - rank) * p_values[place], 1.0))
-        adjusted[place] = largest
-    return adjusted
+    order, n = np.argsort(p_values, kind="stable"), len(p_values)
+    adjusted = np.empty(n)
+    adjusted[order] = np.maximum.accumulate(np.arange(n, 0, -1) * np.asarray(p_values)[order]).clip(max=1.0)
+    return adjusted.tolist()
 
 
 def _share_above(statistics: Tensor) -> float:

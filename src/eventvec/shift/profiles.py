@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,21 +25,9 @@ HOUR = 3_600_000_000
 class Profile:
     """A column as shares of each entity's events.
 
-    Args:
-        name: The name of the column.
-        kind: `count`, `interval`, `numeric`, `categorical`, `list` or `text`.
-        shares: `(rows, bins)` float64, the share of a row's values in each bin; for numbers, in this bin or a lower
-            one. 0 for a row without values.
-        group: `(bins,)` the column of `present` on which each bin depends.
-        present: `(rows, 2)` float64, 1 where a row has values, and where it has events.
-        labels: What is in each bin, in words.
-        ordered: Whether the first bins are those of numbers.
-
-    Example:
-        >>> x = Sequences({"time": torch.tensor([1, 2, 3])}, torch.tensor([0, 1]), torch.tensor([1, 2]))
-        >>> counts = next(profiles(x, Schema("card", "day", "integer")))
-        >>> counts.name, counts.labels, counts.shares.tolist()
-        ('events per entity', ('≤ 1',), [[1.0], [0.0]])
+    `shares` is `(rows, bins)`: the share of a row's values in each bin, for numbers in this bin or a lower one, and 0
+    for a row without values. `present` is `(rows, 2)`, 1 where a row has values, and where it has events; `group` says
+    on which of the two a bin depends. `ordered` is whether the first bins are those of numbers.
     """
 
     name: str
@@ -54,17 +43,13 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
     """Yield the profile of the number of events, of the times, and of each column.
 
     The bins depend on all rows together, whatever their period, so that permutations of the periods are fair.
-
-    Args:
-        x: The rows of both periods, one below the other, on the CPU.
-        schema: What the columns mean.
     """
     n, row = len(x), x.rows()
     events = x.lengths.double()
     yield _numbers("events per entity", "count", torch.arange(n), events.float(), n, None)
     if "time" in x.columns:
         later = x.steps() > 0
-        yield _numbers("gap", "interval", row[later], x.values("gap")[later], n, None, _seconds(schema))
+        yield _numbers("gap", "interval", row[later], x.values("gap")[later], n, None, " s" if schema.clock else "")
     if schema.time_kind == "timestamp":
         hours = (x.values("time") // HOUR) % 24
         yield _categories("hour of the day", "categorical", row, hours, 24, n, lambda code: f"{code:02}:00")
@@ -72,12 +57,12 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
         yield _numbers(field.name, "numeric", row, x.values(field.name), n, events)
     for column in schema.categorical:
         codes = x.values(column.name).long()
-        yield _categories(column.name, "categorical", row, codes, column.size, n, _label(column))
+        yield _categories(column.name, "categorical", row, codes, column.size, n, partial(_label, column))
     for bag in schema.bags:
         lists = x.columns[bag.name][x.flat()]
         assert isinstance(lists, Sequences)
         elements = lists.values("code").long()
-        yield _categories(bag.name, "list", row[lists.rows()], elements, bag.size, n, _label(bag))
+        yield _categories(bag.name, "list", row[lists.rows()], elements, bag.size, n, partial(_label, bag))
     for text in schema.texts:
         texts = x.columns[text.name][x.flat()]
         assert isinstance(texts, Sequences)
@@ -85,43 +70,23 @@ def profiles(x: Sequences, schema: Schema) -> Iterator[Profile]:
         yield _numbers(text.name, "text", row, sizes, n, events, " bytes")
 
 
-def _seconds(schema: Schema) -> str:
-    return " s" if schema.clock else ""
-
-
-def _label(column: Categorical) -> Callable[[int], str]:
-    """Return a function from codes to what they stand for."""
-    names = {MISSING: "missing", UNKNOWN: "unknown"}
-
-    def label(code: int) -> str:
-        if code < FIRST:
-            return names[code]
-        return f"bucket {code - FIRST}" if column.buckets else repr(column.values[code - FIRST])
-
-    return label
+def _label(column: Categorical, code: int) -> str:
+    """Return what a code stands for."""
+    if code < FIRST:
+        return {MISSING: "missing", UNKNOWN: "unknown"}[code]
+    return f"bucket {code - FIRST}" if column.buckets else repr(column.values[code - FIRST])
 
 
 def _numbers(
     name: str, kind: str, row: Tensor, values: Tensor, n: int, events: Tensor | None, unit: str = ""
 ) -> Profile:
-    """Return the profile of numbers, by the share of a row's numbers up to each of several edges.
-
-    Args:
-        name: The name of the column.
-        kind: Its kind.
-        row: `(values,)` the row of each number.
-        values: `(values,)` the numbers, NaN where missing.
-        n: The number of rows.
-        events: `(n,)` the number of events of each row, if the share of missing numbers is a bin too.
-        unit: What follows a number in a label.
-    """
+    """Return the profile of numbers, by the share of a row's numbers up to each of several edges."""
     there = ~values.isnan()
     row, numbers = row[there], values[there].contiguous()
     edges = _edges(numbers)
     bins = len(edges) + 1
     places = torch.bucketize(numbers, edges)  # the number of edges below each value
-    counts = torch.bincount(row * bins + places, minlength=n * bins).view(n, bins).double()
-    totals = counts.sum(1, keepdim=True)
+    counts, totals = _counts(row, places, n, bins)
     shares = counts.cumsum(1)[:, :-1] / totals.clamp(min=1)
     labels = [f"≤ {edge:.4g}{unit}" for edge in edges.tolist()]
     present, group = [totals[:, 0] > 0, totals[:, 0] > 0], [0] * len(edges)
@@ -132,6 +97,12 @@ def _numbers(
     return Profile(
         name, kind, shares, torch.tensor(group).long(), torch.stack(present, 1).double(), tuple(labels), True
     )
+
+
+def _counts(row: Tensor, places: Tensor, n: int, bins: int) -> tuple[Tensor, Tensor]:
+    """Return `(n, bins)` the number of a row's values in each bin, and `(n, 1)` that of all of them."""
+    counts = torch.bincount(row * bins + places, minlength=n * bins).view(n, bins).double()
+    return counts, counts.sum(1, keepdim=True)
 
 
 def _edges(numbers: Tensor) -> Tensor:
@@ -146,28 +117,14 @@ def _edges(numbers: Tensor) -> Tensor:
 def _categories(
     name: str, kind: str, row: Tensor, codes: Tensor, size: int, n: int, label: Callable[[int], str]
 ) -> Profile:
-    """Return the profile of codes, by the share of each code among those of a row.
-
-    Args:
-        name: The name of the column.
-        kind: Its kind.
-        row: `(values,)` the row of each code.
-        codes: `(values,)` the codes, below `size`.
-        size: The number of codes.
-        n: The number of rows.
-        label: What a code stands for.
-    """
+    """Return the profile of codes, by the share of each code among those of a row."""
     occurs = torch.bincount(codes, minlength=size)
     frequent = occurs.argsort(descending=True, stable=True)[: min(VALUES, int((occurs > 0).sum()))].sort()[0]
     bins = len(frequent) + 1
     places = torch.full((size,), bins - 1)
     places[frequent] = torch.arange(bins - 1)
-    counts = torch.bincount(row * bins + places[codes], minlength=n * bins).view(n, bins).double()
-    totals = counts.sum(1, keepdim=True)
-    shares, labels = counts / totals.clamp(min=1), [label(code) for code in frequent.tolist()]
-    if int((occurs > 0).sum()) > VALUES:
-        labels.append("another value")
-    else:
-        shares = shares[:, :-1]
+    counts, totals = _counts(row, places[codes], n, bins)
+    labels = [*map(label, frequent.tolist()), *(["another value"] if int((occurs > 0).sum()) > VALUES else [])]
+    shares = (counts / totals.clamp(min=1))[:, : len(labels)]
     present = (totals > 0).double().expand(n, 2)
     return Profile(name, kind, shares, torch.zeros(len(labels)).long(), present, tuple(labels), False)
