@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import DataError
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.result import Scores
+from eventvec.sequences import Array
 
 
 @dataclass(frozen=True)

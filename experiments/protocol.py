@@ -23,12 +23,13 @@ import torch
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.folds import Split, cross_validation, group_codes, subsample
 from eventvec.evaluation.inputs import column, in_range, matrix
-from eventvec.evaluation.metrics import METRICS, Array, measure
+from eventvec.evaluation.metrics import METRICS, measure
 from eventvec.evaluation.models import Boosting, Job, choose
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Scores
 from eventvec.evaluation.task import Target, target
+from eventvec.sequences import Array
 
 Trainer: TypeAlias = Callable[[Array, Array, Array], Array]
 """A function that learns from labels and predicts: ``(train (m,), y (m,), rows (k,)) -> (k,)`` predictions of `rows`.

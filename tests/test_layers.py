@@ -25,7 +25,7 @@ ORDER = (
     ("encoders",),
     ("methods",),
     ("config", "parts", "tables"),
-    ("embedding", "series_statistics"),
+    ("embedding",),
     ("evaluation",),
     ("runs",),
     ("training",),

@@ -16,9 +16,9 @@ import torch
 import eventvec as ev
 from eventvec import config
 from eventvec.encoders.interface import Encoder
-from eventvec.evaluation.metrics import Array
 from eventvec.methods import Supervised
 from eventvec.schema import FIRST, Categorical
+from eventvec.sequences import Array
 from eventvec.views import VIEWS
 
 LEAST_PATIENCE, SHARE = 5, 0.1

@@ -10,8 +10,8 @@ import torch
 import eventvec as ev
 from eventvec import config, datasets
 from eventvec.evaluation import join_labels
-from eventvec.evaluation.metrics import Array
 from eventvec.schema import FIRST, UNKNOWN, Numeric
+from eventvec.sequences import Array
 from eventvec.tables.scales import scaled
 from experiments import data as private
 from experiments.coles.generated import GENERATED

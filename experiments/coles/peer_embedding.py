@@ -13,7 +13,7 @@ import numpy as np
 import eventvec as ev
 from eventvec.encoders.event_encoder import WIDTH, code_embedding
 from eventvec.errors import ConfigError
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 
 LIFESTREAM = Path(__file__).parents[2] / ".venv-peer/bin/python"
 """The interpreter of pytorch-lifestream's environment."""

@@ -27,9 +27,9 @@ from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import handcrafted_features
-from eventvec.evaluation.metrics import Array
 from eventvec.reporting import map2d
 from eventvec.runs import run_files
+from eventvec.sequences import Array
 from eventvec.training.fit_options import FitOptions
 from eventvec.views.sizes import validation_share, window_length
 from experiments.coles import arms

@@ -18,8 +18,8 @@ from torch import nn
 import eventvec as ev
 from eventvec import losses
 from eventvec.encoders import GRU, EventEncoder, ResidualNetwork, TemporalConvolution
-from eventvec.evaluation.metrics import Array
 from eventvec.methods import CoLES, ExpCLR, ExpertTriplets, Siamese, Supervised, TS2Vec
+from eventvec.sequences import Array
 from eventvec.views import Perturbed, RandomSlices
 from eventvec.views.sizes import slice_bounds
 from experiments.expclr.problems import LABEL, Problem, Variant, problem

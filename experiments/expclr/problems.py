@@ -21,7 +21,8 @@ import polars as pl
 
 import eventvec as ev
 from eventvec.errors import DataError
-from eventvec.evaluation.metrics import Array, Task
+from eventvec.evaluation.metrics import Task
+from eventvec.sequences import Array
 from experiments import data as private
 from experiments.cresp import icu_stays
 from experiments.cresp.icu_stays import DEATH

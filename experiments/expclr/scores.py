@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from eventvec.evaluation import measure
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.resampling import replicates, resample
+from eventvec.sequences import Array
 from experiments.expclr.arms import Arm, vectors
 from experiments.expclr.problems import Problem, Variant, problem
 

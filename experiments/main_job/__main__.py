@@ -10,10 +10,10 @@ import torch
 
 import eventvec as ev
 from eventvec.evaluation import measure
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Scores
 from eventvec.evaluation.scoring import TOGETHER
+from eventvec.sequences import Array
 from eventvec.views.sizes import batch_size, slice_bounds
 from experiments import data as datasets
 from experiments.command_line import Row, print_epoch, run

@@ -15,8 +15,8 @@ from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
 from eventvec.evaluation import Evaluation, score_features
 from eventvec.evaluation.features import handcrafted_features
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.result import Scores
+from eventvec.sequences import Array
 from eventvec.training.fit_options import FitOptions
 from eventvec.views.sizes import batch_size
 from experiments.coles.peer_embedding import peer_embedding

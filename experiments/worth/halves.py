@@ -16,7 +16,7 @@ import torch
 
 import eventvec as ev
 from eventvec.evaluation import join_labels
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 from experiments import data as private
 
 Half = Literal["choose", "judge"]

@@ -13,7 +13,7 @@ import torch
 
 import eventvec as ev
 from eventvec.config import Table
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 from experiments.worth.candidates import method, tables
 from experiments.worth.halves import Half, problem
 

@@ -32,9 +32,9 @@ from eventvec.runs import Run, card, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.series_statistics import series_features
 from eventvec.shift import Drift, drift
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
+from eventvec.tables.series_statistics import series_features
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.training.records import to_mlflow, to_tensorboard
 from eventvec.updating import Updated, forget, update

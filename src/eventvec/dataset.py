@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, refuse_masked
 from eventvec.schema import Categorical, Schema
-from eventvec.sequences import RowIndex, Sequences, Values, on_host
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from eventvec.sequences import Array, RowIndex, Sequences, Values, on_host
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.encoders.interface import Encoder, capabilities, check_encoder
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, lineage_of
 from eventvec.encoders.joined import Joined
-from eventvec.encoders.lineage import lineage_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.precision import Precision, matmul_precision
 from eventvec.sequences import Sequences

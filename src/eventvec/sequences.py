@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Values: TypeAlias = Union[Tensor, "Sequences"]
 RowIndex: TypeAlias = Tensor | Sequence[int] | slice
 COPIES: MutableMapping[Tensor, Tensor] = WeakTensorKeyDictionary()

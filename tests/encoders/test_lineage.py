@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import eventvec as ev
-from eventvec.encoders.lineage import Lineage, attach_lineage, lineage_of
+from eventvec.encoders.interface import Lineage, attach_lineage, lineage_of
 from fits import Interrupted, coles, dataset, interrupt_after, labels, table
 
 

@@ -12,8 +12,9 @@ import pytest
 from eventvec.evaluation import resampling
 from eventvec.evaluation.conclusion import labels_needed
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
-from eventvec.evaluation.metrics import Array, measure
+from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.resampling import replicates, resample
+from eventvec.sequences import Array
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "numeric"])

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from eventvec.errors import ConfigError, DataError
+from eventvec.sequences import Array
 from eventvec.tables import Fitting, read
-from eventvec.tables.coding import BLOCK, Array
+from eventvec.tables.coding import BLOCK
 from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
 
 EDGES = [0, 1, -1, 2**15, 2**16, 2**31, -(2**31), 2**63 - 1, -(2**63)]

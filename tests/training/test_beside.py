@@ -16,7 +16,7 @@ import eventvec as ev
 from commands import answer
 from eventvec.encoders import Compressed, RunningHandcrafted
 from eventvec.encoders.beside import WIDEST, sizes_beside
-from eventvec.encoders.lineage import lineage_of
+from eventvec.encoders.interface import lineage_of
 from eventvec.methods.declarations import usable_rows
 from eventvec.schema import Categorical, Numeric, Schema
 from fits import Interrupted, change, coles, dataset, interrupt_after, labels, same, table, weights

@@ -10,7 +10,7 @@ import torch
 
 import eventvec as ev
 from eventvec.config import build_method, describe
-from eventvec.encoders.lineage import lineage_of
+from eventvec.encoders.interface import lineage_of
 from eventvec.training.setup import parent_run, set_up, settings
 from fits import coles, dataset, same, table, weights
 

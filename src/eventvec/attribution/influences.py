@@ -21,12 +21,13 @@ from eventvec.encoders.interface import readable_rows
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation import EvaluationOptions, join_labels, target
 from eventvec.evaluation.folds import group_codes
-from eventvec.evaluation.metrics import METRICS, Array
+from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.task import Target
 from eventvec.options import accepts, check_seed, fields, gather
 from eventvec.runs import Run, check_run
+from eventvec.sequences import Array
 from eventvec.tables.keys import align
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular

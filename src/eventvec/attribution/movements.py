@@ -8,8 +8,8 @@ import numpy as np
 
 from eventvec.errors import DataError
 from eventvec.evaluation.intervals import crossed_half_width
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.resampling import resample
+from eventvec.sequences import Array
 
 
 def distances(full: Array, changed: Array) -> Array:

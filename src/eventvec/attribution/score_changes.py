@@ -14,13 +14,14 @@ import numpy as np
 import torch
 
 from eventvec.evaluation.folds import Split, apart, cross_validation
-from eventvec.evaluation.metrics import Array, half_width, measure
+from eventvec.evaluation.metrics import half_width, measure
 from eventvec.evaluation.models import Job, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.protocols import Protocol
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import Scores
 from eventvec.evaluation.task import Target
+from eventvec.sequences import Array
 
 
 @dataclass(frozen=True)

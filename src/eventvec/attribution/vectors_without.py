@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from eventvec.attribution.left_out import Ablation, parts_of
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import Encoder, readable_rows
-from eventvec.evaluation.metrics import Array
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
 
 
 class VectorsWithout:

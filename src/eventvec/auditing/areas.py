@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array
 
 PERMUTATIONS = 400
 """The number of random matches of which the spread is computed."""

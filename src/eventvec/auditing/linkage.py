@@ -11,8 +11,7 @@ from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
 from eventvec.evaluation.intervals import quantile
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array, Sequences
 from eventvec.views.cuts import restart_gap
 
 ENTITIES = 2000

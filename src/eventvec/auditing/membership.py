@@ -14,8 +14,8 @@ from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.intervals import quantile
 from eventvec.runs import Run
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.coding import Array
 
 ENTITIES = 2000
 """The largest number of members, and of others, that are compared."""

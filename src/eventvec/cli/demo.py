@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 import polars as pl
 import torch
 from rich.console import Console
@@ -34,10 +33,9 @@ from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.part_sets import PART
 from eventvec.files import path_only
 from eventvec.runs import Run
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 EPOCHS = 20
 FEWEST_FLIGHTS, SMALLEST_CLASS, FRACTIONS = 10, 50, (1.0, 0.05)

@@ -14,8 +14,8 @@ import polars as pl
 from eventvec.dataset import Dataset
 from eventvec.datasets.bundled import Labelled
 from eventvec.errors import DataError
+from eventvec.sequences import Array
 from eventvec.tables import Fitting, read
-from eventvec.tables.coding import Array
 
 ORIGIN = "https://archive.ics.uci.edu/dataset/240"
 FOLDER = "UCI HAR Dataset"

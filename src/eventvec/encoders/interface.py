@@ -79,6 +79,28 @@ class EventEncoding(Protocol):
 
 
 @dataclass(frozen=True)
+class Lineage:
+    """The runs that trained an encoder.
+
+    Args:
+        run: The id of the last run.
+        labels: The static columns that any of the runs learned from.
+        holdouts: For each run, the earliest first: its id (`run`), the `fraction` held out (or None), the `seed` of
+            that choice and the `fingerprint` of the data.
+        path: The folder of the last run, if it has one.
+    """
+
+    run: str
+    labels: tuple[str, ...]
+    holdouts: tuple[Mapping[str, Any], ...]
+    path: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, the entries about the encoder in the metadata of a file."""
+        return {"run": self.run, "labels": list(self.labels), "holdouts": [dict(holdout) for holdout in self.holdouts]}
+
+
+@dataclass(frozen=True)
 class Capabilities:
     """What an encoder or an event encoder may have beside `dim` and its call: attributes of the same names.
 
@@ -94,6 +116,8 @@ class Capabilities:
         joins: Whether it distinguishes the second of two joined rows from the first.
         events: The event encoder of an encoder.
         schema: What the columns mean that it reads.
+        lineage: What it was trained on, which `fit` and `load` record, so that it follows the encoder into fine-tuning
+            and into embeddings files.
         kept_as: The attributes that have arguments of its constructor under other names, by the arguments.
     """
 
@@ -108,6 +132,7 @@ class Capabilities:
     joins: bool = False
     events: nn.Module | None = None
     schema: Schema | None = None
+    lineage: Lineage | None = None
     kept_as: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -125,6 +150,17 @@ def declarations(part: object, kind: type[T]) -> T:
     """Return a dataclass of the attributes of a part that are fields of it, with its defaults for absent ones."""
     values = {each.name: getattr(part, each.name, None) for each in fields(cast(Any, kind))}
     return kind(**{name: value for name, value in values.items() if value is not None})
+
+
+def lineage_of(encoder: Any) -> Lineage | None:
+    """Return what an encoder, or a part of it, has been trained on; None if that is not known."""
+    modules = encoder.modules() if isinstance(encoder, nn.Module) else ()
+    return next((known for module in modules if (known := capabilities(module).lineage)), None)
+
+
+def attach_lineage(encoder: Encoder, record: Lineage) -> None:
+    """Record on an encoder what it has been trained on, as its attribute `lineage`."""
+    cast(Any, encoder).lineage = record
 
 
 def state_size(encoder: Encoder) -> int:

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from eventvec.engines.job import EventFile, Job
 from eventvec.errors import DataError, shown
-from eventvec.tables.coding import Array, decoded
+from eventvec.sequences import Array
+from eventvec.tables.coding import decoded
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes, key_series
 from eventvec.tables.paths import stamp_of

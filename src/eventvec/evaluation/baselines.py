@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import EventEncoder
-from eventvec.evaluation.metrics import Array
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
 
 BASELINES = ("event_count", "untrained")
 """The names of the sets of features that `baselines` returns."""

@@ -12,7 +12,7 @@ from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.embedding import encode
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
 from eventvec.errors import ConfigError, DataError, refuse_masked
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array
 from eventvec.tables.times import Instant, instant
 
 

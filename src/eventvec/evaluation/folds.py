@@ -18,8 +18,8 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.task import Target
+from eventvec.sequences import Array
 
 Split: TypeAlias = tuple[Array, Array]
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.errors import ConfigError, DataError, refuse_masked, shown
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 
 LARGEST = 1e100
 """The largest feature or numeric label, by its size: sums of squares of larger ones overflow."""

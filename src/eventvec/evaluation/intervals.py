@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 
 NORMAL = 1.959964
 """The 97.5 % quantile of the normal distribution."""

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, no_column, shown
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.sources import Tabular, read_table

@@ -13,8 +13,8 @@ from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
 from eventvec.evaluation.labels import rows_among
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings, times
-from eventvec.tables.coding import Array
 from eventvec.views import as_of
 
 

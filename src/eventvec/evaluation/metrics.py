@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from eventvec.sequences import Array
+
 Task: TypeAlias = Literal["binary", "multiclass", "numeric", "multilabel"]
 
 METRICS: dict[Task, tuple[str, str]] = {

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import ConfigError, nearest, need
-from eventvec.evaluation.metrics import Array, Task
+from eventvec.evaluation.metrics import Task
 from eventvec.evaluation.perceptron import train_and_predict
+from eventvec.sequences import Array
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.labels import JoinedLabels, join_labels, rows_among
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import TOGETHER, Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.options import accepts, gather
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts

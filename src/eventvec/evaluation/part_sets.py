@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 
 PART = "embedding: "
 """The beginning of the names of these sets, which no other set of features may have."""

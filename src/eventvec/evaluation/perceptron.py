@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eventvec.evaluation.metrics import Array
+from eventvec.sequences import Array
 
 HIDDEN, DROPOUT, LEARNING_RATE, WEIGHT_DECAY, EPOCHS, PATIENCE = 64, 0.3, 1e-3, 0.01, 60, 8
 """The settings of the network. They were chosen on synthetic data, and nothing is tuned."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eventvec.evaluation.folds import Split, apart, cross_validation, date_splits, holdout_splits
-from eventvec.evaluation.metrics import Array
 from eventvec.evaluation.task import Target
+from eventvec.sequences import Array
 
 
 @dataclass(frozen=True, eq=False)

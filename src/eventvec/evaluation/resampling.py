@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eventvec.evaluation.metrics import Array, Task
+from eventvec.evaluation.metrics import Task
+from eventvec.sequences import Array
 
 REPLICATES, FEWEST = 1000, 200
 """The number of resampled test sets, and that for very many entities, whose intervals are short anyway."""

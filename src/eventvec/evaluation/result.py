@@ -11,9 +11,10 @@ import polars as pl
 
 from eventvec.evaluation.baselines import BASELINES
 from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
-from eventvec.evaluation.metrics import METRICS, Array, Task, half_width
+from eventvec.evaluation.metrics import METRICS, Task, half_width
 from eventvec.evaluation.part_sets import is_part, lacking_a_part
 from eventvec.evaluation.printing import Printed, stacked, terminal_table
+from eventvec.sequences import Array
 
 TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
 """The sets of features that consist of two others side by side, and are added if both are there."""

@@ -14,7 +14,7 @@ from eventvec.errors import ConfigError, shown
 from eventvec.evaluation.conclusion import verdict
 from eventvec.evaluation.folds import group_codes, subsample, units
 from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
-from eventvec.evaluation.metrics import Array, measure
+from eventvec.evaluation.metrics import measure
 from eventvec.evaluation.models import Job, Model, choose, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.part_sets import is_part
@@ -23,6 +23,7 @@ from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
+from eventvec.sequences import Array
 
 Scored: TypeAlias = tuple[tuple[float, float], Array]
 """The two scores of a model on a test part, and `(replicates, 2)` those on its resampled rows."""

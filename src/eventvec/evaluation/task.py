@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.evaluation.inputs import LARGEST, array
-from eventvec.evaluation.metrics import METRICS, Array, Task
+from eventvec.evaluation.metrics import METRICS, Task
+from eventvec.sequences import Array
 
 INTEGER_CLASSES = 20
 """Whole numbers with at most this many distinct values are classes; with more, they are numbers."""

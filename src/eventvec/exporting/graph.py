@@ -6,13 +6,13 @@ Only operators of opset 18 are used, which onnxruntime has had since version 1.1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from eventvec.errors import ConfigError, need
+from eventvec.sequences import Array
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 OPSET, IR_VERSION = 18, 8
 """The version of the operators, and that of the file's format, which belongs to it."""
 LARGEST = 2**31 - 1

@@ -12,8 +12,9 @@ from eventvec.encoders.event_encoder import THURSDAY, EventEncoder, Mixing
 from eventvec.encoders.recurrent import Recurrent
 from eventvec.errors import ConfigError
 from eventvec.exporting.flat_rows import FlatRows, owner
-from eventvec.exporting.graph import Array, Value, concat, stack
+from eventvec.exporting.graph import Value, concat, stack
 from eventvec.schema import Numeric
+from eventvec.sequences import Array
 
 GRU_GATES, LSTM_GATES = (1, 0, 2), (0, 3, 1, 2)
 """The places of ONNX's gates among torch's: update, reset, new; input, output, forget, new."""

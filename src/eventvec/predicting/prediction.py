@@ -20,7 +20,7 @@ from eventvec.options import accepts
 from eventvec.predicting.grids import predictions
 from eventvec.runs import Run, check_run
 from eventvec.schema import Categorical, Numeric
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array
 from eventvec.tables.embeddings import row_columns
 from eventvec.tables.outputs import MARK
 from eventvec.tables.prediction_places import read_places

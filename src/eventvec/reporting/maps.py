@@ -13,7 +13,7 @@ import polars as pl
 import torch
 
 from eventvec.errors import DataError, need
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array
 from eventvec.tables.sources import read_table
 
 FITTED = 5_000

@@ -15,8 +15,8 @@ from eventvec.reporting.entity_columns import most_frequent
 from eventvec.reporting.maps import packed
 from eventvec.reporting.timelines import EVENTS, Histories, histories
 from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.coding import Array
 from eventvec.tables.times import to_arrow
 
 EXAMPLES = 12

@@ -13,8 +13,7 @@ from eventvec.dataset import Dataset
 from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.maps import packed
 from eventvec.schema import FIRST, Categorical, Numeric
-from eventvec.sequences import Sequences
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array, Sequences
 
 EVENTS = 150_000
 """The largest number of events that a page contains."""

@@ -27,7 +27,7 @@ from eventvec.config import Table
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Compressed, Encoder, Joined
-from eventvec.encoders.lineage import Lineage, attach_lineage, lineage_of
+from eventvec.encoders.interface import Lineage, attach_lineage, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared

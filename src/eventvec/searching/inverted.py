@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import DataError, need
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array
 
 RECALL = 0.98
 """The share of exact neighbours that a search must find, in a sample of the vectors."""

@@ -14,8 +14,8 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.runs import Run
 from eventvec.searching.summaries import summaries
 from eventvec.searching.vector_index import Index
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read
-from eventvec.tables.coding import Array
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, columns_of, open_source
 

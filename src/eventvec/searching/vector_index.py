@@ -19,8 +19,8 @@ from eventvec.files import path_only
 from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.searching.inverted import Inverted
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings
-from eventvec.tables.coding import Array
 from eventvec.tables.keys import align
 from eventvec.tables.outputs import INDEX, check_output
 

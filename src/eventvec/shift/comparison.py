@@ -16,14 +16,13 @@ from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import accepts, at_least, check_seed, fields, gather
 from eventvec.runs import Run
-from eventvec.sequences import Sequences, stack
+from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import Drift, Shift
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
 from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, holm, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.tables import Embeddings
-from eventvec.tables.coding import Array
 from eventvec.tables.read_options import Columns, TableFormat
 
 EVENTS = 1 << 23

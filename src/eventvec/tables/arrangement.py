@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Ties
+from eventvec.sequences import Array
 from eventvec.tables import keys, request, times
-from eventvec.tables.coding import Array, Fitting, pick, refuse_rows
+from eventvec.tables.coding import Fitting, pick, refuse_rows
 from eventvec.tables.cutoffs import cut_note, cutoff_times
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from eventvec.errors import DataError, shown
 from eventvec.schema import Schema, Text
+from eventvec.sequences import Array
 from eventvec.tables import kinds
 from eventvec.tables.arrangement import Counts, EventTable, arrange
-from eventvec.tables.coding import Array
 from eventvec.tables.column_builders import (
     BagsBuilder,
     Builder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import FIRST, MAX_BUCKETS, MISSING, UNKNOWN, Categorical
+from eventvec.sequences import Array
 from eventvec.tables.hashing import buckets_of
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 ValueKind: TypeAlias = Literal["text", "boolean", "integer", "float", "time", "empty", "other"]
 
 FINITE = "; accepted: finite numbers within float32's range (3.4e38), empty where missing"

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import torch
 
 from eventvec.schema import UNKNOWN, Categorical, Numeric, Text
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
 from eventvec.tables import coding, kinds
-from eventvec.tables.coding import Array, Coded, Fitting
+from eventvec.tables.coding import Coded, Fitting
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.nested import distinct_bags, distinct_texts
 from eventvec.tables.scales import scaled

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eventvec.sequences import Array
 from eventvec.tables import coding, kinds
-from eventvec.tables.coding import Array, Coded, pick
+from eventvec.tables.coding import Coded, pick
 from eventvec.tables.lists import ExplodedEvents
 from eventvec.tables.nested import elements
 

@@ -14,8 +14,9 @@ from eventvec.dataset import Dataset, check_dataset
 from eventvec.errors import printable
 from eventvec.options import writable
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.coding import BLOCK, Array, refuse_rows
+from eventvec.tables.coding import BLOCK, refuse_rows
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of

@@ -18,9 +18,9 @@ from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, refuse_masked
 from eventvec.files import whole
 from eventvec.schema import Schema
+from eventvec.sequences import Array
 from eventvec.tables import times
 from eventvec.tables.addresses import Address, address_of
-from eventvec.tables.coding import Array
 from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import numpy as np
 import polars as pl
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from eventvec.sequences import Array
 
 FNV_OFFSET, FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 

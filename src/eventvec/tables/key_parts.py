@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, shown
+from eventvec.sequences import Array
 from eventvec.tables import coding, keys
 from eventvec.tables.arrangement import EventTable
-from eventvec.tables.coding import Array
 from eventvec.tables.lists import exploded, list_lengths
 from eventvec.tables.sources import Source, open_source
 

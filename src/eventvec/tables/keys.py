@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, no_column, shown
-from eventvec.tables.coding import Array, factorize, is_text, nulls, refuse_rows
+from eventvec.sequences import Array
+from eventvec.tables.coding import factorize, is_text, nulls, refuse_rows
 from eventvec.tables.hashing import fnv, mix
 
 UUID_BYTES = 16

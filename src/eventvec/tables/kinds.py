@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import listed, shown
-from eventvec.tables.coding import Array, Coded, coded, factorize, kind_of, numbers, pick
+from eventvec.sequences import Array
+from eventvec.tables.coding import Coded, coded, factorize, kind_of, numbers, pick
 from eventvec.tables.times import epoch_unit
 
 FEW = 50  # distinct values: up to so many a column is never near-unique

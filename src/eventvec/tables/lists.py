@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, listed, shown
-from eventvec.tables.coding import Array, count_and_first, counting
+from eventvec.sequences import Array
+from eventvec.tables.coding import count_and_first, counting
 from eventvec.tables.layouts import plain, plain_type
 from eventvec.tables.sources import Source
 

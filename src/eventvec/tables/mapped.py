@@ -32,8 +32,8 @@ from eventvec.dataset import Dataset
 from eventvec.errors import CheckpointError, ConfigError, listed, shown
 from eventvec.files import locked
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences, Values
-from eventvec.tables.coding import BLOCK, Array
+from eventvec.sequences import Array, Sequences, Values
+from eventvec.tables.coding import BLOCK
 from eventvec.tables.shard_folder import digest_of
 
 FORMAT = 2

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 import torch
 
 from eventvec.dataset import strings, text_column
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
 from eventvec.tables import coding
-from eventvec.tables.coding import Array, Coded
+from eventvec.tables.coding import Coded
 from eventvec.tables.hashing import fnv, mix
 from eventvec.tables.layouts import plain
 from eventvec.tables.lists import list_lengths

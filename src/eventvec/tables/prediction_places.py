@@ -15,8 +15,9 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
+from eventvec.sequences import Array
 from eventvec.tables import coding
-from eventvec.tables.coding import Array, Coded
+from eventvec.tables.coding import Coded
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Source, Tabular, open_source
 from eventvec.tables.statics import is_vector, vectors

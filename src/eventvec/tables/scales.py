@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from eventvec.schema import Numeric
-from eventvec.tables.coding import Array, Fitting, blocks
+from eventvec.sequences import Array
+from eventvec.tables.coding import Fitting, blocks
 
 BINS = 12
 """The number of bins of a number."""

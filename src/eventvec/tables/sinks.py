@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from eventvec.tables.coding import Array, pick
+from eventvec.sequences import Array
+from eventvec.tables.coding import pick
 from eventvec.tables.shard_folder import digest_of
 
 

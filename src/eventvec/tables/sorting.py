@@ -14,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.tables.coding import Array, blocks, kind_of, refuse_rows
+from eventvec.sequences import Array
+from eventvec.tables.coding import blocks, kind_of, refuse_rows
 from eventvec.tables.layouts import polars_series
 
 BITS = 16  # numpy's stable sort of numbers of at most 16 bits is a radix sort

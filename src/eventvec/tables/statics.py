@@ -16,9 +16,9 @@ from eventvec.dataset import Dataset, Origin, check_entities, repeated, text_col
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
 from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Static, Text, Vector
-from eventvec.sequences import Values
+from eventvec.sequences import Array, Values
 from eventvec.tables import coding, kinds
-from eventvec.tables.coding import Array, Coded, Fitting, count_and_first
+from eventvec.tables.coding import Coded, Fitting, count_and_first
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.kinds import FEW, Guess
 from eventvec.tables.scales import scaled

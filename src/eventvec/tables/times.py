@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
-from eventvec.tables.coding import BLOCK, Array, decoded, filled, is_text, nulls, refuse_rows
+from eventvec.sequences import Array
+from eventvec.tables.coding import BLOCK, decoded, filled, is_text, nulls, refuse_rows
 
 Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""

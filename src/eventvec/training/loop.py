@@ -19,7 +19,7 @@ from eventvec.config import Table, complete, describe
 from eventvec.dataset import Dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
-from eventvec.encoders.lineage import attach_lineage, lineage_of
+from eventvec.encoders.interface import attach_lineage, lineage_of
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared

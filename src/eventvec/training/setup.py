@@ -10,7 +10,7 @@ import torch
 
 from eventvec.config import Table, build_method, check, complete, resolved
 from eventvec.dataset import Dataset, check_entities
-from eventvec.encoders.lineage import attach_lineage
+from eventvec.encoders.interface import attach_lineage
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.declarations import Method
 from eventvec.options import gather

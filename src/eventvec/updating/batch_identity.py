@@ -12,8 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from eventvec.dataset import Dataset
-from eventvec.sequences import Sequences
-from eventvec.tables.coding import Array
+from eventvec.sequences import Array, Sequences
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes
 from eventvec.tables.nested import row_hashes

@@ -15,9 +15,9 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences, Values, join, searchsorted, stack
+from eventvec.sequences import Array, Sequences, Values, join, searchsorted, stack
 from eventvec.tables import keys, times
-from eventvec.tables.coding import Array, count_and_first
+from eventvec.tables.coding import count_and_first
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import exploded
 from eventvec.tables.nested import distinct_rows

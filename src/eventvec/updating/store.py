@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from eventvec.errors import CheckpointError
-
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+from eventvec.sequences import Array
 
 ROWS = 2**14
 """The number of entities that are in memory at a time."""

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 
 import eventvec as ev
-from eventvec.series_statistics import series_features
+from eventvec.tables.series_statistics import series_features
 
 
 def features(*rows: np.ndarray, **options: object) -> pl.DataFrame:
