@@ -14,7 +14,7 @@ import pytest
 import cases
 import eventvec as ev
 from eventvec.errors import ConfigError
-from eventvec.options import accepts, as_table, descriptions, fields, gather
+from eventvec.options import accepts, as_table, descriptions, gather, option_types
 from eventvec.tables.read_options import GROUPS, Cuts, TableFormat
 from eventvec.training import FitOptions
 from eventvec.updating import UpdateOptions
@@ -84,7 +84,7 @@ def test_public_functions_show_every_option_with_its_default(
 ) -> None:
     parameters = inspect.signature(function).parameters
     for kind in kinds:
-        for name, (hint, default) in fields(kind).items():
+        for name, (hint, default) in option_types(kind).items():
             assert parameters[name].default == default
             assert parameters[name].annotation == hint
     assert inspect.Parameter.VAR_KEYWORD not in {each.kind for each in parameters.values()}

@@ -14,7 +14,7 @@ import pytest
 
 import eventvec
 import eventvec as ev
-from eventvec.options import fields
+from eventvec.options import option_types
 
 MODULES = ("datasets", "encoders", "losses", "methods", "views")
 """The modules that `eventvec` shows beside its classes and functions."""
@@ -99,7 +99,7 @@ def test_signatures_name_every_option(name: str) -> None:
 def test_fit_shows_the_options_of_fit_options() -> None:
     parameters = inspect.signature(eventvec.fit).parameters
     shown = {name: (parameter.annotation, parameter.default) for name, parameter in parameters.items()}
-    assert fields(eventvec.FitOptions).items() <= shown.items()
+    assert option_types(eventvec.FitOptions).items() <= shown.items()
     assert "config" not in parameters
 
 

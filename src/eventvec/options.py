@@ -35,7 +35,7 @@ def accepts(*kinds: type[Any]) -> Callable[[F], F]:
         shown = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
             for kind in kinds
-            for name, (hint, default) in fields(kind).items()
+            for name, (hint, default) in option_types(kind).items()
         ]
         vars(function)["__signature__"] = signature.replace(parameters=[*plain, *shown])
         return function
@@ -51,11 +51,11 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
         kind: The dataclass.
         others: Further dataclasses whose fields may be among the options.
     """
-    known = dict.fromkeys(name for group in (kind, *others) for name in fields(group))
+    known = dict.fromkeys(name for group in (kind, *others) for name in option_types(group))
     for name in options:
         if name not in known:
             raise ConfigError(f"there is no option {name!r}; {nearest(name, known)}")
-    hints = {name: hint for name, (hint, _) in fields(kind).items() if name in options}
+    hints = {name: hint for name, (hint, _) in option_types(kind).items() if name in options}
     return kind(**{name: checked(name, options[name], hint) for name, hint in hints.items()})
 
 
@@ -109,7 +109,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def fields(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
+def option_types(kind: type[Any]) -> dict[str, tuple[Any, Any]]:
     """Return the type and default of each field of a dataclass; a field without one has `inspect.Parameter.empty`."""
     hints = _type_hints(kind)
     defaults = {

@@ -18,7 +18,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.losses.negatives import HardNegatives
 from eventvec.methods import METHODS, CoLES, Order
 from eventvec.methods.declarations import declared, suggested, usable_rows
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.sequences import Sequences
 from eventvec.training import FitOptions
 from eventvec.views import OrderPairs, RandomSlices, RejectionSlices
@@ -116,7 +116,7 @@ def test_static_columns_are_the_only_ones_that_the_method_reads(name):
 def test_suggestion_has_options_of_the_method_and_of_its_encoder(name):
     suggestion = suggested(METHODS[name], make.sequences([30] * 40))
     assert set(suggestion) == {"method", "encoder", "fit"}
-    assert set(suggestion["fit"]) <= set(fields(FitOptions))
+    assert set(suggestion["fit"]) <= set(option_types(FitOptions))
     assert set(suggestion["method"]) <= set(arguments(METHODS[name]))
     encoder = ENCODERS[suggestion["encoder"]["name"]]
     assert set(suggestion["encoder"]) <= {"name", *arguments(encoder)}

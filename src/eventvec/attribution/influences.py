@@ -25,7 +25,7 @@ from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.task import Target
-from eventvec.options import accepts, check_seed, fields, gather
+from eventvec.options import accepts, check_seed, gather, option_types
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.tables.keys import align
@@ -141,7 +141,9 @@ def influence(
     check_run(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
     _check_labels(labels, label, chosen)
-    data = run.read(events, **{name: value for name, value in options.items() if name not in fields(InfluenceOptions)})
+    data = run.read(
+        events, **{name: value for name, value in options.items() if name not in option_types(InfluenceOptions)}
+    )
     check_entities(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()

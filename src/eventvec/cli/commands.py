@@ -37,7 +37,7 @@ from eventvec.errors import ConfigError, printable
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import declared
-from eventvec.options import fields, gather
+from eventvec.options import gather, option_types
 from eventvec.runs.run_files import read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
@@ -112,7 +112,7 @@ def fit(
     --set method.label=churn --out tuned`
     """
     changes: config.Table = {
-        "fit": {name: options.pop(name) for name in list(options) if name in fields(FitOptions)},
+        "fit": {name: options.pop(name) for name in list(options) if name in option_types(FitOptions)},
         "data": {"path": events, **options},
         "method": {"name": method},
         "encoder": {"name": encoder, "from": from_},

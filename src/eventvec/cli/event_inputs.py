@@ -11,7 +11,7 @@ from eventvec.cli import terminal
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, StaticColumns
@@ -25,18 +25,18 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
         seed: The seed of the hold-out set if the table has none.
         schema: The schema of the run whose encoder is trained further. Static columns that it lacks are fitted here.
     """
-    known = {"path", *(name for group in GROUPS for name in fields(group))}
+    known = {"path", *(name for group in GROUPS for name in option_types(group))}
     for name in table:
         if name not in known:
             raise ConfigError(f"data has no option {name!r}; {nearest(name, known)}")
     path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
     options: dict[str, Any] = {"holdout_seed": seed}
     for group in GROUPS:
-        group_table = {name: value for name, value in table.items() if name in fields(group)}
+        group_table = {name: value for name, value in table.items() if name in option_types(group)}
         options |= config.options(group_table, group, {}, "data")
     if schema is None:
         return tables.read(path, **options)
-    static = StaticColumns(**{name: options.pop(name, None) for name in fields(StaticColumns)})
+    static = StaticColumns(**{name: options.pop(name, None) for name in option_types(StaticColumns)})
     fitting = options.pop("fitting", Fitting())
     data = tables.read(path, schema=schema, **options)
     if static.static is None:

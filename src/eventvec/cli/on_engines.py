@@ -9,7 +9,7 @@ from typing import Any
 from eventvec.cli import terminal
 from eventvec.engines import EngineOptions, Shards, embed_shards, update_shards
 from eventvec.errors import ConfigError
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.training.progress_bars import bar
 
 NOTES = 5
@@ -20,7 +20,7 @@ def is_on_engine(options: Mapping[str, Any]) -> bool:
     """Return whether an engine is named."""
     if "engine" in options:
         return True
-    for name in fields(EngineOptions):
+    for name in option_types(EngineOptions):
         if name in options:
             raise ConfigError(f"--{name} applies to an engine; name one: --engine local, ray or spark")
     return False

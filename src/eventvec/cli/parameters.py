@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import typer
 
 from eventvec.errors import ConfigError
-from eventvec.options import descriptions, fields
+from eventvec.options import descriptions, option_types
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
 WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
@@ -59,7 +59,7 @@ def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], 
         dataclass, names = kind if isinstance(kind, tuple) else (kind, None)
         added |= {
             name: (dataclass, hint, default)
-            for name, (hint, default) in fields(dataclass).items()
+            for name, (hint, default) in option_types(dataclass).items()
             if (names is None or name in names) and _text_type(name, hint) is not None
         }
 

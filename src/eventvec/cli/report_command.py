@@ -15,7 +15,7 @@ from eventvec.cli.parameters import Device, Json, event_tables, not_empty, takes
 from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.tables.read_options import TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -56,7 +56,7 @@ def report(
     place = choose_device(device)
     trained = runs.load(run)
     trained.encoder.to(place)
-    table_format = {name: options.pop(name) for name in list(options) if name in fields(TableFormat)}
+    table_format = {name: options.pop(name) for name in list(options) if name in option_types(TableFormat)}
     data = None
     if events is not None:
         with bar("reading"):

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
-from eventvec.options import accepts, fields
+from eventvec.options import accepts, option_types
 from eventvec.predicting.fine_tuned import Events, FineTuned
 from eventvec.predicting.frames import Library, frame_of, library_of, with_key
 from eventvec.runs import Run, load
@@ -321,7 +321,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         data = run.config.get("data", {})
         options = {name: data.get(name) for name in ("categorical", "numeric", "holdout")}
         tables: dict[str, Any] = {name: run.config[name] for name in ("method", "encoder", "fit") if name in run.config}
-        reading = {name: data[name] for name in fields(TableFormat) if name in data}
+        reading = {name: data[name] for name in option_types(TableFormat) if name in data}
         vectorizer = cls(
             run.schema.key,
             run.schema.time,
@@ -360,7 +360,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
 
     def _of_reading(self, *kinds: type[Any]) -> dict[str, Any]:
         """Return those options of `reading` that are fields of some dataclasses."""
-        names = {name for kind in kinds for name in fields(kind)}
+        names = {name for kind in kinds for name in option_types(kind)}
         return {name: value for name, value in (self.reading or {}).items() if name in names}
 
     def _table(self, events: Any) -> Dataset:

@@ -11,7 +11,7 @@ import torch
 
 from eventvec.dataset import Dataset, check_entities, period
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.runs import Run, check_run
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
@@ -37,7 +37,7 @@ def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tu
     if run is not None:
         check_run(run)
         for name in options:
-            if name not in fields(TableFormat):
+            if name not in option_types(TableFormat):
                 raise ConfigError(f"{name} does not apply with a run, whose schema names the columns; leave it out")
         before, after = run.read(old, **options), run.read(new, **options)
     elif isinstance(old, Dataset) and isinstance(new, Dataset):
@@ -48,7 +48,7 @@ def coded(old: Any, new: Any, run: Run | None, options: Mapping[str, Any]) -> tu
         raise ConfigError("one period is a data set and the other a table; read both by one schema: read(..., schema=)")
     else:
         schema, notes = _common_schema(old, new, options)
-        kept = {name: value for name, value in options.items() if name in {"meds", *fields(TableFormat)}}
+        kept = {name: value for name, value in options.items() if name in {"meds", *option_types(TableFormat)}}
         before, after = read(old, schema=schema, **kept), read(new, schema=schema, **kept)
         before = replace(before, notes=notes)
     for data in (before, after):

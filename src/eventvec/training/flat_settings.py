@@ -8,7 +8,7 @@ from typing import Any
 from eventvec.config import Table, arguments, check_tables, completed
 from eventvec.errors import ConfigError, nearest
 from eventvec.methods.declarations import suggested
-from eventvec.options import fields
+from eventvec.options import option_types
 from eventvec.parts import ENCODER_NAMES, METHOD_NAMES, NESTED, load_installed
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
@@ -81,7 +81,7 @@ def _places(tables: Table, x: Sequences) -> dict[str, list[Path]]:
     method = {"name": "coles", **tables.get("method", {})}
     constructor = METHOD_NAMES.get(str(method["name"]))
     encoder = {**suggested(constructor, x)["encoder"], **tables.get("encoder", {})}
-    paths: list[Path] = [("fit", name) for name in fields(FitOptions)]
+    paths: list[Path] = [("fit", name) for name in option_types(FitOptions)]
     paths += [("method", *path) for path in _options(method, METHOD_NAMES)]
     paths += [("encoder", *path) for path in _options(encoder, ENCODER_NAMES)]
     places: dict[str, list[Path]] = {}

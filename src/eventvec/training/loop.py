@@ -24,7 +24,7 @@ from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
 from eventvec.methods.revealed_order import order_notes
-from eventvec.options import accepts, as_table, fields, gather
+from eventvec.options import accepts, as_table, gather, option_types
 from eventvec.precision import check_precision
 from eventvec.runs import Record, Run, run_files
 from eventvec.scan.buffers import buffer_pool
@@ -109,7 +109,7 @@ def fit(
         >>> run.steps, run.stopped
         (3, 'epochs')
     """
-    gather({name: value for name, value in options.items() if name in fields(FitOptions)}, FitOptions)
+    gather({name: value for name, value in options.items() if name in option_types(FitOptions)}, FitOptions)
     tables: Table | None = None
     if isinstance(method, str | Mapping):
         check_entities(data)
