@@ -238,7 +238,7 @@ class LanguageEncoder(nn.Module):
                 f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
                 "original files"
             )
-        self.prompt = saved.get("prompt", "")  # earlier versions read no prompts
+        self.prompt = saved["prompt"]
         self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
     def _tokenize(self, tokenizer: Any) -> None:

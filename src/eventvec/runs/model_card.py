@@ -35,7 +35,7 @@ def render_card(
     Args:
         config: The run's configuration.
         schema: What the columns of its events mean.
-        info: Its finished `run.json`. What an earlier version did not record is left out.
+        info: Its finished `run.json`.
         remark: A paragraph about the method's embedding.
         scores: Evaluations of the run's embeddings, as `Evaluation.to_dict` returns them.
     """

@@ -45,8 +45,7 @@ def far_from_best(run: Run) -> str | None:
     """Return a warning if the weights of a run are not those of its best epoch and were far worse on validation."""
     score = declared(run.method).score_entry
     best, entry = best_epoch(run.history, score), _compared_by(run.history, score)
-    fit = run.config.get("fit", {})
-    if best is None or "kept_epoch" in run.info or fit.get("keep", "best" if "patience" in fit else "last") == "best":
+    if best is None or run.kept_epoch is not None:
         return None
     last_record = _validated(run.history)[-1]
     value, last = _number(run.history[best - 1], entry), _number(last_record, entry)
