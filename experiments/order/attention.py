@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from eventvec.encoders import TextEncoder
-from eventvec.encoders.text import blocks
+from eventvec.encoders.backbones import blocks
 from eventvec.sequences import Sequences
 
 

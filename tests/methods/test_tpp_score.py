@@ -20,11 +20,9 @@ from commands import answer
 from eventvec import runs
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import encode
-from eventvec.errors import CheckpointError
 from eventvec.methods.retrieval import score_retrieval
 from eventvec.methods.tpp_embedding import TPPEmbedding
-from eventvec.runs import Record, run_files
-from eventvec.runs.run_files import write_tensors
+from eventvec.runs import Record
 from eventvec.sequences import Sequences
 from eventvec.training import FitOptions, fit
 from eventvec.training.validation import split
@@ -97,33 +95,6 @@ def test_a_run_resumed_after_its_best_epoch_has_the_weights_of_an_uninterrupted_
     assert torch.equal(encode(resumed.encoder, data.sequences), encode(whole.encoder, data.sequences))
     lines = (path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["validation_mrr"] for line in lines] == [r["validation_mrr"] for r in whole.history]
-
-
-def test_a_checkpoint_of_an_earlier_version_has_no_scores_and_is_continued_by_the_loss(tmp_path: Path):
-    data = problem()
-    path = interrupted(data, tmp_path / "run", 12)
-    tensors, texts = run_files.read_tensors(path / "checkpoint.safetensors")
-    counts = json.loads(texts["counts"])
-    assert len(counts["history"]) == 3
-    counts["best"] = min(record["validation"] for record in counts["history"])
-    for record in counts["history"]:
-        del record["validation_mrr"]
-    write_tensors(path / "checkpoint.safetensors", tensors, {"counts": json.dumps(counts)})
-    run = fit(collapsing(data), data, **SETTINGS, out=path, resume=True)
-    losses = [record["validation"] for record in run.history]
-    assert run.kept_epoch == 1 + losses.index(min(losses))
-    assert any(f"whose validation loss {min(losses):.3g} was the lowest" in note for note in run.notes)
-
-
-def test_a_run_that_an_earlier_version_began_is_resumed_with_the_weights_that_it_kept(tmp_path: Path):
-    data = problem()
-    path = interrupted(data, tmp_path / "run", 4, keep="last")
-    config = (path / "config.toml").read_text()
-    assert 'keep = "last"\n' in config
-    (path / "config.toml").write_text(config.replace('keep = "last"\n', ""))
-    with pytest.raises(CheckpointError, match=r"was begun with other settings in \[fit\]; resume with the same"):
-        fit(collapsing(data), data, **SETTINGS, out=path, resume=True)
-    assert fit(collapsing(data), data, **SETTINGS, out=path, resume=True, keep="last").kept_epoch is None
 
 
 def test_the_command_prints_the_score_of_the_epoch_whose_weights_are_kept(tmp_path: Path):

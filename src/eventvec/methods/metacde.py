@@ -37,6 +37,7 @@ class MetaCDE(TargetedContrast):
 
     Example:
         >>> from eventvec.encoders.points import Numbers, PointEncoder
+        >>> from eventvec.sequences import Sequences
         >>> method = MetaCDE(KernelMean(PointEncoder(Numbers(1, width=8))))
         >>> x = Sequences({"x": torch.rand(6), "y": torch.rand(6)}, torch.tensor([0, 3]), torch.tensor([3, 3]))
         >>> method.loss(x, torch.Generator().manual_seed(0)).item() > 0
