@@ -36,6 +36,7 @@ class MetaCDE(TargetedContrast):
         ConfigError: If the encoder is not a `KernelMean`, a row has more than one view, or a number is out of range.
 
     Example:
+        >>> import torch
         >>> from eventvec.encoders.points import Numbers, PointEncoder
         >>> from eventvec.sequences import Sequences
         >>> method = MetaCDE(KernelMean(PointEncoder(Numbers(1, width=8))))
