@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +24,15 @@ from eventvec.config import Table
 from eventvec.dataset import Dataset, text_column
 from eventvec.embedding import Progress, embed, encode
 from eventvec.encoders import Compressed, Encoder, Joined
-from eventvec.encoders.interface import Lineage, attach_lineage, lineage_of
+from eventvec.encoders.interface import Lineage, attach_lineage
 from eventvec.errors import CheckpointError, ConfigError, DataError, shown
 from eventvec.files import path_only, write_text
 from eventvec.methods.declarations import Method, declared
 from eventvec.options import accepts, gather
-from eventvec.parts import registered_in
 from eventvec.precision import Precision
 from eventvec.runs.building import PREFIX, build, build_beside, refusing_damage, tensors_beside
 from eventvec.runs.model_card import Source, plain_scores, render_card
 from eventvec.runs.run_files import (
-    FORMAT,
     check_parts,
     read_config,
     read_info,
@@ -49,7 +44,7 @@ from eventvec.runs.run_files import (
 )
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
-from eventvec.tables import Embeddings, attach_known, facts, read
+from eventvec.tables import Embeddings, attach_known, read
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular, events_table
 
@@ -324,52 +319,6 @@ def check_run(run: Any) -> None:
         raise ConfigError(f"the run must be a Run, got {type(run).__name__}; load it first: run = ev.load(path)")
 
 
-def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> dict[str, Any]:
-    """Return the `run.json` of a run before its first step; write it and the schema if the run has a folder.
-
-    Args:
-        method: The method to train.
-        data: The data to train it on.
-        config: The run's configuration.
-        seed: The seed of everything random.
-        path: The run folder, if there is one.
-    """
-    parent, schema = lineage_of(method.encoder), schema_of(method, data)
-    share, holdout_seed = data.origin.holdout or (None, seed)
-    info: dict[str, Any] = {
-        "format": FORMAT,
-        "id": uuid.uuid4().hex[:12],
-        "seed": seed,
-        "fingerprint": data.fingerprint,
-        "entities": len(data),
-        "versions": versions(),
-        "threads": torch.get_num_threads(),
-        "finished": False,
-    }
-    if data.sequences.total:  # data from a stochastic process have no events
-        info["events"] = data.sequences.total
-    if described := facts(data):
-        info["data"] = described
-    if parts := registered_in(config):
-        info["parts"] = parts
-    if parent:
-        info["from"] = parent.run
-    holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
-    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
-    if inputs := declared(method).static_inputs:
-        info["inputs"] = list(inputs)
-    info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
-    if path is not None:
-        write_first(path, config, schema, info)
-    return info
-
-
-def schema_of(method: Method, data: Dataset) -> Schema:
-    """Return the schema of the data, with those of its static columns that the method learns from."""
-    needed = declared(method).static_columns
-    return replace(data.schema, static=tuple(field for field in data.schema.static if field.name in needed))
-
-
 def finish(run: Run) -> Run:
     """Return a trained run, marked as finished; write its weights and model card if it has a folder."""
     done = replace(run, info={**run.info, "finished": True})
@@ -459,14 +408,3 @@ def card(run: Run, evaluations: Sequence[Source] = (), *, save: bool = False) ->
                 raise CheckpointError(f"{run.path} holds another run by now than {run.id}; load it again")
             write_text(run.path / "README.md", text)
     return text
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that results depend on."""
-    numbers = {"python": platform.python_version()}
-    for name in ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn"):
-        try:
-            numbers[name] = version(name)
-        except PackageNotFoundError:
-            numbers[name] = "not installed"
-    return numbers

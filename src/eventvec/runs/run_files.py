@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+import platform
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated, Any
 
 import tomli_w
+import torch
 from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from eventvec.config import Table, check_tables, parse
+from eventvec.dataset import Dataset
+from eventvec.encoders.interface import lineage_of
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
-from eventvec.parts import REGISTERED, load_installed
+from eventvec.methods.declarations import Method, declared
+from eventvec.parts import REGISTERED, load_installed, registered_in
 from eventvec.schema import Schema
+from eventvec.tables import facts
 
 FORMAT = 1
 """The version of the run folder; newer ones are refused."""
@@ -228,3 +237,60 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
             save_file(copies, draft, metadata=dict(metadata))
         except SafetensorError as error:  # a full disk, among others
             raise OSError(str(error)) from error
+
+
+def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | None) -> dict[str, Any]:
+    """Return the `run.json` of a run before its first step; write it and the schema if the run has a folder.
+
+    Args:
+        method: The method to train.
+        data: The data to train it on.
+        config: The run's configuration.
+        seed: The seed of everything random.
+        path: The run folder, if there is one.
+    """
+    parent, schema = lineage_of(method.encoder), schema_of(method, data)
+    share, holdout_seed = data.origin.holdout or (None, seed)
+    info: dict[str, Any] = {
+        "format": FORMAT,
+        "id": uuid.uuid4().hex[:12],
+        "seed": seed,
+        "fingerprint": data.fingerprint,
+        "entities": len(data),
+        "versions": versions(),
+        "threads": torch.get_num_threads(),
+        "finished": False,
+    }
+    if data.sequences.total:  # data from a stochastic process have no events
+        info["events"] = data.sequences.total
+    if described := facts(data):
+        info["data"] = described
+    if parts := registered_in(config):
+        info["parts"] = parts
+    if parent:
+        info["from"] = parent.run
+    holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
+    info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
+    if inputs := declared(method).static_inputs:
+        info["inputs"] = list(inputs)
+    info["holdouts"] = [*(parent.holdouts if parent else ()), holdout]
+    if path is not None:
+        write_first(path, config, schema, info)
+    return info
+
+
+def schema_of(method: Method, data: Dataset) -> Schema:
+    """Return the schema of the data, with those of its static columns that the method learns from."""
+    needed = declared(method).static_columns
+    return replace(data.schema, static=tuple(field for field in data.schema.static if field.name in needed))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that results depend on."""
+    numbers = {"python": platform.python_version()}
+    for name in ("eventvec", "torch", "numpy", "polars", "pyarrow", "safetensors", "scikit-learn"):
+        try:
+            numbers[name] = version(name)
+        except PackageNotFoundError:
+            numbers[name] = "not installed"
+    return numbers
