@@ -247,11 +247,6 @@ def test_the_prompt_of_a_folder_is_put_before_descriptions_and_saved(
     assert torch.equal(encode(encoder.text_tower("note"), rows[0]), encode(plain.text_tower("note"), rows[1]))
     plain.load_state_dict(encoder.state_dict())
     assert plain.prompt == prompt
-    saved = json.loads(bytes(encoder.state_dict()["_extra_state"].numpy()))
-    del saved["prompt"]  # as an earlier version saved it
-    before = torch.frombuffer(bytearray(json.dumps(saved).encode()), dtype=torch.uint8)
-    encoder.load_state_dict({**encoder.state_dict(), "_extra_state": before})
-    assert encoder.prompt == ""
 
 
 def test_folders_that_cannot_be_followed_are_refused(tmp_path: Path):
