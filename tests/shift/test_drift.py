@@ -188,6 +188,7 @@ def test_few_entities_and_unequal_periods_are_noted() -> None:
         ({"level": 0.0}, r"level must be above 0 and below 1, got 0\.0"),
         ({"entities": 1}, "entities must be at least 2, got 1"),
         ({"permutations": 18}, "permutations must be at least 19, got 18"),
+        ({"permutations": 2**62}, "permutations must be at most 100,000, got 4611686018427387904"),
         ({"permutations": 98}, "permutations must be at least 99 for 5 tests at level 0.05, got 98"),
         ({"held_out": True}, "held_out needs a run"),
         ({"levels": 0.1}, "there is no option 'levels'; did you mean 'level'"),

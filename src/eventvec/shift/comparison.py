@@ -25,6 +25,8 @@ from eventvec.shift.profiles import BINS, Profile, profiles
 from eventvec.tables import Embeddings
 from eventvec.tables.read_options import Columns, TableFormat
 
+MOST_PERMUTATIONS = 100_000
+"""The largest number of permutations, each of which has a weight for every row in memory."""
 EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
 FEW = 10
@@ -40,8 +42,8 @@ class DriftOptions:
         level: The largest probability that anything is found between equal periods, above 0 and below 1.
         entities: The largest number of entities of each period that are compared, at least 2. Fewer are compared if
             they have more than about eight million events.
-        permutations: The number of permutations, at least 19. The smallest possible p-value is 1 / (permutations + 1),
-            times the number of columns.
+        permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is 1 / (permutations +
+            1), times the number of columns.
         held_out: Compare only entities that the run held out of its training, so that the encoder saw neither period.
         seed: The seed of the sample and of the permutations.
 
@@ -65,6 +67,8 @@ class DriftOptions:
             raise ConfigError(f"level must be above 0 and below 1, got {self.level}")
         at_least("entities", self.entities, 2)
         at_least("permutations", self.permutations, 19)
+        if self.permutations > MOST_PERMUTATIONS:
+            raise ConfigError(f"permutations must be at most {MOST_PERMUTATIONS:,}, got {self.permutations}")
 
 
 @accepts(DriftOptions, Columns, TableFormat)
