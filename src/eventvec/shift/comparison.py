@@ -42,8 +42,8 @@ class DriftOptions:
         level: The largest probability that anything is found between equal periods, above 0 and below 1.
         entities: The largest number of entities of each period that are compared, at least 2. Fewer are compared if
             they have more than about eight million events.
-        permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is 1 / (permutations +
-            1), times the number of columns.
+        permutations: The number of permutations, from 19 to 100,000. The smallest possible p-value is
+            1 / (permutations + 1), times the number of columns.
         held_out: Compare only entities that the run held out of its training, so that the encoder saw neither period.
         seed: The seed of the sample and of the permutations.
 
