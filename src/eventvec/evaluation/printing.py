@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Printed:
+class Printed(ABC):
     """A result that prints as what its `render` returns, in a notebook as HTML with all text escaped."""
 
+    @abstractmethod
     def render(self) -> Group:
         """Return the tables and sentences of the result, for a `rich` console to print."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self._recorded().export_text().rstrip()
