@@ -84,11 +84,11 @@ def test_a_training_step_waits_for_views_and_for_the_value_of_the_loss_only(name
     x = x[usable_rows(method, x)]
     options = FitOptions(epochs=1, batch_size=2, clip=1.0, optimizer=name, warmup=2, encoder_lr=0.01)
     state = Training(method, optimizer(method, 0.01, 0.001, name), Generator().manual_seed(0), options)
-    state.begin(len(x), [])
     with Pretended() as device:
         known(x)
+        state.begin(torch.arange(len(x)), [], options.batch_size)
         device.waits.clear()
-        for rows in state.batches(torch.arange(len(x))):
+        for rows in state.batches():
             state.step(x[rows])
     assert state.steps > 1
     assert device.waits.total() == 2 * state.steps, device.waits

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, refuse_masked
 from eventvec.schema import Categorical, Schema
-from eventvec.sequences import Array, RowIndex, Sequences, Values, on_host
+from eventvec.sequences import Array, RowIndex, Sequences, Values, histories, on_host
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Dataset:
         origin: Where the rows come from.
         moments: `(n,)` the time of each row, before which its events lie, in the unit of the column `time`; None if the
             histories were not cut at a time each.
+        label_times: The columns of times in the table of static columns that was attached, one row for each entity, in
+            the unit of the column `time` and null where missing; `fit` cuts the histories there if it learns labels.
 
     Example:
         >>> from eventvec.schema import Numeric
@@ -82,6 +85,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
     moments: np.ndarray[Any, np.dtype[Any]] | None = None
+    label_times: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -107,8 +111,11 @@ class Dataset:
             index = index if index.numel() else index.long()  # an empty list arrives as floats
         positions = torch.arange(len(self))[index].reshape(-1)
         keys = self.keys.take(pa.array(positions.numpy()))
-        moments = None if self.moments is None else self.moments[positions.numpy()]
-        return replace(self, keys=keys, sequences=self.sequences[positions.to(self.sequences.device)], moments=moments)
+        x = self.sequences[positions.to(self.sequences.device)]
+        moments, times = self.moments, self.label_times
+        moments = None if moments is None else moments[positions.numpy()]
+        times = None if times is None else times[positions.numpy()]
+        return replace(self, keys=keys, sequences=x, moments=moments, label_times=times)
 
     def __repr__(self) -> str:
         n_fields = len(self.schema.fields) + len(self.schema.nested)
@@ -121,12 +128,18 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """Hex digest of keys, windows, columns and static values: equal for equal data, whatever file or row order
-        they came from."""
+        they came from. Of rows that were cut at several times of an entity, events are read once."""
         x, digest = self.sequences.to("cpu"), hashlib.blake2b(digest_size=16)
         vocabularies = {field.name: field.buckets or field.values for field in self.schema.categorical}
         words = [field for field in self.schema.static if isinstance(field, Categorical) and field.name in x.static]
         digest.update(repr((len(self), vocabularies, *words, *self.schema.bags)).encode())
-        for part in chain(_key_bytes(self.keys), _content(x)):  # one part at a time is in memory
+        contents = [x]
+        if self.moments is not None:
+            longest, history = histories(x)
+            digest.update(history.numpy().data)
+            digest.update(np.ascontiguousarray(self.moments).data)
+            contents = [replace(x[longest], static={}), replace(x, columns={})]
+        for part in chain(_key_bytes(self.keys), *map(_content, contents)):  # one part at a time is in memory
             digest.update(part)
         return digest.hexdigest()
 
@@ -169,8 +182,7 @@ def period(x: Sequences) -> tuple[Any, Any] | None:
 
 def _key_bytes(keys: pa.Array) -> list[Any]:
     """Return the bytes of keys; they are equal for equal keys whose types differ in width, offsets or layout."""
-    if isinstance(keys.type, pa.BaseExtensionType):
-        keys = keys.storage
+    keys = storage(keys)
     if pa.types.is_integer(keys.type):
         keys = keys.cast(pa.large_string())
     plain = keys.cast(pa.large_binary())
@@ -233,8 +245,12 @@ def check_entities(data: Any) -> None:
 
 def repeated(keys: pa.Array) -> int:
     """Return the number of keys that equal an earlier one."""
-    plain = keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
-    return len(plain) - len(pc.unique(plain))
+    return len(keys) - len(pc.unique(storage(keys)))
+
+
+def storage(keys: pa.Array) -> pa.Array:
+    """Return keys in a type of Arrow itself; UUIDs are 16 bytes."""
+    return keys.storage if isinstance(keys.type, pa.BaseExtensionType) else keys
 
 
 def text_column(texts: pa.Array | pa.ChunkedArray) -> Sequences:

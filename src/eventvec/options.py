@@ -32,10 +32,10 @@ def accepts(*kinds: type[Any]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         plain = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        fields = {name: of for kind in kinds for name, of in option_types(kind).items()}  # two may have one in common
         shown = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-            for kind in kinds
-            for name, (hint, default) in option_types(kind).items()
+            for name, (hint, default) in fields.items()
         ]
         vars(function)["__signature__"] = signature.replace(parameters=[*plain, *shown])
         return function

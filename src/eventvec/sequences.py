@@ -324,6 +324,26 @@ def searchsorted(x: Sequences, name: str, values: Tensor, right: bool = False) -
     return low
 
 
+def histories(x: Sequences) -> tuple[Tensor, Tensor]:
+    """Return `(h,)` the longest row of those that begin at the same event, and `(n,)` its place for each row.
+
+    Rows that end at several times of one entity are beginnings of its longest one. They are in the order in which their
+    first event first occurs among the rows.
+
+    Example:
+        >>> rows, history = histories(Sequences({}, torch.tensor([5, 0, 5]), torch.tensor([1, 2, 3])))
+        >>> rows.tolist(), history.tolist()
+        ([2, 1], [0, 1, 0])
+    """
+    starts, history = x.starts.unique(return_inverse=True)
+    n, each = len(starts), torch.arange(len(x), device=x.device)
+    first = each.new_full((n,), len(x)).scatter_reduce(0, history, each, "amin")
+    number = first.argsort().argsort()[history]
+    order = x.lengths.argsort(stable=True)
+    order = order[number[order].argsort(stable=True)]  # by history, the longest row of each last
+    return order[number.bincount(minlength=n).cumsum(0) - 1], number
+
+
 def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:
     """Return the names that all tables have."""
     return [name for name in tables[0] if all(name in table for table in tables)]

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
-from eventvec.tables import Embeddings, read, read_embeddings, until, write
+from eventvec.errors import DataError
+from eventvec.evaluation.leaks import refuse_later_events, same_events
+from eventvec.tables import Embeddings, read, read_embeddings, times, until, write
+from eventvec.tables.label_times import moments_of
 
 
 def dataset(keys: list, times: list) -> Dataset:
@@ -45,7 +46,7 @@ def test_events_are_cut_at_the_time_of_each_label(tmp_path: Path):
     )  # fmt: skip
     z = written(tmp_path, each)[[2, 0, 1]]
     assert z.events.tolist() == [0, 1, 2]
-    same = same_events(data, z, label_times(z.schema, pl.Series("decided", [3, 5, 7])).to_numpy())  # read-only
+    same = same_events(data, z, moments_of(pl.Series("decided", [3, 5, 7]), z.schema)[0].to_numpy())  # read-only
     assert same.keys.to_pylist() == [3, 1, 2]
     assert same.sequences.values("time").tolist() == [1, 2, 6]
     assert (same.notes, same.origin) == (data.notes, data.origin)
@@ -58,23 +59,27 @@ def test_embeddings_of_later_events_are_refused(tmp_path: Path):
     z = written(tmp_path, data)
     schema, rows = z.schema, [2, 0]
 
-    def decided(*values: object) -> tuple[str, np.ndarray]:
-        return "decided", label_times(schema, pl.Series("decided", values)).to_numpy()
+    def decided(*values: object) -> np.ndarray:
+        return moments_of(pl.Series("decided", values), schema)[0].to_numpy()
 
-    refuse_later_events(z[rows], "2020-01-03T00:00:01")
-    refuse_later_events(z[[0, 1]], "2020-01-03", decided("2020-01-02", "2020-01-03"))
-    refuse_later_events(z[rows], None)
-    with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after 2020-01-03; embed again"):
-        refuse_later_events(z[rows], "2020-01-03")
-    with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after the time in 'decided'"):
-        refuse_later_events(z[rows], None, decided(date(2020, 1, 3), date(2020, 1, 2)))
-    assert label_times(schema, pl.Series("decided", [None, date(2020, 1, 9)])).null_count() == 1
+    def refuse(z: Embeddings, limit: object, inclusive: bool = False) -> None:
+        limit = times.instant(schema, limit) if isinstance(limit, str) else limit
+        refuse_later_events(z, limit, "then", "do this", inclusive)
+
+    refuse(z[rows], "2020-01-03T00:00:01")
+    refuse(z[[0, 1]], decided("2020-01-02", "2020-01-03"))
+    refuse(z[rows], "2020-01-03", inclusive=True)
+    with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after then, .*; do this"):
+        refuse(z[rows], "2020-01-03")
+    with pytest.raises(DataError, match="1 of 2 embeddings were made from events after then, .*; do this"):
+        refuse(z[rows], "2020-01-02", inclusive=True)
+    with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after then"):
+        refuse(z[rows], decided(date(2020, 1, 3), date(2020, 1, 2)))
+    assert moments_of(pl.Series("decided", [None, date(2020, 1, 9)]), schema)[0].null_count() == 1
     with pytest.raises(DataError, match="column 'decided' holds integer values"):
         decided(1, 2)
-    with pytest.raises(ConfigError, match="cannot be compared with column 'at'"):
-        refuse_later_events(z, 5)
     empty = written(tmp_path, until(data, "2020-01-01"))
-    refuse_later_events(empty[rows], "1970-01-01")
+    refuse(empty[rows], "1970-01-01")
 
 
 def test_an_event_at_the_time_of_the_label_is_later(tmp_path: Path):
@@ -89,6 +94,6 @@ def test_an_event_at_the_time_of_the_label_is_later(tmp_path: Path):
         later = sum(max(times[keys == row]) >= limit for row, limit in zip(rows, limits, strict=True))
         if later:
             with pytest.raises(DataError, match=f"{later} of 15 embeddings"):
-                refuse_later_events(z[rows], None, ("decided", limits))
+                refuse_later_events(z[rows], limits, "then", "")
         else:
-            refuse_later_events(z[rows], None, ("decided", limits))
+            refuse_later_events(z[rows], limits, "then", "")

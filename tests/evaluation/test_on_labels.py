@@ -18,6 +18,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import handcrafted_features
 from eventvec.tables import holdout_mask
+from eventvec.tables.label_times import untimed
 
 N, DAYS = 90, 12
 MODELS = {"models": ["logistic_regression"], "folds": 3}
@@ -80,7 +81,8 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
         assert (result.features, result.model) == (other.features, other.model)
         assert result.main.values == pytest.approx(other.main.values, abs=1e-6)
     assert evaluation.notes == (
-        "77 embeddings have a label.", "13 embeddings have no usable label and were left out.", *expected.notes,
+        "77 embeddings have a label.", "13 embeddings have no usable label and were left out.", untimed(None),
+        *expected.notes,
     )  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(N)
     again = ev.evaluate(z, data[shuffled], table, "likes", group="home", **MODELS)
@@ -196,7 +198,9 @@ def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> N
         labels = LABELS["likes"].to_numpy()
         scores = ev.score_features({"aggregates": expected}, labels, **MODELS).results[0].main.values
         assert evaluations[0].get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
-    with pytest.raises(DataError, match="90 of 90 embeddings were made from events at or after 6; embed again"):
+    with pytest.raises(
+        DataError, match="90 of 90 embeddings were made from events at or after 6, .*; embed the events before it"
+    ):
         ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", until=6)
     with pytest.raises(DataError, match="90 of 90 entities have another number of events in the data"):
         ev.evaluate(fitted.embed(EVENTS), early, LABELS, "likes")

@@ -297,7 +297,9 @@ def test_a_resumed_run_loads_with_the_predictions_of_an_uninterrupted_one(data: 
     ev.fit(resumed, data, out=tmp_path / "cut", resume=True, **options)
     assert same(weights(whole), weights(resumed))
     loaded = ev.load(tmp_path / "cut")
-    assert loaded.config["method"] == {"name": "supervised", "label": "habit", "batch_norm": False}
+    assert loaded.config["method"] == {
+        "name": "supervised", "label": "habit", "batch_norm": False, "inclusive": False,
+    }  # fmt: skip
     assert ev.predict(loaded, frames()[0]).equals(ev.predict(run, data))
     assert "from the static column `habit`" in (tmp_path / "cut" / "README.md").read_text()
 

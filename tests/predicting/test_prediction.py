@@ -126,7 +126,7 @@ def test_inputs_of_the_data_are_used_before_those_of_the_table_of_labels(base: e
     data = ev.tables.attach(base.read(events), people[["id", "segment"]])
     run = ev.fine_tune(base, data, people[["id", "churn", "age"]], "churn", static_inputs=["segment", "age"], epochs=1)
     assert run.info["inputs"] == ["segment", "age"]
-    with pytest.raises(ev.DataError, match="the table of labels has no column 'segment'"):
+    with pytest.raises(ev.DataError, match="the label table has no column 'segment'"):
         ev.fine_tune(base, events, people[["id", "churn"]], "churn", static_inputs=["segment"], epochs=1)
     with pytest.raises(ev.ConfigError, match="static_inputs names the label 'churn'; a label cannot have another role"):
         ev.fine_tune(base, events, people, "churn", static_inputs=["churn"], epochs=1)
@@ -149,7 +149,7 @@ def test_a_killed_run_with_inputs_weights_and_a_temperature_is_resumed(base: ev.
     assert ev.predict(loaded, events, static=people).equals(ev.predict(whole, events, static=people))
     assert loaded.config["method"] == {
         "name": "supervised", "label": ["churn", "spend"], "batch_norm": False, "static_inputs": ["age"],
-        "class_weights": "balanced", "weight": "weight",
+        "class_weights": "balanced", "weight": "weight", "inclusive": False,
     }  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_labels_may_have_the_name_of_the_key_in_files(run: ev.Run) -> None:
     ("change", "label", "error", "message"),
     [
         (lambda t: t, "chrn", ev.DataError, r"has no column 'chrn'; did you mean 'churn'\? accepted: churn, id"),
-        (lambda t: t.rename({"id": "x"}), "churn", ev.DataError, "labels has no column 'id'; accepted: churn, x"),
+        (lambda t: t.rename({"id": "x"}), "churn", ev.DataError, "table has no column 'id'; accepted: churn, x"),
         (
             lambda t: t.with_columns(churn=pl.lit(None, pl.String)), "churn", ev.ConfigError,
             "static column 'churn' is left out: it holds no value; a label must hold classes or numbers",

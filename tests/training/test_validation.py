@@ -63,7 +63,7 @@ def test_each_class_has_its_share_in_the_validation_and_in_each_of_its_batches()
     rows, held_out, _ = split(Stratified(), x, options)
     assert sorted([*rows.tolist(), *held_out.tolist()]) == list(range(200))
     assert int((held_out % 10 == 3).sum()) == 5
-    assert [int((batch % 10 == 3).sum()) for batch in validation_batches(held_out, options)] == [1] * 5
+    assert [int((batch % 10 == 3).sum()) for batch in validation_batches(held_out, options.batch_size)] == [1] * 5
     other = split(Stratified(), x, replace(options, seed=4))[1]
     assert set(other.tolist()) != set(held_out.tolist())
     random = split(Recording(), x, options)[1]
@@ -78,7 +78,7 @@ def test_one_row_is_too_few_for_validation(patience, notes):
     rows, held_out, sentences = split(Recording(), x, replace(OPTIONS, patience=patience))
     assert (len(rows), len(held_out), len(sentences)) == (7, 0, notes)
     assert all("training cannot stop early" in sentence for sentence in sentences)
-    assert validation_batches(held_out, OPTIONS) == ()
+    assert validation_batches(held_out, OPTIONS.batch_size) == ()
 
 
 def test_one_usable_row_is_too_few_for_training():
@@ -88,7 +88,7 @@ def test_one_usable_row_is_too_few_for_training():
 
 def test_the_validation_loss_is_the_same_each_time_and_the_last_partial_batch_is_left_out():
     x, method = make.sequences([3] * 12), Recording().train()
-    batches = validation_batches(torch.arange(10), OPTIONS)
+    batches = validation_batches(torch.arange(10), OPTIONS.batch_size)
     (first, score), (again, _) = (validate(method, x, batches, OPTIONS) for _ in range(2))
     assert score is None
     assert first == again
@@ -98,10 +98,10 @@ def test_the_validation_loss_is_the_same_each_time_and_the_last_partial_batch_is
 
 
 def test_the_cost_of_a_validation_is_bounded_in_batches_and_in_seconds():
-    batches = validation_batches(torch.arange(100_000), OPTIONS)
+    batches = validation_batches(torch.arange(100_000), OPTIONS.batch_size)
     assert torch.cat(batches).tolist() == list(range(4 * BATCHES))
     x = make.sequences([3] * 12)
-    batches = validation_batches(torch.arange(12), OPTIONS)
+    batches = validation_batches(torch.arange(12), OPTIONS.batch_size)
     every, _ = validate(Recording(), x, batches, OPTIONS)
     assert validate(Recording(), x, batches, OPTIONS, seconds=0) == (every[:1], None)  # the first is always computed
 
@@ -142,14 +142,14 @@ def test_the_time_of_a_validation_includes_the_score(monkeypatch: pytest.MonkeyP
     method = Slow()
     monkeypatch.setattr("eventvec.training.validation.time", method)
     losses, _ = validate(
-        method, make.sequences([3] * 12), validation_batches(torch.arange(12), OPTIONS), OPTIONS, seconds
+        method, make.sequences([3] * 12), validation_batches(torch.arange(12), OPTIONS.batch_size), OPTIONS, seconds
     )
     assert len(losses) == count
 
 
 def test_the_score_is_of_the_rows_of_all_batches_that_are_used():
     x = make.sequences([3] * 12)
-    batches = validation_batches(torch.arange(12), OPTIONS)
+    batches = validation_batches(torch.arange(12), OPTIONS.batch_size)
     every, _ = validate(Recording(), x, batches, OPTIONS)
     assert validate(Scored(), x, batches, OPTIONS) == (every, sum(range(12)))
     assert validate(Scored(), x, batches, OPTIONS, seconds=0) == (every[:1], 0 + 1 + 2 + 3)

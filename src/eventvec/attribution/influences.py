@@ -15,12 +15,13 @@ from eventvec.attribution.left_out import Ablation
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
-from eventvec.dataset import Dataset, check_entities
+from eventvec.dataset import Dataset, check_entities, repeated
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import readable_rows
 from eventvec.errors import ConfigError, DataError, nearest
-from eventvec.evaluation import EvaluationOptions, join_labels, target
-from eventvec.evaluation.folds import group_codes
+from eventvec.evaluation import EvaluationOptions, target
+from eventvec.evaluation.folds import group_codes, units
+from eventvec.evaluation.labels import join_timed
 from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
@@ -28,7 +29,8 @@ from eventvec.evaluation.task import Target
 from eventvec.options import accepts, check_seed, gather, option_types
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
-from eventvec.tables.keys import align
+from eventvec.tables.keys import align, texts
+from eventvec.tables.label_times import LabelTime, TimedLabels, labelled_histories, read_before, untimed
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -42,10 +44,13 @@ OUT_OF_DISTRIBUTION = (
 
 
 @dataclass(frozen=True)
-class InfluenceOptions:
-    """How influences are measured; `key`, `group`, `task`, `folds` and `model` need labels.
+class InfluenceOptions(LabelTime):
+    """How influences are measured; all but `entities` and `seed` need labels.
 
     Args:
+        label_time: The column of the table of labels with the time of each label, see `evaluate`; only earlier events
+            are read.
+        inclusive: Events at the very time of a label, or of a cutoff, are read too.
         key: The name of the key in the table of labels, if it differs.
         group: A column of the table of labels. Entities of one group are never split, for example a household's.
         task: The kind of label: binary, multiclass or numeric; inferred from the labels by default.
@@ -141,15 +146,24 @@ def influence(
     check_run(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
     _check_labels(labels, label, chosen)
-    data = run.read(
-        events, **{name: value for name, value in options.items() if name not in option_types(InfluenceOptions)}
-    )
-    check_entities(data)
+    reading = {name: value for name, value in options.items() if name not in option_types(InfluenceOptions)}
+    if chosen.inclusive and "cutoffs" in reading:
+        reading["inclusive"] = True
+    data = run.read(events, **reading)
+    timed = None
+    if labels is None or label is None:
+        check_entities(data)
+    else:
+        others = [chosen.group] if chosen.group else []
+        data, timed, key = labelled_histories(data, labels, [label], others, chosen.key, chosen)
+        chosen = replace(chosen, key=key)
+    if entity is not None:
+        check_entities(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()
     place = None if entity is None else _place(data, entity, usable)
     request = _Request(run, data, usable, place, chosen, progress)
-    result = _of_vectors(request) if labels is None else _of_labels(request, labels, str(label))
+    result = _of_vectors(request) if timed is None else _of_labels(request, timed, str(label))
     left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
     notes = () if usable.all() else (left_out,)
     return replace(result, notes=(*notes, *result.notes, OUT_OF_DISTRIBUTION))
@@ -234,19 +248,26 @@ def _of_vectors(request: _Request) -> Influence:
     return Influence(rows, "movement", None, len(measured.full), None, None, None, tuple(notes))
 
 
-def _of_labels(request: _Request, table: Tabular, label: str) -> Influence:
+def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
     """Return how a score changes, or the prediction for one entity."""
     chosen, data = request.chosen, request.data
-    joined = join_labels(data.keys, data.schema.key_out, table, label, table_key=chosen.key, group=chosen.group)
+    joined = join_timed(
+        data.keys, data.schema.key_out, timed, label, table_key=chosen.key, group=chosen.group, moments=data.moments,
+        origin=data.origin.options,
+    )  # fmt: skip
     assert isinstance(joined.labels, np.ndarray)
     places, notes = request.sample(np.flatnonzero(request.usable[joined.positions]))
-    groups = None if joined.groups is None else group_codes(joined.groups[places])
+    entities = texts(data.keys).to_numpy()[joined.positions[places]] if repeated(data.keys) else None
+    of_groups = None if joined.groups is None else group_codes(joined.groups[places])
+    groups = units(None if entities is None else group_codes(entities), of_groups)
     labelled = target(joined.labels[places], chosen.task, label)
     default = "ridge" if labelled.task == "numeric" else "logistic_regression"
     model = Trained(next(iter(choose(labelled.task, [chosen.model or default])[0])), chosen.seed)
     rows = joined.positions[places]
     result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
-    return replace(result, notes=(*joined.notes, *notes, *result.notes))
+    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, chosen.inclusive)}."
+    known = timed.time is None and (data.moments is not None or data.origin.until is not None)
+    return replace(result, notes=(*joined.notes, *(() if known else (read,)), *timed.notes, *notes, *result.notes))
 
 
 def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Influence:

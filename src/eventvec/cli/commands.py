@@ -42,6 +42,7 @@ from eventvec.runs.run_files import read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
+from eventvec.tables.label_times import LabelTime
 from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
@@ -81,6 +82,7 @@ def demo(
     (HoldOut, ("holdout",)),
     Storage,
     (FitOptions, ("epochs", "time_budget", "seed", "beside")),
+    (LabelTime, ("label_time",)),
 )
 def fit(
     config_: Annotated[Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Configuration of the run.")] = None,
@@ -112,9 +114,9 @@ def fit(
     --set method.label=churn --out tuned`
     """
     changes: config.Table = {
+        "method": {"name": method, "label_time": options.pop("label_time", None)},
         "fit": {name: options.pop(name) for name in list(options) if name in option_types(FitOptions)},
         "data": {"path": events, **options},
-        "method": {"name": method},
         "encoder": {"name": encoder, "from": from_},
     }
     place = choose_device(device)

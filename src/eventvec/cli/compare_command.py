@@ -11,6 +11,8 @@ from eventvec import comparing, reporting, tables
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, command
 from eventvec.cli.parameters import EventsArgument, Json, not_empty, seconds, split_names, takes
+from eventvec.options import option_types
+from eventvec.tables.label_times import LabelTime
 from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -21,6 +23,7 @@ from eventvec.training.progress_bars import bar
     (TableFormat, ("time_format", "order", "ties", "explode")),
     (Cuts, ("until",)),
     Storage,
+    LabelTime,
 )
 def compare(
     events: EventsArgument,
@@ -53,6 +56,7 @@ def compare(
     if output is not None:
         tables.check_output(output, [events, labels, out_], overwrite=overwrite)
     tables.check_place(out_)
+    time = {name: options.pop(name) for name in option_types(LabelTime) if name in options}
     with bar("reading"):
         data = tables.read(events, **options)
     with bar("comparing") as tick:
@@ -70,6 +74,7 @@ def compare(
             seed=seed,
             resume=resume,
             progress=tick,
+            **time,
         )
     if output is not None:
         reporting.write_page(comparing.page(result), output)

@@ -41,11 +41,14 @@ def influence(
     place = choose_device(device)
     trained = runs.load(run)
     trained.encoder.to(place)
-    reading = {name: value for name, value in options.items() if name not in vars(InfluenceOptions())}
+    measured = vars(InfluenceOptions())
+    reading = {name: value for name, value in options.items() if name not in measured}
+    if "cutoffs" in reading and "inclusive" in options:
+        reading["inclusive"] = True
     with bar("reading"):
         data = trained.read(events, **reading)
     terminal.notes(data.notes)
-    measuring = {name: value for name, value in options.items() if name not in reading}
+    measuring = {name: value for name, value in options.items() if name in measured}
     with bar("embedding") as tick:
         result = attribution.influence(trained, data, labels, label, entity=entity, progress=tick, **measuring)
     terminal.answer(result.to_dict(), result.render(), json_)

@@ -13,9 +13,11 @@ import typer
 
 from eventvec.errors import ConfigError
 from eventvec.options import descriptions, option_types
+from eventvec.tables.label_times import DECLINED
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
 WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
+PLAIN = inspect.Parameter.KEYWORD_ONLY
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,6 +43,7 @@ def event_tables(text: str | None) -> Any:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object to standard output.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, …; auto uses a GPU if there is one.")]
+NoLabelTime = Annotated[bool, typer.Option("--no-label-time", help="Labels have no time: read all events.")]
 EventsArgument = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 
@@ -67,8 +70,14 @@ def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], 
         signature = inspect.signature(function, eval_str=True)
         plain = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         extra = [_parameter(dataclass, name, hint, default) for name, (dataclass, hint, default) in added.items()]
+        if "label_time" in added:
+            extra.append(inspect.Parameter("no_label_time", PLAIN, default=False, annotation=NoLabelTime))
 
         def command(**arguments: Any) -> Any:
+            if arguments.pop("no_label_time", False):
+                if arguments.get("label_time") is not None:
+                    raise ConfigError("--label-time and --no-label-time are both given; give one of them")
+                arguments["label_time"] = DECLINED
             options = {name: _value(name, hint, arguments.pop(name, None)) for name, (_, hint, _) in added.items()}
             return function(**arguments, **{name: value for name, value in options.items() if value is not None})
 
@@ -134,7 +143,7 @@ def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> insp
     optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)
     annotation = Annotated[optional, typer.Option(f"--{name.replace('_', '-')}", help=text)]
     absent = False if kind is bool else None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=absent, annotation=annotation)
+    return inspect.Parameter(name, PLAIN, default=absent, annotation=annotation)
 
 
 def _value(name: str, hint: Any, text: Any) -> Any:

@@ -16,6 +16,7 @@ from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.options import option_types
+from eventvec.tables.label_times import LabelTime
 from eventvec.tables.read_options import TableFormat
 from eventvec.training.progress_bars import bar
 
@@ -67,7 +68,8 @@ def report(
         if data is None or labels is None or not label:
             raise ConfigError("--drivers needs the events and a label: --events, --labels and --label")
         with bar("leaving out") as tick:
-            driving = attribution.influence(trained, data, labels, label[0], progress=tick)
+            time = {name: options[name] for name in option_types(LabelTime) if name in options}
+            driving = attribution.influence(trained, data, labels, label[0], progress=tick, **time)
     with bar("reporting") as tick:
         result = reporting.report(
             trained,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import polars as pl
@@ -18,8 +18,9 @@ from eventvec.comparing.winner import choose
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import CheckpointError, ConfigError, DataError
-from eventvec.evaluation import Evaluation, evaluate, join_labels, target
+from eventvec.evaluation import Evaluation, evaluate, target
 from eventvec.evaluation.conclusion import deciding_cell
+from eventvec.evaluation.labels import join_timed
 from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import choose_protocol
@@ -27,7 +28,8 @@ from eventvec.evaluation.result import TOGETHER
 from eventvec.files import path_only, sweep, write_text
 from eventvec.options import check_seed
 from eventvec.runs.run_files import read_info
-from eventvec.tables.sources import Tabular, read_table
+from eventvec.tables.label_times import LabelTime, labelled_histories
+from eventvec.tables.sources import Tabular
 from eventvec.training import fit
 
 Progress = Callable[[int, int, str], None]
@@ -47,6 +49,8 @@ def compare(
     epochs: int | None = None,
     folds: int = 5,
     models: Sequence[str] | None = None,
+    label_time: str | None = None,
+    inclusive: bool = False,
     seed: int = 0,
     resume: bool = False,
     progress: Progress | None = None,
@@ -71,7 +75,7 @@ def compare(
 
     Args:
         data: The entities.
-        labels: A table with the key and the label.
+        labels: A table with the key and the label, and the time of each label if there is one.
         label: The column to predict.
         out: The folder for the plan and the runs.
         methods: Names of methods, or tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm; by
@@ -81,6 +85,9 @@ def compare(
         epochs: The epochs of each arm.
         folds: The number of folds.
         models: The models that are scored, as for `evaluate`; the first of `conclusion.MODELS` among them decides.
+        label_time: The column with the time of each label, as for `evaluate`: vectors are made from earlier events.
+            Training reads all events of the data, without labels.
+        inclusive: Whether events at the very time of a label are read too.
         seed: The seed of training and of the folds.
         resume: Whether a plan that was begun in the folder goes on.
         progress: Called with the steps that are done, all steps, and what is being done.
@@ -107,7 +114,8 @@ def compare(
         raise ConfigError("time_budget and epochs are both given; every arm has one budget, so give one of them")
     bound: dict[str, Any] = {"epochs": epochs} if epochs else {"time_budget": time_budget or BUDGET}
     arms = plan(methods, encoders)
-    labels = _usable(labels, label, data, models, folds, seed)
+    time = LabelTime(label_time, inclusive)
+    labels, labelled = _usable(labels, label, time, data, models, folds, seed)
     _begin(folder, {"fingerprint": data.fingerprint, "arms": arms, "budget": bound, "seed": seed}, resume)
     total, done, failed = STEPS * (len(arms) + 1), 0, dict[str, str]()
     vectors, costs = dict[str, tables.Embeddings](), dict[str, Cost]()
@@ -115,12 +123,12 @@ def compare(
         tick = _ticker(progress, place * STEPS, total, name)
         try:
             run = _trained(folder / f"arm-{place:02}", arm, data, bound, seed, tick)
-            start = time.perf_counter()
-            vectors[name] = run.embed(data)
-            seconds = time.perf_counter() - start
+            start = perf_counter()
+            vectors[name] = run.embed(labelled)
+            seconds = perf_counter() - start
             weights = sum(weight.numel() for weight in run.encoder.parameters())
             last = int(run.history[-1]["epoch"] or 0) if run.history else 0
-            costs[name] = Cost(run.seconds, 1e3 * seconds / len(data), weights, vectors[name].shape[1], last)
+            costs[name] = Cost(run.seconds, 1e3 * seconds / len(labelled), weights, vectors[name].shape[1], last)
         except (DataError, ConfigError) as error:
             failed[name] = str(error)
         done = (place + 1) * STEPS
@@ -129,8 +137,8 @@ def compare(
     if len(vectors) < 2:
         reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
         raise DataError(f"fewer than two of {len(arms)} arms could be trained: {reasons}")
-    result = _scored(vectors, data, labels, label, progress=_ticker(progress, done, total, "scoring"), folds=folds,
-                     models=models, seed=seed)  # fmt: skip
+    result = _scored(vectors, labelled, labels, label, progress=_ticker(progress, done, total, "scoring"), folds=folds,
+                     models=models, seed=seed, **vars(time))  # fmt: skip
     model, _ = deciding_cell(result)
     scores = {r.features: r.main for r in result.results if r.model == model and r.features in costs}
     pairs = [d for d in result.differences if d.model == model and d.a in costs and d.b in costs]
@@ -142,15 +150,19 @@ def compare(
 
 
 def _usable(
-    labels: Tabular, label: str, data: Dataset, models: Sequence[str] | None, folds: int, seed: int
-) -> pl.DataFrame:
-    """Return the table of labels; refuse before the training what `evaluate` would refuse after it."""
+    labels: Tabular, label: str, time: LabelTime, data: Dataset, models: Sequence[str] | None, folds: int, seed: int
+) -> tuple[pl.DataFrame, Dataset]:
+    """Return the table of labels, and the histories as of their times; refuse what `evaluate` would refuse later."""
     key = data.schema.key_out
-    table = read_table(labels, [key, label], "the label table")
-    found = target(join_labels(data.keys, key, table, label).labels, name=label)
+    labelled, timed, _ = labelled_histories(data, labels, [label], (), key, time)
+    joined = join_timed(
+        labelled.keys, key, timed, label, table_key=None, group=None, moments=labelled.moments,
+        origin=labelled.origin.options,
+    )  # fmt: skip
+    found = target(joined.labels, name=label)
     choose_models(found.task, models)
     choose_protocol(found, None, None, None, both_sides=False, folds=folds, seed=seed, learned_from=())
-    return table
+    return timed.table, labelled
 
 
 def _begin(folder: Path, described: Mapping[str, Any], resume: bool) -> None:

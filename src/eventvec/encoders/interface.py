@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eventvec.errors import ConfigError
 from eventvec.schema import Schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, histories
 
 DEEPEST = 1000
 """The largest number of layers of an encoder."""
@@ -86,7 +86,7 @@ class Lineage:
         run: The id of the last run.
         labels: The static columns that any of the runs learned from.
         holdouts: For each run, the earliest first: its id (`run`), the `fraction` held out (or None), the `seed` of
-            that choice and the `fingerprint` of the data.
+            that choice, the `fingerprint` of the data and the time of their `last_event`.
         path: The folder of the last run, if it has one.
     """
 
@@ -111,6 +111,8 @@ class Capabilities:
         causal: Whether they are independent of later events.
         state: Returns `(n, k)` the state after each row, from initial states if they are given.
         read: Returns `(n, dim)` the embedding of each state. With `state`, the encoder continues exactly.
+        beginnings: Returns `(m, dim)` the embeddings of the first events of rows, from the rows, `(m,)` the row of each
+            and `(m,)` the number of events of each; every row is read once.
         stored_dim: k, which an encoder needs whose states stand beside those of others in `Joined`.
         at: Returns `(n, ..., dim)` from rows and encoded places, if the vectors depend on a place.
         joins: Whether it distinguishes the second of two joined rows from the first.
@@ -127,6 +129,7 @@ class Capabilities:
     causal: bool = False
     state: Callable[..., Tensor] | None = None
     read: Callable[..., Tensor] | None = None
+    beginnings: Callable[[Sequences, Tensor, Tensor], Tensor] | None = None
     stored_dim: int | None = None
     at: Callable[[Sequences, Tensor], Tensor] | None = None
     joins: bool = False
@@ -150,6 +153,18 @@ def declarations(part: object, kind: type[T]) -> T:
     """Return a dataclass of the attributes of a part that are fields of it, with its defaults for absent ones."""
     values = {each.name: getattr(part, each.name, None) for each in fields(cast(Any, kind))}
     return kind(**{name: value for name, value in values.items() if value is not None})
+
+
+def embed_beginnings(encoder: Encoder, x: Sequences) -> Tensor:
+    """Return `(n, dim)` the embedding of each row; of rows that begin alike, the longest is read, if the encoder can.
+
+    Relations: calling the encoder gives the same, but for rounding, and reads every row.
+    """
+    beginnings = capabilities(encoder).beginnings
+    if beginnings is None:
+        return encoder(x)
+    longest, history = histories(x)
+    return beginnings(x[longest], history, x.lengths)
 
 
 def lineage_of(encoder: Any) -> Lineage | None:

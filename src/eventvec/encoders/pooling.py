@@ -39,6 +39,37 @@ def pooled(values: Tensor, pack: Pack) -> tuple[Tensor, Tensor]:
     return torch.cat([sums, nothing]), torch.cat([maxima, nothing - torch.inf])
 
 
+def pooled_until(values: Tensor, rows: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """Return `(m, d)` the sum and `(m, d)` the maximum of each row's values up to several ends.
+
+    Each value is read once: those between two ends are pooled, and the results accumulate from end to end. Before the
+    first value of a row, the sum is 0 and the maximum the least finite number.
+
+    Args:
+        values: `(total, d)`, row after row.
+        rows: `(m,)` the row of each end.
+        ends: `(m,)` its position among the values, of which those before it are pooled; the last one of each row is
+            the row's end.
+    """
+    order = ends.argsort(stable=True)
+    order = order[rows[order].argsort(stable=True)]
+    rows, ends = rows[order], ends[order]
+    each = torch.arange(len(values), device=values.device)
+    index = torch.searchsorted(ends, each, right=True).unsqueeze(1).expand_as(values)
+    sums = values.new_zeros(len(ends), values.shape[1])
+    maxima = torch.full_like(sums, torch.finfo(sums.dtype).min).scatter_reduce(0, index, values, "amax")
+    sums = sums.scatter_add(0, index, values)
+    place = torch.arange(len(ends), device=rows.device) - torch.searchsorted(rows, rows)  # among the ends of its row
+    step, last = 1, int(place.max())
+    while step <= last:
+        earlier = (place >= step).unsqueeze(1)
+        sums = sums + torch.where(earlier, sums.roll(step, 0), 0.0)
+        maxima = torch.where(earlier, torch.maximum(maxima, maxima.roll(step, 0)), maxima)
+        step *= 2
+    back = order.argsort()
+    return sums[back], maxima[back]
+
+
 class _Pooling(torch.autograd.Function):
     """Sum and maximum of each row that has events, `(active, d)` each."""
 

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from eventvec import distributed
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
-from eventvec.encoders.pooling import pooled
+from eventvec.encoders.pooling import pooled, pooled_until
 from eventvec.errors import ConfigError, nearest
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
@@ -107,6 +108,21 @@ class Recurrent(OverEvents):
         starts = self._starts(self.start.expand(len(x), -1))
         states, _ = routing.states(self._stack(), packed, starts, pack, whole=False)
         return states.index_select(0, pack.places)
+
+    def beginnings(self, x: Sequences, rows: Tensor, lengths: Tensor) -> Tensor:
+        """Return `(m, dim)` the embedding of the first events of rows, each of which is read once.
+
+        Args:
+            x: The rows.
+            rows: `(m,)` the row of each beginning.
+            lengths: `(m,)` its number of events.
+        """
+        states = distributed.share(self.states, x, by_event=True)
+        ends = (x.lengths.cumsum(0) - x.lengths)[rows] + lengths
+        start = self._starts(self.start[None])[-1][0]
+        last = torch.cat([start, states])[torch.where(lengths > 0, ends, 0)]
+        pools = [*pooled_until(states, rows, ends), lengths.unsqueeze(1)] if self.pools else []
+        return self._embedding(last, pools)
 
     def read(self, state: Tensor) -> Tensor:
         """Return `(n, dim)` the embedding of each state."""

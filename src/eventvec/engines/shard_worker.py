@@ -24,12 +24,13 @@ from eventvec.engines.event_parts import shards_of
 from eventvec.engines.job import Job
 from eventvec.errors import CheckpointError, DataError, EventvecError
 from eventvec.files import write_text
+from eventvec.options import option_types
 from eventvec.runs import Run
 from eventvec.tables import keys
 from eventvec.tables.cutoffs import cutoff_times, snapshots, until
 from eventvec.tables.embeddings import Embeddings
 from eventvec.tables.paths import files_of, stamp_of
-from eventvec.tables.read_options import TableFormat
+from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.shard_folder import ShardRecord, digest_of, file_of
 from eventvec.tables.sources import open_source, read_table
 from eventvec.updating.batches import UpdateOptions, apply_batch
@@ -133,7 +134,7 @@ def _loaded(path: str, run_id: str, vocabulary: str, device: str, versions: tupl
 def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
     """Return the entities of a shard, cut at the times of the job; None if there are none to embed."""
     options = dict(job.reading)
-    cut, cutoffs, column = (options.pop(name, None) for name in ("until", "cutoffs", "cutoff_column"))
+    cut, cutoffs, column, inclusive = (options.pop(name, None) for name in option_types(Cuts))
     data = run.read(table, **options)
     data = replace(data, origin=Origin({name: value for name, value in job.origin.items() if name != "until"}))
     if cutoffs is not None:  # after reading, because that no event is left of one shard is no error
@@ -142,7 +143,7 @@ def _read(job: Job, run: Run, shard: int, table: pa.Table) -> Dataset | None:
         frame = pl.DataFrame({key: keys.key_series(mine.column(key), key)})
         if not (keys.align(data.keys, frame, key) >= 0).any():
             return None
-        data = snapshots(data, *cutoff_times(data.keys, data.schema, mine, str(column)))
+        data = snapshots(data, *cutoff_times(data.keys, data.schema, mine, str(column)), inclusive=bool(inclusive))
     return data if cut is None else until(data, cut)
 
 

@@ -5,17 +5,20 @@ No message contains a key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from eventvec.dataset import repeated
 from eventvec.errors import DataError, no_column, shown
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, align_rows, key_series
+from eventvec.tables.label_times import TimedLabels
 from eventvec.tables.sources import Tabular, read_table
 
 
@@ -178,6 +181,38 @@ def join_labels(
         null_keys=keyless,
         duplicates=len(matched) - len(distinct),
         conflicting=distinct.filter(disagreeing)["position"].n_unique(),
+    )
+
+
+def join_timed(
+    keys: pa.Array,
+    key: str,
+    timed: TimedLabels,
+    label: str | Sequence[str],
+    *,
+    table_key: str | None,
+    group: str | None,
+    moments: Array | None,
+    origin: Mapping[str, Any],
+    weight: str | None = None,
+) -> JoinedLabels:
+    """Return labels beside the rows of the same key, or of the same key and time if the rows were cut at their times.
+
+    Args:
+        moments: `(n,)` the time of each row, if they were cut at a time each.
+        origin: The origin of the rows, with the name of the column of these times.
+    """
+    is_cutoff = timed.time is not None and timed.time == origin.get("cutoff_column")
+    return join_labels(
+        keys,
+        key,
+        timed.table if timed.moments is None else timed.table.with_columns(timed.moments),
+        label,
+        table_key=table_key,
+        group=group,
+        time=timed.time,
+        weight=weight,
+        moments=moments if is_cutoff or (moments is not None and repeated(keys)) else None,
     )
 
 

@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
-import pyarrow as pa
 import torch
 
 from eventvec.dataset import Dataset, repeated
-from eventvec.errors import DataError
+from eventvec.errors import DataError, printable, shown
 from eventvec.evaluation.labels import rows_among
-from eventvec.schema import Schema
 from eventvec.sequences import Array
-from eventvec.tables import Embeddings, times
+from eventvec.tables import Embeddings
+from eventvec.tables.addresses import public_name
+from eventvec.tables.cutoffs import ends as last_read
+from eventvec.tables.label_times import NAME_IT, TimedLabels
+from eventvec.tables.sources import Tabular
 from eventvec.views import as_of
 
-
-def label_times(schema: Schema, column: pl.Series) -> pl.Series:
-    """Return `(m,)` the time of each label as a number in the unit of `Sequences`, null where it is missing."""
-    parsed = times.same_kind(column.name, times.parse_times(column.name, pa.chunked_array([column.to_arrow()])), schema)
-    return pl.DataFrame({column.name: parsed.values, "": parsed.missing}).select(
-        pl.when(pl.col("").not_()).then(pl.col(column.name))
-    )[column.name]
+PLACES = ("EVENTS", "LABELS")
+"""The names in a command of tables that have no path."""
 
 
-def refuse_later_events(z: Embeddings, until: times.Instant | None, each: tuple[str, Array] | None = None) -> None:
-    """Refuse embeddings that were made from events at or after a time, because such events may reveal the label.
+def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclusive: bool = False) -> None:
+    """Refuse embeddings that were made from later events than those before a time, which may reveal the label.
 
-    `until` is one time for all, `each` the name of a column and `(n,)` the time of each.
+    Args:
+        z: The embeddings.
+        limit: The time, or `(n,)` one for each, in the unit of `Sequences`.
+        when: The time, in words.
+        remedy: What to do about it.
+        inclusive: Whether events at that very time may be read.
     """
-    limits: list[tuple[str, Any]] = [] if until is None else [(f"{until}", times.instant(z.schema, until))]
-    limits += [] if each is None else [(f"the time in {each[0]!r}", each[1])]
-    for name, limit in limits:
-        if later := int(((z.events > 0) & (z.last_time >= limit)).sum()):
-            raise DataError(
-                f"{later:,} of {len(z):,} embeddings were made from events at or after {name}; "
-                "embed again with the same cut in time"
-            )
+    later = z.last_time > limit if inclusive else z.last_time >= limit
+    if count := int(((z.events > 0) & later).sum()):
+        after = "after" if inclusive else "at or after"
+        raise DataError(
+            f"{count:,} of {len(z):,} embeddings were made from events {after} {when}, which may tell the label; "
+            f"{remedy}"
+        )
+
+
+def with_cutoffs(z: Embeddings, labels: TimedLabels, source: Tabular) -> str:
+    """Return how to embed histories as of the times of labels, and how to name another time."""
+    path = z.metadata.get("data", {}).get("path")
+    names = [name if isinstance(name, str) else None for name in (path, source)]
+    events, table = (shlex.quote(public_name(each)) if each else name for each, name in zip(names, PLACES, strict=True))
+    command = f"eventvec embed RUN {events} --cutoffs {table} --cutoff-column {shlex.quote(str(labels.time))} -o Z"
+    other = f"; if {shown(labels.time)} is another time, {NAME_IT}" if labels.chosen else ""
+    return f"embed the histories as of these times: {printable(command)}{other}"
 
 
 def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> Dataset:
     """Return the entities of embeddings, in the same order, with the events that the embeddings were made from.
 
-    With `cutoffs`, `(n,)` times, an entity's events from its time on are left out.
+    With `cutoffs`, `(n,)` times, an entity's events from its time on are left out; those at the very time are not where
+    the embeddings were made with `inclusive`.
     """
     if different := data.schema.difference(z.schema):
         raise DataError(
@@ -66,10 +78,16 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
         data = data[positions]
     if cutoffs is not None:
         x = data.sequences
-        data = replace(data, sequences=as_of(x, torch.from_numpy(cutoffs.copy()).to(x.device)))
+        ends = torch.from_numpy(last_read(cutoffs, read_inclusively(z)).copy())
+        data = replace(data, sequences=as_of(x, ends.to(x.device)))
     if changed := int((data.sequences.lengths.cpu().numpy() != z.events).sum()):
         raise DataError(
             f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "
             "give the events that were embedded, cut at the same time"
         )
     return data
+
+
+def read_inclusively(z: Embeddings) -> bool:
+    """Return whether embeddings were made from events up to and including the time of each."""
+    return bool(z.metadata.get("data", {}).get("inclusive", False))

@@ -16,29 +16,46 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
-from eventvec.evaluation.labels import JoinedLabels, join_labels, rows_among
-from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
+from eventvec.evaluation.labels import join_timed, rows_among
+from eventvec.evaluation.leaks import (
+    read_inclusively,
+    refuse_later_events,
+    same_events,
+    with_cutoffs,
+)
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import TOGETHER, Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
 from eventvec.options import accepts, gather
-from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, read_table, times
 from eventvec.tables import until as cut
 from eventvec.tables.keys import texts
+from eventvec.tables.label_times import (
+    LabelTime,
+    TimedLabels,
+    fitted_later,
+    moments_of,
+    read_before,
+    read_labels,
+    time_of_cutoffs,
+    untimed,
+)
 from eventvec.tables.sources import Tabular, columns_of
 
 
 @dataclass(frozen=True)
-class LabelOptions:
+class LabelOptions(LabelTime):
     """How a table of labels is joined to embeddings, and which embeddings are tested.
 
     Args:
         key: The name of the key in the table of labels, if it differs.
         group: A column of the table of labels. Entities of one group are never split, for example a household's.
-        label_time: A column of the table of labels with the time of each label. Only earlier events may be used. By
-            default, it is the column of the cutoffs, if the histories were cut and the table has it.
+        label_time: The column of the table of labels with the time of each label; only earlier events may be read. By
+            default, it is the column of the cutoffs, if the histories were cut and the table has it, or else the only
+            column of times (where the times of events are numbers, the column of the same name). With `none`, labels
+            have no time.
+        inclusive: Events at the very time of a label may be read too.
         until: A time for all labels. Only earlier events may be used.
         holdout: Test on the entities that the encoder never saw, see `score_features`.
         split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
@@ -53,7 +70,6 @@ class LabelOptions:
 
     key: str | None = None
     group: str | None = None
-    label_time: str | None = None
     until: times.Instant | None = None
     holdout: bool = False
     split_at: times.Instant | None = None
@@ -92,8 +108,9 @@ def evaluate(
     without each part are scored too: `embedding: timing`, `embedding: without timing`.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
-    after the time of their label are refused. If the histories were cut at the times of the labels (`cutoffs`), labels
-    are joined by key and time, all features are as of that time, and the rows of an entity are never split.
+    after the time of their label are refused; the notes say so where labels have no time. If the histories were cut at
+    the times of the labels (`cutoffs`), labels are joined by key and time, all features are as of that time, and the
+    rows of an entity are never split.
 
     Relations: `score_features` does the same for features and labels that are aligned already.
 
@@ -138,28 +155,33 @@ def evaluate(
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
-    if z.moments is not None and chosen.label_time is None:
-        cutoff = str(z.metadata.get("data", {}).get("cutoff_column"))
-        chosen = replace(chosen, label_time=cutoff if repeated(z.keys) or cutoff in columns_of(labels) else None)
-    joined = _joined(z, labels, names if len(names) > 1 else names[0], chosen)
+    key = chosen.key or z.schema.key_out
+    others = [name for name in (chosen.group, chosen.weight) if name is not None]
+    origin = z.metadata.get("data", {})
+    time = time_of_cutoffs(chosen.label_time, columns_of(labels), z.keys, z.moments, origin)
+    timed = read_labels(labels, z.schema, [key, *names, *others], time)
+    joined = join_timed(
+        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=chosen.key,
+        group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
+    )  # fmt: skip
     moments = None if joined.times is None else joined.times.to_numpy()
     labelled, rows = z[joined.positions], np.arange(joined.matched)
-    refuse_later_events(labelled, chosen.until, None if moments is None else (str(chosen.label_time), moments))
-    later, notes = None, joined.notes
+    later, notes = None, (*joined.notes, *_refuse_leaks(labelled, timed, moments, labels, chosen))
     if chosen.split_at is not None:
         if moments is None:
             raise ConfigError(
                 "split_at needs the time of each label; name its column in the label table: label_time= (--label-time)"
             )
-        rows, later, split_notes = _split(z.schema, moments, chosen)
+        rows, later, split_notes = _split(z, moments, chosen)
         notes += split_notes
+    notes += fitted_later(z.schema, z.metadata.get("holdouts", ()), moments)
     labelled = labelled[rows]
     sets, feature_notes = _feature_sets(labelled, data, None if moments is None else moments[rows], chosen.until)
     for name, table in (features or {}).items():
         if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
-        timed = None if moments is None else pl.Series(str(chosen.label_time), moments[rows])
-        sets[name] = _caller_features(name, table, labelled, chosen.key or z.schema.key_out, timed)
+        of_rows = None if moments is None else pl.Series(str(timed.time), moments[rows])
+        sets[name] = _caller_features(name, table, labelled, key, of_rows)
     values = joined.labels
     result = score_features(
         sets,
@@ -178,41 +200,33 @@ def evaluate(
     return replace(result, notes=(*notes, *result.notes, *feature_notes), run=z.metadata.get("run"))
 
 
-def _joined(z: Embeddings, labels: Tabular, label: str | list[str], options: LabelOptions) -> JoinedLabels:
-    """Return the labels of the embeddings, with their times in the unit of the events' times.
-
-    Labels are joined by key and time if the times are those at which the histories were cut.
-    """
-    key, targets = options.key or z.schema.key_out, [label] if isinstance(label, str) else label
-    others = [name for name in (options.group, options.label_time, options.weight) if name is not None]
-    table = read_table(labels, list(dict.fromkeys([key, *targets, *others])), "the label table")
-    if (time := options.label_time) is not None:
-        table = table.with_columns(label_times(z.schema, table[time]))
-    is_cutoff = time is not None and time == z.metadata.get("data", {}).get("cutoff_column")
-    return join_labels(
-        z.keys,
-        z.schema.key_out,
-        table,
-        label,
-        table_key=options.key,
-        group=options.group,
-        time=time,
-        weight=options.weight,
-        moments=z.moments if is_cutoff or repeated(z.keys) else None,
-    )
+def _refuse_leaks(
+    z: Embeddings, timed: TimedLabels, moments: Array | None, labels: Tabular, options: LabelOptions
+) -> tuple[str, ...]:
+    """Refuse embeddings with events after the time of their label, and return which events are read, in words."""
+    inclusive = options.inclusive or read_inclusively(z)
+    if options.until is not None:
+        limit = times.instant(z.schema, options.until)
+        refuse_later_events(z, limit, str(options.until), "embed the events before it: --until", inclusive)
+    if moments is not None:
+        where = f"the time in {shown(str(timed.time))}"
+        refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
+        return (f"{read_before(str(timed.time), inclusive)}.", *timed.notes)
+    is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
+    return () if is_cut else (untimed(options.label_time),)
 
 
-def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:
+def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array, Array, tuple[str, ...]]:
     """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
     assert options.split_at is not None
-    date = times.instant(schema, options.split_at)
-    earliest = date - (0 if options.gap is None else times.duration(schema, options.gap))
+    date = times.instant(z.schema, options.split_at)
+    earliest = date - (0 if options.gap is None else times.duration(z.schema, options.gap))
     later = moments >= date
     rows = np.flatnonzero(later | (moments <= earliest))
-    notes = [
-        f"The split at {printable(str(options.split_at))} is one of labels: unless the encoder was trained with "
-        "until= (--until) this time or an earlier one, it has seen later events."
-    ]
+    unknown = (
+        f"The split at {printable(str(options.split_at))} is one of labels; the encoder may have seen later events."
+    )
+    notes = [] if z.metadata.get("holdouts") else [unknown]
     if options.gap is not None:
         within = len(moments) - len(rows)
         notes.append(f"{within:,} labels in the gap of {printable(str(options.gap))} before that time were left out.")
@@ -257,7 +271,7 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
     names = [key]
     if moments is not None and moments.name in frame.columns:
         names.append(moments.name)
-        times_of_rows = label_times(z.schema, frame[moments.name])
+        times_of_rows = moments_of(frame[moments.name], z.schema)[0]
         frame = frame.with_columns(times_of_rows).filter(times_of_rows.is_not_null())
     columns = [column for column in frame.columns if column not in names]
     if not columns:

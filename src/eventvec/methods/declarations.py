@@ -79,6 +79,9 @@ class Declared:
             in evaluation mode, without gradients, and takes every batch once.
         predictor: An encoder that returns predictions, such as logits.
         label_fields: The fields of the labels that the predictor predicts, side by side.
+        label_time: The column with the times of the labels in the table of static columns, see
+            `tables.label_times.LabelTime`.
+        inclusive: Whether events at the very time of a label are read too.
         text: An encoder of descriptions.
         learns_order: Whether it learns in which order events are; `fit` then notes the columns that reveal it.
         card: A paragraph for the model card of its runs.
@@ -95,6 +98,8 @@ class Declared:
     validation_score: Callable[[Iterator[Sequences]], float] | None = None
     predictor: Encoder | None = None
     label_fields: tuple[Categorical | Numeric, ...] = ()
+    label_time: str | None = None
+    inclusive: bool = False
     text: TextTower | None = None
     learns_order: bool = False
     card: str = ""

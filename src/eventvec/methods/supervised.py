@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import static_values
-from eventvec.encoders.interface import Encoder, check_encoder
+from eventvec.encoders.interface import Encoder, check_encoder, embed_beginnings
 from eventvec.encoders.static_inputs import StaticInputs
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
@@ -31,7 +31,7 @@ from eventvec.methods.label_losses import (
     weight_field,
 )
 from eventvec.schema import FIRST, Categorical, Schema, check_schema
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, histories
 from eventvec.views import Altered, RandomSlices, of_every_row
 from eventvec.views.sizes import validation_share
 
@@ -62,6 +62,9 @@ class Supervised(nn.Module):
         class_weights: The weight of each class by its name, or in the order of the schema; or `balanced`, with which
             all classes count the same, whatever their number of rows, and which alone is accepted for several labels.
         weight: Name of a numeric static column with the weight of each row, above 0.
+        label_time: The column with the time of each label in the table of static columns, see
+            `tables.label_times.LabelTime`; `fit` cuts the histories of data there that are not cut yet.
+        inclusive: Whether events at the very time of a label are read too.
 
     Raises:
         ConfigError: If a column does not fit its role, a weight is not above 0, or the views are not slices.
@@ -86,6 +89,8 @@ class Supervised(nn.Module):
         static_inputs: Sequence[str] | None = None,
         class_weights: ClassWeights | None = None,
         weight: str | None = None,
+        label_time: str | None = None,
+        inclusive: bool = False,
     ) -> None:
         super().__init__()
         check_encoder(encoder)
@@ -96,6 +101,8 @@ class Supervised(nn.Module):
         self.views = views and of_every_row(views)
         self.static_inputs = column_names("static_inputs", static_inputs) if static_inputs else None
         self.class_weights, self.weight = class_weights, weight
+        self.label_time, self.inclusive = label_time, inclusive
+        self.rows_begin_alike = False  # among the rows to train on, several times of an entity
         self.mean_weights: list[float] | None = None  # v̄ of each label, from the rows to train on
         self._check_roles()
         width, outputs = encoder.dim, sum(map(outputs_of, self.label_fields))
@@ -132,7 +139,8 @@ class Supervised(nn.Module):
         """Return the weighted mean error of a batch of labelled rows, or in training of their views."""
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
-        outputs = _outputs(self.encoder, self.inputs, self.head, batch).float().split(self._sizes, 1)
+        z = embed_beginnings(self.encoder, batch) if self.rows_begin_alike else self.encoder(batch)
+        outputs = _outputs(z, self.inputs, self.head, batch).float().split(self._sizes, 1)
         weights = torch.stack([self.weights_for(batch, target) for target in self.label_fields])
         losses = torch.stack(
             [row_losses(target, out, batch) for target, out in zip(self.label_fields, outputs, strict=True)]
@@ -160,7 +168,11 @@ class Supervised(nn.Module):
         return weights
 
     def prepare(self, x: Sequences) -> None:
-        """Set balanced weights of classes, and the mean weight of a row, from the rows to train on."""
+        """Set balanced weights of classes, and the mean weight of a row, from the rows to train on.
+
+        Of rows that are the history of an entity at several times, each history will be read once in a batch.
+        """
+        self.rows_begin_alike = len(histories(x)[0]) < len(x)
         if self.class_weights == BALANCED:
             for target in self.label_fields:
                 if isinstance(target, Categorical):
@@ -184,7 +196,10 @@ class Supervised(nn.Module):
 
     def fit_defaults(self, x: Sequences) -> dict[str, Any]:
         """Return the share for validation; the best epoch is kept, because few labels are soon learned by heart."""
-        return {"validation": validation_share(int(usable_rows(self, x).sum())), "keep": "best"}
+        x = x[usable_rows(self, x)]
+        filled = x.lengths > 0
+        entities = len(histories(x[filled])[0]) + int((~filled).sum())
+        return {"validation": validation_share(entities), "keep": "best"}
 
     def strata(self, x: Sequences) -> Tensor:
         """Return `(n,)` the number of each row's class, or of its classes; equal numbers for numeric labels."""
@@ -215,7 +230,7 @@ class Predictor(nn.Module):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
-        outputs = _outputs(self.encoder, self.inputs, self.head, x).split(
+        outputs = _outputs(self.encoder(x), self.inputs, self.head, x).split(
             [outputs_of(each) for each in self.label_fields], 1
         )
         parts = [
@@ -225,8 +240,7 @@ class Predictor(nn.Module):
         return torch.cat(parts, 1)
 
 
-def _outputs(encoder: Encoder, inputs: StaticInputs | None, head: nn.Module, x: Sequences) -> Tensor:
+def _outputs(z: Tensor, inputs: StaticInputs | None, head: nn.Module, x: Sequences) -> Tensor:
     """Return `(n, outputs)` of a head on embeddings, beside static columns if there are any."""
-    z = encoder(x)
     out: Tensor = head(z if inputs is None else torch.cat([z, inputs(x)], 1))
     return out

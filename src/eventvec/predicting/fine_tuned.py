@@ -11,10 +11,12 @@ import numpy as np
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import declared
+from eventvec.options import accepts
 from eventvec.predicting.frames import frame_of, library_of, with_key
 from eventvec.predicting.prediction import predict
 from eventvec.runs import Run
 from eventvec.schema import Categorical
+from eventvec.tables.read_options import Cuts
 from eventvec.tables.sources import Tabular
 
 Events = Dataset | Tabular | Sequence[Mapping[str, Any]]
@@ -40,26 +42,32 @@ class FineTuned:
         target = targets[0]
         self.classes_ = np.array(target.values, dtype=object) if isinstance(target, Categorical) else None
 
-    def predict(self, events: Events, static: Tabular | None = None) -> Any:
+    @accepts(Cuts)
+    def predict(self, events: Events, static: Tabular | None = None, **cuts: Any) -> Any:
         """Return the likeliest class, or the predicted number, of each entity.
 
         Args:
             events: As for `EventVectorizer.transform`.
             static: A table with the key and the columns of `static_inputs`, if the model reads any.
+            cuts: The fields of `tables.read_options.Cuts` (until, cutoffs, cutoff_column, inclusive): the times as of
+                which the events are read, such as those of a table of labels. By default, all events are read.
 
         Returns:
-            A frame of the library of the events with the column `prediction`; `(n,)` values for a `Dataset`.
+            A frame of the library of the events with the column `prediction`, and that of the times of `cutoffs`;
+            `(n,)` values for a `Dataset`.
         """
-        table = self._predictions(events, static)
+        table = self._predictions(events, static, cuts)
         values = np.asarray(table.column("prediction").to_pylist(), None if self.classes_ is None else object)
-        return values if isinstance(events, Dataset) else self._frame(events, table, ["prediction"], [values])
+        return values if isinstance(events, Dataset) else self._frame(events, table, ["prediction"], [values], cuts)
 
-    def predict_proba(self, events: Events, static: Tabular | None = None) -> Any:
+    @accepts(Cuts)
+    def predict_proba(self, events: Events, static: Tabular | None = None, **cuts: Any) -> Any:
         """Return the probability of each class for each entity.
 
         Args:
             events: As for `EventVectorizer.transform`.
             static: As for `predict`.
+            cuts: As for `predict`.
 
         Returns:
             A frame of the library of the events with one column for each class; `(n, classes)` for a `Dataset`.
@@ -69,9 +77,13 @@ class FineTuned:
         """
         if self.classes_ is None:
             raise ConfigError("the label is a number, which has no probabilities of classes; use predict")
-        table = self._predictions(events, static)
+        table = self._predictions(events, static, cuts)
         values = np.stack([table.column(f"p_{name}").to_numpy() for name in self.classes_], axis=1)
-        return values if isinstance(events, Dataset) else self._frame(events, table, list(self.classes_), values)
+        return (
+            values
+            if isinstance(events, Dataset)
+            else self._frame(events, table, list(self.classes_), list(values.T), cuts)
+        )
 
     def save(self, path: os.PathLike[str] | str) -> Run:
         """Write the run to a new folder and return it; `eventvec predict` reads the folder.
@@ -81,12 +93,20 @@ class FineTuned:
         """
         return self.run_.save(os.fspath(path))
 
-    def _predictions(self, events: Events, static: Tabular | None) -> Any:
-        options = {} if isinstance(events, Dataset) else self.reading
+    def _predictions(self, events: Events, static: Tabular | None, cuts: Mapping[str, Any]) -> Any:
+        options = {**({} if isinstance(events, Dataset) else self.reading), **cuts}
+        if (cutoffs := options.get("cutoffs")) is not None:
+            options["cutoffs"] = with_key(cutoffs)
         return predict(
             self.run_, events, static=None if static is None else with_key(static), **options
         ).combine_chunks()
 
-    def _frame(self, events: Events, table: Any, names: Sequence[str], values: Any) -> Any:
-        key = self.run_.schema.key_out
-        return frame_of(library_of(events), key, table.column(key).combine_chunks(), names, values)
+    def _frame(
+        self, events: Events, table: Any, names: Sequence[str], values: Sequence[Any], cuts: Mapping[str, Any]
+    ) -> Any:
+        """Return predictions by key, with the time of each if the events were cut at a time each."""
+        key, *others = table.column_names
+        times = others[:1] if cuts.get("cutoffs") is not None else []
+        columns = [table.column(name).to_numpy(zero_copy_only=False) for name in times]
+        keys = table.column(key).combine_chunks()
+        return frame_of(library_of(events), key, keys, [*times, *names], [*columns, *values])

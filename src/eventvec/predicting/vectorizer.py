@@ -19,13 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, nearest
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
-from eventvec.options import accepts, option_types
+from eventvec.options import accepts, gather, option_types
 from eventvec.predicting.fine_tuned import Events, FineTuned
 from eventvec.predicting.frames import Library, frame_of, library_of, with_key
 from eventvec.runs import Run, load
 from eventvec.searching import Index
 from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
+from eventvec.tables.label_times import LabelTime, labelled_histories
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
 from eventvec.tables.sources import Tabular
 from eventvec.training import FitOptions, fine_tune, fit
@@ -212,6 +213,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     ) -> Evaluation:
         """Return how well the vectors predict a label, beside hand-crafted features and your own, with a verdict.
 
+        Where labels have a time, the histories are read as of then.
+
         A script prints the result, too; an interactive session shows it because it is returned.
 
         Args:
@@ -227,17 +230,19 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: As for `ev.evaluate`.
         """
         check_is_fitted(self, "run_")
-        data = self._data(events)
+        names, held = [label] if isinstance(label, str) else list(label), with_key(labels)
+        chosen = gather(options, LabelOptions, EvaluationOptions)
+        data, _, _ = labelled_histories(self._data(events), held, names, (), chosen.key, chosen)
         with bar("embedding", self.progress) as tick:
             z = self.run_.embed(data, progress=tick)
         tables = {name: with_key(table) for name, table in (features or {}).items()}
         with bar("models", self.progress) as tick:
-            result = evaluate(z, data, with_key(labels), label, features=tables, progress=tick, **options)
+            result = evaluate(z, data, held, label, features=tables, progress=tick, **options)
         if not _interactive():
             print(result)  # noqa: T201
         return result
 
-    @accepts(FitOptions)
+    @accepts(FitOptions, LabelTime)
     def fine_tune(
         self,
         labels: Tabular,
@@ -254,7 +259,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             label: The column to learn.
             events: The events; those of `fit` if not given.
             static_inputs: Columns of the table of labels that the model reads beside the events; predictions need them.
-            options: As for `ev.fine_tune`, such as `epochs` and `encoder_lr`.
+            options: As for `ev.fine_tune`, such as `epochs`, `encoder_lr` and `label_time`.
 
         Raises:
             ConfigError: If there are no events, because the vectorizer was loaded; or as for `ev.fine_tune`.

@@ -13,11 +13,11 @@ from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, listed, no_column
 from eventvec.evaluation import LabelOptions
 from eventvec.evaluation.labels import rows_among
-from eventvec.evaluation.leaks import label_times
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read_table
 from eventvec.tables.embeddings import NO_TIME
+from eventvec.tables.label_times import moments_of
 from eventvec.tables.sources import Tabular
 from eventvec.tables.times import to_arrow
 
@@ -67,7 +67,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     disagreeing = table.select(identity).is_duplicated()
     again = table.filter(disagreeing).select(identity).n_unique()
     table = table.filter(~disagreeing)
-    moments = label_times(z.schema, table[str(time)]).to_numpy() if timed else None
+    moments = moments_of(table[str(time)], z.schema)[0].to_numpy() if timed else None
     positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
     if not (positions >= 0).any():
         raise DataError(

@@ -24,9 +24,10 @@ from eventvec.runs import Run, check_run
 from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.keys import texts
+from eventvec.tables.label_times import labelled_histories
 from eventvec.tables.sources import Tabular
 
-JOINED = ("key", "label_time")
+JOINED = ("key", "label_time", "inclusive")
 """The options that say how a table of labels is joined to the embeddings, for the colours of the map too."""
 FEWEST = 4
 """The smallest number of embeddings of which a map is drawn."""
@@ -95,7 +96,8 @@ def report(
 
     A run adds the course of its training. Data add lengths, rates, missing and unknown values, and histories beside
     the map. Embeddings, which a run and data make if they are not given, add a map of the entities and their nearest
-    neighbours. Labels colour the map. A named label is evaluated too, as by `evaluate`.
+    neighbours. Labels colour the map. A named label is evaluated too, as by `evaluate`, and if the report makes the
+    embeddings, as of the times of the labels.
 
     Args:
         run: The run, from `fit` or `load`.
@@ -139,13 +141,17 @@ def report(
 
     if data is not None and not isinstance(data, Dataset):
         data = run.read(data) if run else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
-    if embeddings is None and run is not None and data is not None:
-        embeddings = run.embed(data)
+    scored, histories = embeddings, data
+    if embeddings is None and run is not None and isinstance(data, Dataset):
+        embeddings = scored = run.embed(data)
+        if names:
+            others = [name for name in (chosen.group, chosen.weight) if name is not None]
+            histories, _, _ = labelled_histories(data, labels, names, others, chosen.key, chosen)
+            scored = embeddings if histories is data else run.embed(histories)
     for name in names:
         advance(f"evaluating {name}")
-        assert embeddings is not None
-        assert labels is not None
-        evaluations.append(evaluate(embeddings, data, labels, name, **options))
+        assert scored is not None
+        evaluations.append(evaluate(scored, histories, labels, name, **options))
     advance("placing the entities")
     points, nearby, notes = None, None, tuple[str, ...]()
     if embeddings is not None and len(embeddings) >= FEWEST:

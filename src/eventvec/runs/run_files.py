@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eventvec.config import Table, check_tables, parse
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, period
 from eventvec.encoders.interface import lineage_of
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
@@ -41,6 +41,7 @@ class _Holdout(BaseModel, extra="allow"):
     fraction: float | None = Field(ge=0, lt=1)
     seed: int
     fingerprint: str
+    last_event: int | float | None = None
 
 
 class _Lengths(BaseModel, extra="forbid"):
@@ -269,7 +270,10 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         info["parts"] = parts
     if parent:
         info["from"] = parent.run
-    holdout = {"run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint}
+    last = (period(data.sequences) or (None, None))[1]
+    holdout = {
+        "run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint, "last_event": last,
+    }  # fmt: skip
     info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
     if inputs := declared(method).static_inputs:
         info["inputs"] = list(inputs)

@@ -14,7 +14,7 @@ from eventvec.schema import Schema, Ties
 from eventvec.sequences import Array
 from eventvec.tables import keys, request, times
 from eventvec.tables.coding import Fitting, pick, refuse_rows
-from eventvec.tables.cutoffs import cut_note, cutoff_times
+from eventvec.tables.cutoffs import cut_note, cutoff_times, ends
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import ExplodedEvents, exploded, exploded_note
 from eventvec.tables.read_options import Cuts, ReadOptions
@@ -146,7 +146,7 @@ class Counts:
             notes.append(f"{self.held_out:,} of {self.entities:,} entities are held out")
         rest = self.entities - self.held_out
         if cuts.cutoff_column is not None:
-            notes += self._at_cutoffs(table.requested.key, cuts.cutoff_column, rest)
+            notes += self._at_cutoffs(table.requested.key, cuts.cutoff_column, cuts.inclusive, rest)
             rest = self.with_cutoff
         if cuts.until is not None:
             if not self.earlier:
@@ -154,14 +154,14 @@ class Counts:
             notes.append(cut_note(f"before {cuts.until}", self.earlier, self.events, self.empty, rest))
         return notes
 
-    def _at_cutoffs(self, key: str, column: str, entities: int) -> list[str]:
+    def _at_cutoffs(self, key: str, column: str, inclusive: bool, entities: int) -> list[str]:
         """Return sentences about cuts at a time each, of so many entities."""
         if not self.with_cutoff:
             raise DataError(
                 f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
                 f"keys in {shown(key)}"
             )
-        when = f"before the time in {column!r}"
+        when = f"{'at or before' if inclusive else 'before'} the time in {column!r}"
         if not self.before_cutoff:
             raise DataError(f"no event lies {when}; give a later time")
         notes, without = list[str](), entities - self.with_cutoff
@@ -228,7 +228,8 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
         with_cutoff, row_of = np.unique(positions, return_inverse=True)
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
         counts = replace(counts, with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
-        rows = rows.before(moments[np.flatnonzero(np.diff(positions, append=-1))])  # the last one of each entity
+        last = moments[np.flatnonzero(np.diff(positions, append=-1))]  # of each entity
+        rows = rows.before(ends(last, cuts.inclusive))
         counts = replace(counts, before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
     if cuts.until is not None:
         counts = replace(counts, events=len(rows.times))

@@ -99,11 +99,25 @@ def digest_of(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def snapshots(data: Dataset, entities: Array, moments: Array) -> Dataset:
-    """Return one row for each time of an entity, with its events strictly before that time; no event is copied."""
+def snapshots(data: Dataset, entities: Array, moments: Array, inclusive: bool = False) -> Dataset:
+    """Return one row for each time of an entity, with its events before that time; no event is copied.
+
+    Args:
+        data: One row per entity.
+        entities: `(m,)` positions.
+        moments: `(m,)` times.
+        inclusive: Whether the events at that time are among them.
+    """
     rows = data[entities]
-    x = as_of(rows.sequences, torch.from_numpy(moments).to(rows.sequences.device))
+    x = as_of(rows.sequences, torch.from_numpy(ends(moments, inclusive)).to(rows.sequences.device))
     return replace(rows, sequences=x, moments=moments)
+
+
+def ends(moments: Array, inclusive: bool) -> Array:
+    """Return the times strictly before which events are read: the moments, or the times next to them."""
+    if not inclusive:
+        return moments
+    return moments + 1 if moments.dtype.kind == "i" else np.nextafter(moments, np.inf)
 
 
 def cut_note(when: str, remaining: int, events: int, empty: int, entities: int) -> str:

@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eventvec.dataset import storage
 from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.sequences import Array
 from eventvec.tables.coding import factorize, is_text, nulls, refuse_rows
@@ -89,7 +90,7 @@ def align_rows(keys: pa.Array, moments: Array, table: pl.DataFrame, key: str, ti
 
     Relations: `align` is for keys of which each has one position.
     """
-    entities, distinct = factorize(pa.chunked_array([keys.storage if isinstance(keys, pa.ExtensionArray) else keys]))
+    entities, distinct = factorize(pa.chunked_array([storage(keys)]))
     rows = pl.DataFrame({"entity": align(distinct, table, key), "time": table[time]})
     return _positions(rows, pl.DataFrame({"entity": entities.astype(np.int64), "time": moments}))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, storage
 from eventvec.errors import DataError, listed, shown
 from eventvec.schema import MISSING, UNKNOWN, Categorical
 from eventvec.sequences import Array
@@ -79,7 +79,7 @@ def _matched(data: Dataset, keys: pa.ChunkedArray, key: str) -> tuple[Array, Arr
     """Return each pair of a row of the data and a row of the table with its key, in the order of the table."""
     frame = pl.DataFrame({key: key_series(keys, key)})
     _refuse(key, frame[key].is_null().to_numpy(), "missing value", "every place needs a key")
-    held = data.keys.storage if isinstance(data.keys, pa.ExtensionArray) else data.keys
+    held = storage(data.keys)
     entities, distinct = coding.factorize(pa.chunked_array([held]))
     entity = align(distinct, frame, key)
     _refuse(key, entity < 0, "key", f"without events among {len(distinct):,} entities; leave out these rows")

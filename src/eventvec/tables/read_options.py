@@ -62,13 +62,17 @@ class Cuts:
         cutoffs: A table with the key and a time for each entity, or several, such as the ends of months; only events
             before the time are used, one row for each time, and entities without a row there are left out.
         cutoff_column: The column with the times in the table of `cutoffs`.
+        inclusive: Events at the very time of a cutoff are used too. By default, only those before it are.
     """
 
     until: Instant | None = None
     cutoffs: Tabular | None = None
     cutoff_column: str | None = None
+    inclusive: bool = False
 
     def __post_init__(self) -> None:
+        if self.inclusive and self.cutoffs is None:
+            raise ConfigError("inclusive is given without cutoffs, to whose times it applies (--cutoffs)")
         if (self.cutoffs is None) != (self.cutoff_column is None):
             absent, present = ("cutoffs", "cutoff_column")[:: 1 if self.cutoffs is None else -1]
             raise ConfigError(

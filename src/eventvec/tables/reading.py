@@ -75,7 +75,7 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
         data = attach_known(data, static.static)
     elif static.static is not None:
         data = attach(data, static.static, static.static_columns, fitting=chosen.columns.fitting)
-    return data if row_of is None or moments is None else snapshots(data, row_of, moments)
+    return data if row_of is None or moments is None else snapshots(data, row_of, moments, chosen.cuts.inclusive)
 
 
 def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> DatasetWithCuts:

@@ -364,7 +364,7 @@ def read_table(source: Tabular, columns: list[str] | None = None, table: str | N
 
 def columns_of(source: Tabular) -> list[str]:
     """Return the names of a table's columns without reading any; none for a stream, which can be read only once."""
-    if isinstance(source, str | os.PathLike):
+    if isinstance(source, str | os.PathLike | Source):
         return list(open_source(source).types)
     if isinstance(source, pl.LazyFrame):
         return list(_call("the LazyFrame", source.collect_schema).names())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from eventvec.dataset import Dataset, Origin, check_entities, repeated, text_column
+from eventvec.dataset import Dataset, Origin, check_dataset, storage, text_column
 from eventvec.errors import ConfigError, DataError, nearest, shown
 from eventvec.options import as_table
-from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Static, Text, Vector
+from eventvec.schema import MISSING, UNKNOWN, Categorical, Numeric, Schema, Static, Text, Vector
 from eventvec.sequences import Array, Values
-from eventvec.tables import coding, kinds
+from eventvec.tables import coding, kinds, times
 from eventvec.tables.coding import Coded, Fitting, count_and_first
-from eventvec.tables.keys import align, key_series
+from eventvec.tables.keys import align, align_rows, key_series
 from eventvec.tables.kinds import FEW, Guess
+from eventvec.tables.label_times import may_hold_times, moments_of, time_columns
+from eventvec.tables.layouts import polars_series
 from eventvec.tables.scales import scaled
 from eventvec.tables.sources import Source, Tabular, name_of, open_source
 
@@ -39,10 +41,12 @@ def attach(
 ) -> Dataset:
     """Return the data with the columns of a table with one row per entity, as static columns.
 
-    Columns that the schema already has are coded by it; the others are fitted to the entities of the data and added to
-    the schema. The kind `categorical` becomes int32 codes, `numeric` float32, `vector` (lists of equally many numbers)
-    float32 `(n, d)`, and `text` nested rows of UTF-8 bytes, which are never written to a file. Numbers stay raw, and
-    the schema holds their mean and standard deviation; unlike those of events, they never pass through a logarithm.
+    Data that were cut at several times of an entity take a table with the column of these times by key and time, and
+    another one by key. Columns that the schema already has are coded by it; the others are fitted to the rows of the
+    data and added to the schema. The kind `categorical` becomes int32 codes, `numeric` float32, `vector` (lists of
+    equally many numbers) float32 `(n, d)`, and `text` nested rows of UTF-8 bytes, which are never written to a file.
+    Numbers stay raw, and the schema holds their mean and standard deviation; unlike those of events, they never pass
+    through a logarithm.
 
     An entity without a row in the table, or with a null there, has a missing value: code 0, NaN or no bytes. `notes`
     counts such entities. It also counts rows of the table that belong to no entity, which are left out. The origin of
@@ -76,12 +80,14 @@ def attach(
         raise ConfigError(
             f"static columns must be given with their kinds, such as {{'age': 'numeric'}}, got {shown(columns)}"
         )
-    check_entities(data)
+    check_dataset(data)
     opened = open_source(table)
     key = data.schema.key if data.schema.key in opened.types else data.schema.key_out
-    names = list(columns) if columns is not None else [name for name in opened.types if name != key]
+    cutoff = None if data.moments is None else data.origin.options.get("cutoff_column")
+    time = str(cutoff) if cutoff in opened.types and cutoff not in (columns or ()) else None
+    names = list(columns) if columns is not None else [name for name in opened.types if name not in (key, time)]
     _check(opened, key, columns or {}, data)
-    matched = _match(data, opened, key, names)
+    matched = _match(data, opened, key, names) if time is None else _match_times(data, opened, key, time, names)
     known = {field.name: field for field in data.schema.static}
     static, added, notes = dict(data.sequences.static), list[Static](), list(matched.notes)
     guesses = dict[str, Guess]()
@@ -106,7 +112,8 @@ def attach(
     device = data.sequences.device
     x = replace(data.sequences, static={name: values.to(device) for name, values in static.items()})
     origin = _with_static(data.origin, table, columns, fitting)
-    return replace(data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin)
+    result = replace(data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin)
+    return result if time is not None else replace(result, label_times=matched.times(data.schema, columns or ()))
 
 
 def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = None) -> Dataset:
@@ -126,22 +133,8 @@ def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = No
     available = {name: kind for name, kind in kinds.items() if name in opened.types}
     if not available:
         opened.need(kinds)
-    if data.moments is not None and repeated(data.keys):
-        return _attach_to_each_row(data, table, names)
     absent = [f"the static table has no column {shown(name)}" for name in kinds if name not in available]
     return attach(replace(data, notes=(*data.notes, *absent)), table, available)
-
-
-def _attach_to_each_row(data: Dataset, table: Tabular, names: Sequence[str] | None) -> Dataset:
-    """Return data whose entities have several rows with static columns, as `attach_known` does."""
-    keys = data.keys.storage if isinstance(data.keys.type, pa.BaseExtensionType) else data.keys
-    entity = keys.dictionary_encode().indices.to_numpy().astype(np.int64)  # numbered as they first appear
-    firsts = np.unique(entity, return_index=True)[1]
-    once = attach_known(replace(data[firsts], moments=None), table, names)
-    rows = torch.from_numpy(entity).to(data.sequences.device)
-    added = {name: values[rows] for name, values in once.sequences.static.items()}
-    x = replace(data.sequences, static={**data.sequences.static, **added})
-    return replace(data, sequences=x, notes=once.notes, origin=once.origin)
 
 
 def _with_static(origin: Origin, table: Tabular, columns: Mapping[str, StaticKind] | None, fitting: Fitting) -> Origin:
@@ -171,7 +164,15 @@ class _Matched:
     @property
     def rows(self) -> Array:
         """The rows of the table that belong to an entity, ascending."""
-        return np.sort(self.places[self.places >= 0])
+        return np.unique(self.places[self.places >= 0])
+
+    def times(self, schema: Schema, others: Collection[str]) -> pl.DataFrame | None:
+        """Return the columns with times of each entity, null where it has none, in the unit of the events' times."""
+        names = [name for name in self.table.column_names[1:] if name not in others]
+        table = pl.DataFrame([polars_series(name, self.table.column(name)) for name in names])
+        places = pl.Series(self.places).set(pl.Series(self.places < 0), None)
+        found = time_columns(table, schema)
+        return pl.DataFrame([moments_of(table[name], schema)[0].gather(places) for name in found]) if found else None
 
     def fit(
         self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
@@ -222,29 +223,64 @@ class _Matched:
 
 
 def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matched:
-    """Return the named columns, with the row of each entity."""
-    table = opened.load([key, *names])
+    """Return the named columns, with the row of each entity, which may have several rows of data.
+
+    Columns that may hold times are read too.
+    """
+    others = may_hold_times(opened, data.schema, [key, *names])
+    table = opened.load([key, *names, *others])
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
     _refuse_rows(key, ~frame[key].is_first_distinct(), "repeated key")
-    positions = align(data.keys, frame, key)
+    entities, distinct = coding.factorize(pa.chunked_array([storage(data.keys)]))
+    positions = align(distinct, frame, key)
     repeated = ~pl.Series(positions).is_first_distinct()  # equal keys may be written in two ways, as UUIDs are
     _refuse_rows(key, repeated & pl.Series(positions >= 0), "repeated key")
     rows = np.flatnonzero(positions >= 0)
-    if len(frame) and not len(rows):
+    places = np.full(len(distinct), -1)
+    places[positions[rows]] = rows
+    return _matched(data, table, key, places[entities], len(rows))
+
+
+def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list[str]) -> _Matched:
+    """Return the named columns, with the row of each entity and time; rows that are repeated need equal values."""
+    table = opened.load([key, time, *names])
+    frame = pl.DataFrame({key: key_series(table.column(key), key)})
+    _refuse_rows(key, frame[key].is_null(), "missing value")
+    parsed = times.same_kind(time, times.parse_times(time, table.column(time)), data.schema)
+    coding.refuse_rows(time, parsed.missing, "missing value", "; every row needs a time", " of the static table")
+    frame = frame.with_columns(pl.Series(time, parsed.values))
+    assert data.moments is not None
+    positions = align_rows(data.keys, data.moments, frame, key, time)
+    values = pl.DataFrame([polars_series(name, table.column(name)) for name in names])
+    rows = values.with_columns(pl.Series("", positions), pl.int_range(len(positions)).alias(" "))
+    rows = rows.filter(pl.Series(positions >= 0)).unique([*names, ""], keep="first")
+    if disagreeing := rows.height - rows[""].n_unique():
         raise DataError(
-            f"none of {len(frame):,} rows of the static table has a key (column {shown(key)}, {frame[key].dtype}) "
-            f"among {len(data):,} entities ({data.keys.type}); column {shown(key)} must hold the events' keys"
+            f"{disagreeing:,} rows of the static table repeat a key and a time with other values than the first; give "
+            f"one row for each key and time in {shown(time)}"
         )
     places = np.full(len(data), -1)
-    places[positions[rows]] = rows
+    places[rows[""].to_numpy()] = rows[" "].to_numpy()
+    return _matched(data, table, key, places, int((positions >= 0).sum()))
+
+
+def _matched(data: Dataset, table: pa.Table, key: str, places: Array, used: int) -> _Matched:
+    """Return matched columns, with notes about what does not match; refuse a table of which nothing does."""
+    rows = len(table)
+    if rows and not used:
+        held = table.schema.field(key).type
+        raise DataError(
+            f"none of {rows:,} rows of the static table has a key (column {shown(key)}, {held}) "
+            f"among {len(data):,} entities ({data.keys.type}); column {shown(key)} must hold the events' keys"
+        )
     notes = []
-    if len(rows) < len(data):
-        counts = f"{len(data) - len(rows):,} of {len(data):,}"
-        notes.append(f"{counts} entities have no row in the static table; their static values are missing")
-    if len(rows) < len(frame):
-        counts = f"{len(frame) - len(rows):,} of {len(frame):,}"
-        notes.append(f"{counts} rows of the static table belong to no entity and are left out")
+    if absent := int((places < 0).sum()):
+        notes.append(
+            f"{absent:,} of {len(data):,} entities have no row in the static table; their static values are missing"
+        )
+    if used < rows:
+        notes.append(f"{rows - used:,} of {rows:,} rows of the static table belong to no entity and are left out")
     return _Matched(table, places, tuple(notes))
 
 

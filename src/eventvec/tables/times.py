@@ -23,6 +23,7 @@ Duration: TypeAlias = str | int | float | timedelta
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
+HOUR = timedelta(hours=1)
 LATEST = 2**62 - 1  # integers: the difference of two times fits into 64 bits
 LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
@@ -172,11 +173,14 @@ def _within(name: str, values: Array, limit: float) -> Array:
 
 
 def instant(schema: Schema, value: Instant) -> int | float:
-    """Return a point in time in the unit of a schema's time column; one without a zone is in UTC."""
+    """Return a point in time in the unit of a schema's time column.
+
+    A date is the start of the day in the zone of the events; a time without a zone is in UTC.
+    """
     value = without_numpy(value)
     limit = LATEST_FLOAT if schema.time_kind == "float" else LATEST
     try:
-        time = _micros(value) if schema.clock else _number(schema, value, limit)
+        time = _micros(value, schema.time_zone) if schema.clock else _number(schema, value, limit)
     except (ValueError, OverflowError) as error:
         accepted = f"a number from {-limit:.3g} to {limit:.3g}"
         if schema.clock:
@@ -209,6 +213,20 @@ def duration(schema: Schema, value: Duration) -> float:
     return length * (SECOND if schema.clock else 1)
 
 
+def day_starts(days: Array, zone: str | None) -> Array:
+    """Return the starts of days in a zone, in microseconds since 1970 (UTC), from those in UTC.
+
+    Where the clocks go forward at midnight, the day begins an hour later.
+    """
+    if zone in (None, "UTC"):
+        return days
+    naive = pl.Series(days).cast(pl.Datetime("us"))
+    starts = [
+        each.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") for each in (naive, naive + HOUR)
+    ]
+    return starts[0].fill_null(starts[1]).cast(pl.Int64).to_numpy()
+
+
 def without_numpy(value: Any) -> Any:
     """Return a point in time as Python has it: numbers of numpy as numbers, its times as datetimes or dates."""
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] == "ns":
@@ -217,7 +235,12 @@ def without_numpy(value: Any) -> Any:
 
 
 def same_kind(name: str, times: Times, schema: Schema) -> Times:
-    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats."""
+    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats.
+
+    A date among timestamps is the start of the day in the zone of the events.
+    """
+    if times.kind == "date" and schema.time_kind == "timestamp":
+        return times._replace(values=day_starts(times.values, schema.time_zone))
     if times.kind == schema.time_kind or (schema.clock and times.kind in ("timestamp", "date")):
         return times
     if schema.time_kind == "float" and times.kind == "integer":
@@ -251,14 +274,15 @@ def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:
     return pa.array(values, pa.int64() if schema.time_kind == "integer" else pa.float64(), mask=missing)
 
 
-def _micros(value: Instant) -> int:
+def _micros(value: Instant, zone: str | None) -> int:
     if isinstance(value, str):
-        value = datetime.fromisoformat(value)
+        value = date.fromisoformat(value) if len(value) == len("2013-01-31") else datetime.fromisoformat(value)
     if not isinstance(value, date) or value != value:  # pandas' NaT is a date
         raise ValueError
     time = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
     elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    return elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
+    micros = elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
+    return micros if isinstance(value, datetime) else int(day_starts(np.array([micros]), zone)[0])
 
 
 def _number(schema: Schema, value: Instant, limit: float) -> int | float:

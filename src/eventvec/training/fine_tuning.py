@@ -11,18 +11,20 @@ import numpy as np
 import torch
 
 from eventvec.dataset import Dataset
-from eventvec.errors import ConfigError, DataError, shown
+from eventvec.errors import DataError
 from eventvec.methods.label_losses import ClassWeights, column_names, label_names
-from eventvec.options import accepts, gather
+from eventvec.options import accepts, gather, option_types
 from eventvec.runs import Run, check_run
-from eventvec.tables import attach, holdout_mask
-from eventvec.tables.sources import Tabular, open_source
+from eventvec.tables import holdout_mask
+from eventvec.tables.label_times import LabelTime, fitted_later
+from eventvec.tables.sources import Tabular
 from eventvec.training.fit_options import FitOptions
+from eventvec.training.label_rows import with_labels
 from eventvec.training.loop import Progress, train
 from eventvec.training.setup import set_up
 
 
-@accepts(FitOptions)
+@accepts(FitOptions, LabelTime)
 def fine_tune(
     run: Run,
     data: Dataset | Tabular,
@@ -42,13 +44,18 @@ def fine_tune(
 
     The entities that the run held out stay held out, so that the new run can be evaluated on them.
 
+    Where labels have a time, the histories are read as of then, and an entity may have labels at several times: one row
+    for each time, such as the ends of months. A recurrent encoder then reads each history once for all its labels of a
+    batch. The rows of an entity are never split between training and validation, and `batch_size` counts entities.
+
     Relations: `fit` with the tables ``{"method": {"name": "supervised", "label": label}, "encoder": {"from": path}}``
     does the same for data that have the label as a static column.
 
     Args:
         run: The run to start from; it stays as it is.
         data: The events, as `Run.read` takes them.
-        labels: A table with the key and the label. Entities without a label are left out of the training.
+        labels: A table with the key and the label, and the time of each label if there is one. Entities without a label
+            are left out of the training.
         label: The column of the label, or several. Text, booleans and few distinct whole numbers become classes; other
             numbers are predicted as numbers.
         static_inputs: Columns that are read beside the events, in predictions too, see `predict`: static columns of the
@@ -60,13 +67,14 @@ def fine_tune(
         resume: As for `fit`.
         device: Where training happens; by default, where the weights of the run are.
         progress: As for `fit`.
-        options: The fields of `FitOptions`; `encoder_lr` and `freeze` are meant for fine-tuning.
+        options: The fields of `FitOptions`, of which `encoder_lr` and `freeze` are meant for fine-tuning, and of
+            `tables.label_times.LabelTime` (label_time, inclusive).
 
     Raises:
         ConfigError: If an option is out of range, the column can be no label, or the run's encoder has no name in
             configurations.
         DataError: If the events cannot be used or were read by another schema, the run held out all entities, or the
-            labels cannot be used.
+            labels cannot be used, among them different ones of one entity at one time.
 
     Example:
         >>> import polars as pl
@@ -80,14 +88,16 @@ def fine_tune(
         (['churn'], ['id', 'prediction', 'p_no', 'p_yes'])
     """
     check_run(run)
-    gather(options, FitOptions)  # a wrong option is refused before anything is built
+    gather(options, FitOptions, LabelTime)  # a wrong option is refused before anything is built
     data = run.read(data)
     inputs = column_names("static_inputs", static_inputs) if static_inputs else ()
     names, further = label_names(label), [*inputs, *((weight,) if weight else ())]
-    rows = _with_columns(_without_held_out(run, data), labels, names, further, weight)
+    time = gather(options, LabelTime, FitOptions)
+    options = {name: value for name, value in options.items() if name not in option_types(LabelTime)}
+    rows = with_labels(_without_held_out(run, data), labels, names, further, weight, time)
     method_table: dict[str, Any] = {
         "name": "supervised", "label": label, "static_inputs": static_inputs, "class_weights": class_weights,
-        "weight": weight,
+        "weight": weight, "label_time": time.label_time,
     }  # fmt: skip
     method_table = {
         name: value if isinstance(value, str | Mapping) else list(value)
@@ -97,34 +107,8 @@ def fine_tune(
     method, tables = set_up(rows, {"method": method_table, "fit": options}, run)
     place = next(run.method.parameters()).device if device is None else device
     tuned = train(method, rows, tables["fit"], tables, out=out, resume=resume, device=place, progress=progress)
-    return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
-
-
-def _with_columns(
-    data: Dataset, labels: Tabular, names: Sequence[str], further: Sequence[str], weight: str | None
-) -> Dataset:
-    """Return the entities with labels, inputs and weights as static columns.
-
-    Args:
-        further: Static columns of the data, or columns of the table.
-        weight: The one of them that holds numbers, whatever its values look like.
-    """
-    table = open_source(labels)
-    key = data.schema.key if data.schema.key in table.types else data.schema.key_out
-    columns = list(dict.fromkeys([*names, *(name for name in further if name not in data.sequences.static)]))
-    table.need((key, *columns), "the table of labels")
-    if key in columns:
-        raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
-    values = table.load([key, *columns])
-    inferred = [name for name in columns if name != weight]
-    labelled = attach(data, values.select([key, *inferred]))
-    for name in inferred:
-        if name not in labelled.sequences.static:
-            reason = next(note for note in labelled.notes if f"column {shown(name)} is left out" in note)
-            raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
-    if weight in columns:
-        labelled = attach(labelled, values.select([key, weight]), {weight: "numeric"})
-    return labelled
+    later = fitted_later(run.schema, run.info["holdouts"], rows.moments)
+    return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *later, *tuned.notes))
 
 
 def _without_held_out(run: Run, data: Dataset) -> Dataset:

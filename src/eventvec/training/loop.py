@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eventvec import distributed, runs
 from eventvec.config import Table, complete, describe
-from eventvec.dataset import Dataset, check_entities
+from eventvec.dataset import Dataset, check_dataset, check_entities
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.interface import attach_lineage, lineage_of
@@ -33,10 +33,11 @@ from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.flat_settings import tables_of, with_settings
 from eventvec.training.kept_weights import best_epoch, kept_note
+from eventvec.training.label_rows import as_of_static_labels, entities_of_rows
 from eventvec.training.optimizer import head_weights, optimizer
 from eventvec.training.setup import options_of, parent_run, set_up
 from eventvec.training.state import Training
-from eventvec.training.validation import generator, split, validation_batches
+from eventvec.training.validation import generator, rows_per_step, split, validation_batches
 
 Progress = Callable[[Record], None]
 CHECKPOINT = "checkpoint.safetensors"
@@ -112,7 +113,7 @@ def fit(
     gather({name: value for name, value in options.items() if name in option_types(FitOptions)}, FitOptions)
     tables: Table | None = None
     if isinstance(method, str | Mapping):
-        check_entities(data)
+        check_dataset(data)
         tables = with_settings(tables_of(method, encoder), options, data.sequences)
         method, tables = set_up(data, tables, parent_run(tables))
         options = tables["fit"]
@@ -125,7 +126,7 @@ def fit(
             'fit("coles", data)'
         )
     gather(options, FitOptions)
-    check_entities(data)
+    check_dataset(data)
     return train(method, data, options, tables, out=out, resume=resume, device=device, progress=progress)
 
 
@@ -146,6 +147,11 @@ def train(
         given: Options of training; those that the method declares hold where one is not given.
         tables: The tables from which the method was built; without them, they are read from its parts.
     """
+    if declared(method).label_fields:
+        data, time_notes = as_of_static_labels(data, declared(method))
+    else:
+        check_entities(data)
+        time_notes = ()
     defaults = declared(method).fit_defaults
     options = gather({**(defaults(data.sequences) if defaults else {}), **given}, FitOptions).bounded
     path = None if out is None else path_only(out)
@@ -157,8 +163,9 @@ def train(
     x = data.sequences.to(place)
     if options.beside and "time" not in x.columns:
         raise DataError("beside needs events with times, and the data have none; leave it out")
-    training, held_out, notes = split(method, x, options)
-    notes += order_notes(method, data.schema, x[training])
+    entity = entities_of_rows(data, x.device)
+    training, held_out, notes = split(method, x, options, entity)
+    notes = (*time_notes, *notes, *order_notes(method, data.schema, x[training]))
     config = _recorded(method, data, options, tables, required=path is not None)
     with distributed.joined(place), ExitStack() as stack:
         kind = torch.cuda.get_device_name(place) if place.type == "cuda" else place.type  # views depend on it
@@ -166,7 +173,7 @@ def train(
         distributed.broadcast_result(lambda: stack.enter_context(run_files.writer(path)))
         run = replace(_start(method, data, config, options, path, resume), notes=notes)
         try:
-            trained = _train(run, x, training, held_out, options, progress)
+            trained = _train(run, x, training, held_out, entity, options, progress)
         except DataError:  # the loss is not finite
             if distributed.is_first() and path is not None and not resume and not (path / CHECKPOINT).exists():
                 run_files.discard(path)
@@ -189,12 +196,19 @@ def _with_remark(run: Run, x: Sequences, rng: torch.Generator) -> Run:
 
 
 def _train(
-    run: Run, x: Sequences, training: Tensor, held_out: Tensor, options: FitOptions, progress: Progress | None
+    run: Run,
+    x: Sequences,
+    training: Tensor,
+    held_out: Tensor,
+    entity: Tensor | None,
+    options: FitOptions,
+    progress: Progress | None,
 ) -> Run:
     """Return a run that has been started, after its training.
 
     Args:
         run: The run before its first step, or a run that was killed.
+        entity: `(n,)` the entity of each row, if entities have several.
     """
     method, place, first = run.method, x.device, distributed.is_first()
     if run.info["finished"] and run.path is not None:
@@ -217,9 +231,10 @@ def _train(
         path = run.path if first else None
         if path is not None:
             write_text(path / "metrics.jsonl", "".join(map(_line, state.history)))
-        state.begin(len(training), validation_batches(held_out, options))
+        size = rows_per_step(options, training, entity)
+        state.begin(training, validation_batches(held_out, size), size, entity)
         try:
-            _train_epochs(state, x, training, path, progress if first else None)
+            _train_epochs(state, x, path, progress if first else None)
         finally:
             if state.steps:  # an interrupted training has changed the weights too
                 attach_lineage(method.encoder, run.lineage)
@@ -244,13 +259,11 @@ def _train(
     return replace(runs.finish(replace(done, path=path)), path=run.path)
 
 
-def _train_epochs(
-    state: Training, x: Sequences, training: Tensor, path: Path | None, progress: Progress | None
-) -> None:
+def _train_epochs(state: Training, x: Sequences, path: Path | None, progress: Progress | None) -> None:
     """Train until a bound is reached."""
     options = state.options
     while not state.stopped:
-        for rows in state.batches(training):
+        for rows in state.batches():
             loss = state.step(x[rows])
             if progress:
                 progress(state.record(loss))

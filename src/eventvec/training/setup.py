@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from eventvec.config import Table, build_method, check, complete, resolved
-from eventvec.dataset import Dataset, check_entities
+from eventvec.dataset import Dataset, check_dataset
 from eventvec.encoders.interface import attach_lineage
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.methods.declarations import Method
 from eventvec.options import gather
 from eventvec.runs import Run, load
 from eventvec.runs.building import outline
-from eventvec.sequences import Sequences
+from eventvec.sequences import Sequences, histories
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.suggestions import suggest
 
@@ -57,8 +57,9 @@ def set_up(data: Dataset, tables: Mapping[str, Any], parent: Run | None = None) 
         parent: The run whose encoder's weights the method starts from.
     """
     seed = gather(tables.get("fit", {}), FitOptions).seed  # a wrong option is refused before anything is built
-    check_entities(data)
-    config = settings(data.sequences, tables, parent)
+    check_dataset(data)
+    x = data.sequences if data.moments is None else data.sequences[histories(data.sequences)[0]]
+    config = settings(x, tables, parent)
     outline(config, data.schema)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not those of GPUs, which are not restored here

@@ -23,7 +23,7 @@ from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.kept_weights import best_epoch
 from eventvec.training.optimizer import AVERAGES, frozen, learning_rate
-from eventvec.training.validation import validate
+from eventvec.training.validation import by_entity, first_of_each, validate
 
 VALIDATION_SHARE = 0.1
 """The largest share of a time budget that a validation takes."""
@@ -61,19 +61,29 @@ class Training:
         self.history: list[Record] = []
         self.stopped = ""
 
-    def begin(self, entities: int, held_out: Sequence[Tensor]) -> None:
-        """Start the clock at the seconds that earlier sessions took."""
-        self.held_out = held_out
-        self.per_epoch = max(entities // self.options.batch_size, 1)
+    def begin(self, training: Tensor, held_out: Sequence[Tensor], size: int, entity: Tensor | None = None) -> None:
+        """Start the clock at the seconds that earlier sessions took.
+
+        Args:
+            training: The rows to train on.
+            held_out: The batches of the validation.
+            size: The number of rows in a batch.
+            entity: `(n,)` the entity of each row of the data, if entities have several; they stay together.
+        """
+        self.training, self.held_out, self.size = training.cpu(), held_out, size
+        self.entity = None if entity is None else entity.cpu()
+        self.per_epoch = max(len(training) // size, 1)
         self.clock = time.perf_counter() - self.seconds
         self._stop()
 
-    def batches(self, training: Tensor) -> Iterator[Tensor]:
+    def batches(self) -> Iterator[Tensor]:
         """Yield the rows of each remaining batch of the current epoch, on the CPU, until training stops."""
         shuffle = torch.Generator().manual_seed((self.options.seed * 1_000_003 + self.epoch) % 2**62)
-        order = training.cpu()[torch.randperm(len(training), generator=shuffle)]
-        size = self.options.batch_size
-        for rows in order[: self.per_epoch * size].split(size)[self.within :]:
+        order = self.training[torch.randperm(len(self.training), generator=shuffle)]
+        if self.entity is not None:
+            entities = self.entity[order]
+            order = by_entity(order, self.entity, entities[first_of_each(entities)])
+        for rows in order[: self.per_epoch * self.size].split(self.size)[self.within :]:
             if self.stopped:
                 return
             yield rows

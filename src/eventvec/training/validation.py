@@ -21,18 +21,23 @@ BATCHES = 50
 """The largest number of batches in a validation: more would hardly change the mean, and take long on large data."""
 
 
-def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+def split(
+    method: Method, x: Sequences, options: FitOptions, entity: Tensor | None = None
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """Return the rows to train on, the rows held out for validation, and sentences about what was left out.
 
     Args:
         method: The method; rows that it or its encoder cannot use (`usable`) are left out.
         options: `validation`, the share of usable rows to hold out, `seed`, `patience` and `keep` are used. If the
             method declares strata, each has its share, and so has each batch of the validation.
+        entity: `(n,)` the entity of each row, if entities have several. Their rows are held out together, and the
+            stratum of an entity is that of one of its rows.
     """
     rows, notes = usable_rows(method, x).nonzero().squeeze(1), []
     if len(rows) < len(x):
+        what = "entities" if entity is None else "rows"
         notes.append(
-            f"{len(x) - len(rows):,} of {len(x):,} entities cannot be used by this method and are left out: they have "
+            f"{len(x) - len(rows):,} of {len(x):,} {what} cannot be used by this method and are left out: they have "
             "too few events, or too few distinct times, or lack a value that it needs"
         )
     if len(rows) < 2:
@@ -51,6 +56,9 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
         )
     shuffle = torch.Generator().manual_seed(options.seed)
     rows = rows[torch.randperm(len(rows), generator=shuffle).to(x.device)]
+    everyone = rows
+    if entity is not None:
+        rows = rows[first_of_each(entity[rows])]
     count = int(options.validation * len(rows))
     if count < 2:
         count = 0
@@ -63,7 +71,37 @@ def split(method: Method, x: Sequences, options: FitOptions) -> tuple[Tensor, Te
     strata = declared(method).strata
     if strata is not None and count:
         rows = rows[_spread(strata(x)[rows])]
-    return rows[count:], rows[:count], tuple(notes)
+    if entity is None:
+        return rows[count:], rows[:count], tuple(notes)
+    held_out = torch.isin(entity[everyone], entity[rows[:count]])
+    parts = (everyone[~held_out], everyone[held_out])
+    return parts[0], by_entity(parts[1], entity, entity[rows[:count]]), tuple(notes)
+
+
+def first_of_each(numbers: Tensor) -> Tensor:
+    """Return the ascending positions at which numbers occur for the first time."""
+    _, number = numbers.unique(return_inverse=True)
+    each = torch.arange(len(numbers), device=numbers.device)
+    firsts = each.new_full((int(number.max()) + 1,), len(numbers)).scatter_reduce(0, number, each, "amin")
+    return firsts.sort()[0]
+
+
+def by_entity(rows: Tensor, entity: Tensor, order: Tensor) -> Tensor:
+    """Return rows entity after entity.
+
+    Args:
+        rows: `(m,)` rows.
+        entity: `(n,)` the entity of every row.
+        order: The entities of these rows, in the order in which they come.
+    """
+    rank = torch.empty(int(entity.max()) + 1, dtype=torch.int64, device=entity.device)
+    rank[order] = torch.arange(len(order), device=entity.device)
+    return rows[rank[entity[rows]].argsort(stable=True)]
+
+
+def rows_per_step(options: FitOptions, rows: Tensor, entity: Tensor | None) -> int:
+    """Return the number of rows in a batch: of `batch_size` entities, if entities have several rows on average."""
+    return options.batch_size * (1 if entity is None else math.ceil(len(rows) / len(entity[rows].unique())))
 
 
 def _spread(strata: Tensor) -> Tensor:
@@ -80,16 +118,16 @@ def _spread(strata: Tensor) -> Tensor:
     return order
 
 
-def validation_batches(held_out: Tensor, options: FitOptions) -> tuple[Tensor, ...]:
+def validation_batches(held_out: Tensor, size: int) -> tuple[Tensor, ...]:
     """Return the batches of held-out rows on which the validation loss is computed: all full ones, at most `BATCHES`.
 
     Args:
         held_out: `(m,)` the positions of the rows that are held out, in random order.
-        options: `batch_size` is used.
+        size: The number of rows in a batch.
     """
     if not len(held_out):
         return ()
-    size = min(options.batch_size, len(held_out))
+    size = min(size, len(held_out))
     batches: tuple[Tensor, ...] = held_out[: len(held_out) // size * size].split(size)[:BATCHES]
     return batches
 

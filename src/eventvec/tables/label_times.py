@@ -1,0 +1,281 @@
+"""When labels became known: which column of their table says so, and the histories as of these times.
+
+Every call that takes labels follows this rule, so that no event is read from which a label may have been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from eventvec.dataset import Dataset, repeated
+from eventvec.errors import ConfigError, DataError, listed, no_column, printable, shown
+from eventvec.schema import Schema
+from eventvec.sequences import Array
+from eventvec.tables import coding, times
+from eventvec.tables.cutoffs import snapshots
+from eventvec.tables.keys import align
+from eventvec.tables.sources import Source, Tabular, name_of, open_source, read_table
+
+DECLINED = "none"
+"""The value of `label_time` that says that labels have no time."""
+NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
+
+
+@dataclass(frozen=True)
+class LabelTime:
+    """Which events are read for a label.
+
+    Args:
+        label_time: The column of the table of labels with the time of each label; only earlier events are read. By
+            default, it is the only column of times, if the table has exactly one; where the times of events are
+            numbers, it is the column of the same name. With `none`, labels have no time.
+        inclusive: Events at the very time of a label, or of a cutoff, are read too.
+    """
+
+    label_time: str | None = None
+    inclusive: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TimedLabels:
+    """A table of labels and their times.
+
+    Args:
+        table: The columns that were asked for, with that of the times.
+        time: The column of the times; None if labels have none.
+        moments: `(m,)` the time of each row in the unit of `Sequences`, null where it is missing.
+        chosen: Whether the column was chosen because it is the only one.
+        notes: Sentences about the times.
+    """
+
+    table: pl.DataFrame
+    time: str | None = None
+    moments: pl.Series | None = None
+    chosen: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def read_labels(labels: Tabular, schema: Schema, columns: Sequence[str], given: str | None) -> TimedLabels:
+    """Return columns of a table of labels, and the times of the labels.
+
+    Args:
+        labels: The table.
+        schema: The schema of the events.
+        columns: The key, the labels and whatever else is read, none of which is a time.
+        given: The column of the times, `DECLINED`, or None to choose it.
+
+    Raises:
+        DataError: If a column is absent, or the named one holds no times of the events' kind.
+        ConfigError: If several columns may be the times of the labels.
+    """
+    named = [] if given in (None, DECLINED) else [str(given)]
+    wanted = list(dict.fromkeys([*columns, *named]))
+    table = _with_times(labels, schema, wanted) if given is None else read_table(labels, wanted, "the label table")
+    for name in wanted:
+        if name not in table.columns:
+            raise DataError(no_column(name, table.columns, table="the label table"))
+    time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
+    if time is None:
+        return TimedLabels(table.select(wanted))
+    moments, notes = moments_of(table[time], schema)
+    return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
+
+
+def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tuple[str | None, bool]:
+    """Return the column with the times of labels, and whether it was chosen.
+
+    Args:
+        candidates: The columns that hold times of the events' kind.
+        schema: The schema of the events; where their times are numbers, only the column of the same name is chosen.
+        given: The column that the caller named, `DECLINED`, or None.
+    """
+    if given is not None:
+        return (None if given == DECLINED else given), False
+    likely = [name for name in candidates if schema.clock or name == schema.time]
+    if len(likely) > 1:
+        raise ConfigError(f"several columns beside the labels hold times, {listed(map(shown, likely))}; {NAME_IT}")
+    return (likely[0], True) if likely else (None, False)
+
+
+def time_columns(table: pl.DataFrame, schema: Schema) -> list[str]:
+    """Return the columns that hold times of the kind of the events' times, and no missing column.
+
+    For calendar times they are dates, timestamps and ISO texts, and no numbers.
+    """
+    return [column.name for column in table if _holds_times(column, schema)]
+
+
+def _holds_times(column: pl.Series, schema: Schema) -> bool:
+    present, kind = column.drop_nulls(), column.dtype
+    if not len(present) or kind == pl.Boolean or (schema.clock and kind.is_numeric()):
+        return False
+    if kind == pl.String and not present.head(1).str.contains(r"^\s*\d{4}-\d\d-\d\d")[0]:
+        return False
+    try:
+        moments_of(present, schema)
+    except DataError:
+        return False
+    return True
+
+
+def moments_of(column: pl.Series, schema: Schema) -> tuple[pl.Series, tuple[str, ...]]:
+    """Return `(m,)` times in the unit of `Sequences`, null where they are missing, and a note if they are days."""
+    name = column.name
+    read = times.parse_times(name, pa.chunked_array([column.to_arrow()]))
+    parsed = times.same_kind(name, read, schema)
+    moments = pl.DataFrame({"time": parsed.values, "missing": parsed.missing}).select(
+        pl.when(~pl.col("missing")).then(pl.col("time")).alias(name)
+    )[name]
+    is_day = read.kind == "date" and schema.time_kind == "timestamp"
+    day = f"A date in {shown(name)} is the start of that day ({schema.time_zone or 'UTC'})."
+    return moments, (day,) if is_day else ()
+
+
+def untimed(given: str | None) -> str:
+    """Return a sentence about labels without times."""
+    if given == DECLINED:
+        return f"All events are read, whenever a label became known, because label_time is {DECLINED!r}."
+    return (
+        "The labels have no time, so that events after a label became known may be among those that are read; "
+        "label_time= (--label-time) names a column of times."
+    )
+
+
+def time_of_cutoffs(
+    given: str | None, columns: Collection[str], keys: pa.Array, moments: Array | None, options: Mapping[str, Any]
+) -> str | None:
+    """Return the column with the times of labels if it is given, or if the histories were cut at its times.
+
+    Args:
+        given: The column that the caller named, `DECLINED`, or None.
+        columns: The columns of the table of labels.
+        keys: The keys of the rows.
+        moments: `(n,)` the time of each row, if they were cut at a time each.
+        options: The origin of the rows.
+    """
+    if given is not None or moments is None:
+        return given
+    cutoff = str(options.get("cutoff_column"))
+    return cutoff if repeated(keys) or cutoff in columns else None
+
+
+def labelled_histories(
+    data: Dataset, labels: Tabular, names: Sequence[str], columns: Sequence[str], key: str | None, options: LabelTime
+) -> tuple[Dataset, TimedLabels, str]:
+    """Return the histories as of the times of labels, with the labels and the name of their key.
+
+    There is one row for each labelled entity and each of its times. Where labels have no times, or the data were cut at
+    several times of an entity, the data are returned as they are. Notes and origin of the data say where they were cut.
+
+    Args:
+        data: The events.
+        labels: The table of labels.
+        names: The labels, of which a row has at least one.
+        columns: Further columns to read.
+        key: The name of the key in the table; by default as in the events or in files.
+        options: Which events are read for a label.
+
+    Raises:
+        DataError: If no label has an entity, or the chosen column leaves more than half of the rows without events.
+        ConfigError: If several columns may be the times of the labels.
+    """
+    source, opened, schema = name_of(labels), readable(labels, [*names, *columns]), data.schema
+    key = key or (schema.key if schema.key in opened.types else schema.key_out)
+    if key in names:
+        raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
+    given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
+    timed = read_labels(opened, schema, [key, *names, *columns], given)
+    if timed.moments is None or timed.time is None:
+        return data, timed, key
+    present = timed.table.select(~pl.all_horizontal(pl.col(names).is_null())).to_series()
+    timed = replace(timed, table=timed.table.filter(present), moments=timed.moments.filter(present))
+    if data.moments is not None and repeated(data.keys):
+        return data, timed, key
+    rows = pl.DataFrame({"row": align(data.keys, timed.table, key), "moment": timed.moments})
+    rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
+    if rows.is_empty():
+        raise DataError(
+            f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
+            f"and a time in {shown(timed.time)}; name the columns that hold them"
+        )
+    found = {"cutoffs": source, "cutoff_column": timed.time, **({"inclusive": True} if options.inclusive else {})}
+    entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
+    return cut(data, entities, moments, timed, found), timed, key
+
+
+def fitted_later(schema: Schema, runs: Sequence[Mapping[str, Any]], moments: Array | None) -> tuple[str, ...]:
+    """Return a note where an encoder, or its schema, was fitted to events at or after the times of labels.
+
+    Args:
+        schema: The schema of the events.
+        runs: The runs that trained the encoder, as in `Lineage.holdouts`.
+        moments: `(n,)` the time of each label, if labels have times.
+    """
+    known = [run.get("last_event") for run in runs]
+    last = max((time for time in known if isinstance(time, int | float)), default=None)
+    if moments is None or last is None or not (count := int((moments <= last).sum())):
+        return ()
+    when = times.to_arrow(schema, np.array([last]), np.zeros(1, bool))[0].as_py()
+    return (
+        f"The encoder and its vocabularies were fitted to events up to {when}, at or after the time of {count:,} of "
+        f"{len(moments):,} labels; for a test in time, train with until= (--until) the first of them.",
+    )
+
+
+def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options: Mapping[str, object]) -> Dataset:
+    """Return rows of the data as of a time each, with a note; refuse a chosen column of times that are too early."""
+    time, inclusive = str(labels.time), bool(options.get("inclusive"))
+    result = snapshots(data, rows, moments, inclusive)
+    empty = int((result.sequences.lengths == 0).sum())
+    if labels.chosen and 2 * empty > len(result):
+        raise DataError(
+            f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
+            f"column of times beside the labels, so that it may be another time; {NAME_IT}"
+        )
+    note = read_before(time, inclusive) + (f"; {empty:,} of {len(result):,} rows have none" if empty else "")
+    notes = (*data.notes, note, *labels.notes)
+    return replace(result, notes=notes, origin=data.origin.including(**options))
+
+
+def read_before(time: str, inclusive: bool) -> str:
+    """Return which events are read for a label, in words."""
+    when = "up to and including" if inclusive else "before"
+    return printable(f"Only events {when} the time of each label, in {time!r}, are read")
+
+
+def _with_times(labels: Tabular, schema: Schema, columns: Sequence[str]) -> pl.DataFrame:
+    """Return columns of a table, and all that may hold times by their types."""
+    opened = readable(labels, columns)
+    opened.need(columns, "the label table")
+    return read_table(opened, [*columns, *may_hold_times(opened, schema, columns)])
+
+
+def may_hold_times(table: Source, schema: Schema, others: Collection[str]) -> list[str]:
+    """Return the columns of a table beside some others that may hold times of the events' kind, by their types."""
+    kinds = ("time", "text") if schema.clock else ("integer", "float")
+    return [name for name, kind in table.types.items() if name not in others and coding.kind_of(kind) in kinds]
+
+
+def readable(table: Tabular, columns: Iterable[str]) -> Source:
+    """Return a table as a source; of a data frame, without columns beside the named ones that Arrow cannot hold."""
+    frame: Any = table
+    try:
+        return open_source(frame)
+    except DataError:
+        if not hasattr(frame, "columns"):
+            raise
+    return open_source(frame[[name for name in frame.columns if str(name) in columns or _is_readable(frame[[name]])]])
+
+
+def _is_readable(table: Tabular) -> bool:
+    try:
+        open_source(table)
+    except DataError:
+        return False
+    return True

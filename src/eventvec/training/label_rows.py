@@ -1,0 +1,96 @@
+"""The rows from which labels are learned: histories as of the times of their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eventvec.dataset import Dataset, repeated, storage
+from eventvec.errors import ConfigError, DataError, nearest, shown
+from eventvec.methods.declarations import Declared
+from eventvec.methods.label_losses import has_label
+from eventvec.tables import attach
+from eventvec.tables.coding import factorize
+from eventvec.tables.label_times import (
+    NAME_IT,
+    LabelTime,
+    TimedLabels,
+    choose,
+    cut,
+    labelled_histories,
+    untimed,
+)
+from eventvec.tables.sources import Tabular
+
+
+def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
+    """Return `(n,)` the number of the entity of each row; None if every entity has one row."""
+    if data.moments is None or not repeated(data.keys):
+        return None
+    return torch.from_numpy(factorize(pa.chunked_array([storage(data.keys)]))[0].astype(np.int64)).to(device)
+
+
+def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple[str, ...]]:
+    """Return the labelled rows as of the times of their labels, which are static columns, and notes about the times.
+
+    Data that were cut at a time for each row are returned as they are.
+    """
+    if data.moments is not None:
+        return data, ()
+    times = pl.DataFrame() if data.label_times is None else data.label_times
+    time, chosen = choose(times.columns, data.schema, method.label_time)
+    if time is None:
+        return data, () if data.origin.until is not None else (untimed(method.label_time),)
+    if time not in times.columns:
+        raise ConfigError(
+            f"the table of static columns has no times of the events' kind in {shown(time)}; "
+            f"{nearest(time, times.columns)}"
+        )
+    labelled = reduce(torch.logical_or, [has_label(data.sequences, field) for field in method.label_fields])
+    rows = labelled.cpu().numpy().nonzero()[0]
+    moments = times[time].gather(rows)
+    if missing := moments.null_count():
+        raise DataError(f"{missing:,} of {len(rows):,} labelled entities have no time in {shown(time)}; {NAME_IT}")
+    options = {"inclusive": True} if method.inclusive else {}
+    result = cut(data, rows, moments.to_numpy(), TimedLabels(times, time, moments, chosen), options)
+    without = len(data) - len(rows)
+    notes = [f"{without:,} of {len(data):,} entities have no label and are left out"] if without else []
+    return result, (*result.notes[len(data.notes) :], *notes)
+
+
+def with_labels(
+    data: Dataset,
+    labels: Tabular,
+    names: Sequence[str],
+    further: Sequence[str],
+    weight: str | None,
+    options: LabelTime,
+) -> Dataset:
+    """Return the entities with labels, inputs and weights as static columns, as of the times of their labels.
+
+    Args:
+        data: The events.
+        labels: The table.
+        names: The labels.
+        further: Static columns of the data, or columns of the table.
+        weight: The one of them that holds numbers, whatever its values look like.
+        options: Which events are read for a label.
+    """
+    columns = list(dict.fromkeys([*names, *(name for name in further if name not in data.sequences.static)]))
+    data, timed, key = labelled_histories(data, labels, names, columns[len(names) :], None, options)
+    time = [] if timed.time is None else [timed.time]
+    inferred = [name for name in columns if name != weight]
+    labelled = attach(data, timed.table.select([key, *time, *inferred]))
+    for name in inferred:
+        if name not in labelled.sequences.static:
+            reason = next(note for note in labelled.notes if f"column {shown(name)} is left out" in note)
+            raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
+    if weight in columns:
+        labelled = attach(labelled, timed.table.select([key, *time, weight]), {weight: "numeric"})
+    return labelled
