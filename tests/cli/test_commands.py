@@ -62,10 +62,12 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
     sets = {"embedding", "aggregates", "handcrafted", "both", "embedding_handcrafted", "event_count", "untrained"}
     assert cells == {(f, m, s) for f in sets for m in models for s in (1.0, 0.5)}
     assert len(result["differences"]) == 21 * 4 * 2  # all pairs, for each model and share
-    assert result["verdict"].startswith(("The embedding is", "It cannot be told"))
+    assert result["verdict"].startswith("Too good to be true: ")  # the share of tea gives the label away
+    assert " of the column 'bought' alone predicts 'likes' with an AUROC of " in result["verdict"]
+    assert result["verdict"].partition("rows repeat. ")[2].startswith(("The embedding is", "It cannot be told"))
     assert all({"mean", "interval", "scores"} <= r.keys() and len(r["scores"]) == 4 for r in result["results"])
     best = {r["features"]: r["mean"] for r in result["results"] if r["model"] == "logistic_regression"}
-    assert best["aggregates"] > 0.95  # the share of tea gives the label away
+    assert best["aggregates"] > 0.95
     assert any("without labels" in note for note in result["notes"])
 
 

@@ -21,6 +21,7 @@
     result      `Evaluation`: a table, a data frame, JSON
     printing    results as tables for a terminal and a notebook
     conclusion  the result in one sentence
+    suspicion   the sentence before it, if the result is too good to be true
 
 Nothing here is tuned: the settings of a model are the same for every set of features.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset, check_dataset, period
 from eventvec.embedding import encode
+from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
-from eventvec.errors import ConfigError, DataError, refuse_masked
+from eventvec.errors import ConfigError, DataError, refuse_masked, shown
+from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.times import Instant, instant
 
@@ -22,6 +25,25 @@ def handcrafted_features(
     """Return the hand-crafted features of each entity, `(n, dim)`, and their names; see `encoders.Handcrafted`."""
     encoder = Handcrafted(data.schema, values=values, frequent=frequent)
     return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
+
+
+def feature_texts(schema: Schema) -> dict[str, list[str]]:
+    """Return the name of each feature of `aggregates` and `handcrafted`, with the column of the events that it is of.
+
+    The column is the longest one with which the name begins; features of several columns begin with the first.
+    """
+    names = [column.name for kind in (schema.numeric, schema.categorical, schema.bags) for column in kind]
+    columns = dict(zip(names, names, strict=True)) | {"time": schema.time, "gap": schema.time}
+
+    def text(name: str) -> str:
+        beginnings = (name[: end.start()] for end in re.finditer(": |=| where ", name))
+        known = [each for each in beginnings if each in columns]  # from the shortest to the longest
+        return f"{shown(name)} of the column {shown(columns[known[-1]])}" if known else shown(name)
+
+    return {
+        "aggregates": [text(name) for name in Aggregates(schema).names],
+        "handcrafted": [text(name) for name in Handcrafted(schema).names],
+    }
 
 
 def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:

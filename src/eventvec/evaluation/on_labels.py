@@ -15,7 +15,7 @@ from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.features import with_moment
+from eventvec.evaluation.features import feature_texts, with_moment
 from eventvec.evaluation.labels import join_timed, rows_among
 from eventvec.evaluation.leaks import (
     read_inclusively,
@@ -194,6 +194,7 @@ def evaluate(
         weights=None if joined.weights is None else joined.weights[rows],
         label=", ".join(names),
         learned_from=z.metadata.get("labels"),
+        names=None if data is None else feature_texts(z.schema),
         progress=progress,
         **vars(gather(options, EvaluationOptions, LabelOptions)),
     )

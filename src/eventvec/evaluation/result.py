@@ -118,7 +118,8 @@ class Evaluation(Printed):
             compared with the embedding only. The tables show the differences of learned features and an opponent, and
             of the embedding and the same without a part.
         notes: Sentences about what was counted, left out or assumed.
-        verdict: What the embedding is worth, in one or two sentences, see `conclusion`.
+        verdict: What the embedding is worth, in one or two sentences, see `conclusion`; before them, what to check if
+            the result is too good to be true, see `suspicion`.
         entities: The number of labelled entities, if some have labels at several times.
         run: The id of the run that embedded the entities; None if it is not known.
 

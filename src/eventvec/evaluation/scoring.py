@@ -21,6 +21,7 @@ from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import Protocol, choose_protocol
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
+from eventvec.evaluation.suspicion import suspicion
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
 from eventvec.sequences import Array
@@ -75,6 +76,7 @@ def score_features(
     weights: Any = None,
     label: str = "label",
     learned_from: Sequence[str] | None = (),
+    names: Mapping[str, Sequence[str]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Evaluation:
@@ -104,6 +106,8 @@ def score_features(
         label: The name of the label in the result and in messages.
         learned_from: The static columns that the encoder was trained on; empty if it learned without labels, None if
             that is not known.
+        names: What each feature of a set is, `d` texts. Single features are checked in these sets, and the verdict
+            begins with one that predicts the label nearly without error.
         progress: Called with the number of models that are done and of all models.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
@@ -128,6 +132,9 @@ def score_features(
         raise ConfigError(f"features may not be called {taken[0]!r}, the name of {both} side by side; rename them")
     n = len(array(next(iter(labels.values())) if isinstance(labels, Mapping) else labels, f"label {shown(label)}"))
     matrices = {name: matrix(values, name, n) for name, values in features.items()}
+    for name, texts in (names or {}).items():
+        if name not in matrices or len(texts) != matrices[name].shape[1]:
+            raise ConfigError(f"names must have a text for each feature of a set, got {len(texts):,} for {shown(name)}")
     labelled = target(labels, chosen.task, label)
     models, model_notes = choose("binary" if labelled.task == "multilabel" else labelled.task, chosen.models)
 
@@ -165,7 +172,9 @@ def score_features(
     )  # fmt: skip
     if entities is not None:
         evaluation = replace(evaluation, entities=len(np.unique(np.asarray(entities)[rows])))
-    return replace(evaluation, verdict=verdict(evaluation, learned_from))
+    named = {name: (sets[name], texts) for name, texts in (names or {}).items()}
+    doubt = suspicion(evaluation, protocol.target, protocol.groups, named)
+    return replace(evaluation, verdict=f"{doubt} {verdict(evaluation, learned_from)}".lstrip())
 
 
 def _score(

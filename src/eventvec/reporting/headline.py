@@ -7,6 +7,7 @@ from typing import Any
 
 from eventvec.evaluation import Evaluation
 from eventvec.evaluation.conclusion import deciding_difference
+from eventvec.evaluation.suspicion import OPENING
 
 
 def headline(evaluations: Sequence[Evaluation], history: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -45,7 +46,9 @@ def _of_several(evaluations: Sequence[Evaluation]) -> str:
         if labels[place]:
             parts.append(f"{text.format(opponent)} on {with_and(labels[place])}")
             opponent = "them"
-    return f"The embedding {with_and(parts)}."
+    doubtful = with_and([e.label for e in evaluations if e.verdict.startswith(OPENING)])
+    doubt = f"The results on {doubtful} are too good to be true, see what to check below. " if doubtful else ""
+    return f"{doubt}The embedding {with_and(parts)}."
 
 
 def with_and(parts: Sequence[str]) -> str:
