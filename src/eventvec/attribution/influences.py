@@ -25,7 +25,7 @@ from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.task import Target
-from eventvec.options import accepts, check_seed, gather, option_types
+from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.tables.keys import align
@@ -73,8 +73,7 @@ class InfluenceOptions:
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed, 31)
-        if self.entities < 2:
-            raise ConfigError(f"entities must be at least 2, got {self.entities}")
+        at_least("entities", self.entities, 2)
 
 
 @accepts(InfluenceOptions, Cuts, TableFormat)
@@ -141,9 +140,7 @@ def influence(
     check_run(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
     _check_labels(labels, label, chosen)
-    data = run.read(
-        events, **{name: value for name, value in options.items() if name not in option_types(InfluenceOptions)}
-    )
+    data = run.read(events, **those_of(options, Cuts, TableFormat))
     check_entities(data)
     x = data.sequences
     usable = ((x.lengths > 0) & readable_rows(run.encoder, x)).cpu().numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import io
 import json
 import sys
@@ -67,11 +66,6 @@ def replace_unknown_characters() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it is None where the stream was closed before the start
             stream.reconfigure(errors="replace")
-
-
-def default(function: Callable[..., Any], name: str) -> Any:
-    """Return the default of an argument in the signature of a function."""
-    return inspect.signature(function).parameters[name].default
 
 
 def notes(sentences: Iterable[str]) -> None:
