@@ -9,7 +9,7 @@ import importlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +32,6 @@ from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.part_sets import PART
 from eventvec.files import path_only
-from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
@@ -119,7 +118,14 @@ def _demonstrate(
     with step("Read the flights"):
         data, registry = _read(aircrafts)
     with step(f"Learn with CoLES, {epochs} epochs") as advance:
-        trained = _learn(data, out / "run", epochs, seed, advance)
+        trained = fit(
+            "coles",
+            data,
+            epochs=epochs,
+            seed=seed,
+            out=out / "run",
+            progress=lambda record: advance(float(record["share"] or 0)),
+        )
     with step("Embed every aircraft") as advance:
         z = trained.embed(data, progress=lambda done, total: advance(done / total))
         write(out / "embeddings.parquet", z)
@@ -200,15 +206,6 @@ def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
     for table in (labels, totals, routes, models):
         registry = registry.join(table, on="tailnum", how="left", maintain_order="left")
     return data, registry
-
-
-def _learn(data: Dataset, out: Path, epochs: int, seed: int, advance: Callable[[float], None]) -> Run:
-    """Return the run of CoLES, with timing and hand-crafted features beside what it learned, as `eventvec fit` does."""
-
-    def progress(record: Mapping[str, Any]) -> None:
-        advance(float(record["share"] or 0))
-
-    return fit("coles", data, epochs=epochs, seed=seed, out=out, progress=progress)
 
 
 def _evaluate(
