@@ -86,6 +86,14 @@ def above_zero(name: str, value: float) -> None:
         raise ConfigError(f"{name} must be above 0 and finite, got {value}")
 
 
+def within(name: str, value: float, low: float, high: float, ends: str = "[]") -> None:
+    """Refuse a number outside an interval, whose ends are as in `[0, 1)`: a square bracket includes one."""
+    above = value >= low if ends[0] == "[" else value > low
+    below = value <= high if ends[1] == "]" else value < high
+    if not (above and below):
+        raise ConfigError(f"{name} must be in {ends[0]}{low:g}, {high:g}{ends[1]}, got {value}")
+
+
 def check_seed(name: str, value: Any, bits: int = 62) -> None:
     """Refuse a seed that is not a whole number of at most some bits.
 
