@@ -161,9 +161,8 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
         )
     if label is not None and not isinstance(label, str):
         raise ConfigError(f"label must be the name of one column, got {type(label).__name__}")
-    options = {"key": chosen.key, "group": chosen.group, "task": chosen.task, "model": chosen.model}
-    for name, value in options.items():
-        if labels is None and value is not None:
+    for name in ("key", "group", "task", "model"):
+        if labels is None and vars(chosen)[name] is not None:
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
     if chosen.model == BLEND:
         others = [name for name in MODELS if name != BLEND]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,13 @@ COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed"
 FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
 
 
+def _show(result: Any, page: Callable[[Any], str], output: Path | None, json_: bool) -> None:
+    """Write the page of a result if a file is named for it, and print the result."""
+    if output is not None:
+        reporting.write_page(page(result), output)
+    terminal.answer(result.to_dict(), result.render(), json_)
+
+
 @command
 @takes((auditing.audit, ("columns", "models", "folds", "seed")))
 def audit(
@@ -51,9 +59,7 @@ def audit(
     trained = load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
-    if output is not None:
-        reporting.write_page(auditing.page(result), output)
-    terminal.answer(result.to_dict(), result.render(), json_)
+    _show(result, auditing.page, output, json_)
 
 
 @command
@@ -86,9 +92,7 @@ def compare(
     with bar("comparing") as tick:
         chosen = those_of(options, comparing.compare)
         result = comparing.compare(data, labels, label, out=out_, progress=tick, **chosen)
-    if output is not None:
-        reporting.write_page(comparing.page(result), output)
-    terminal.answer(result.to_dict(), result.render(), json_)
+    _show(result, comparing.page, output, json_)
 
 
 @command
@@ -118,9 +122,7 @@ def drift(
     trained = None if run is None else on_device(run, device)
     with bar("comparing") as tick:
         result = shift.drift(old, new, run=trained, progress=tick, **options)
-    if output is not None:
-        reporting.write_page(shift.page(result), output)
-    terminal.answer(result.to_dict(), result.render(), json_)
+    _show(result, shift.page, output, json_)
     if fail and result.found:
         raise typer.Exit(DIFFERENT)
 

@@ -91,11 +91,12 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
     answer(values, table, json_)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return rows of equal names as a table for a person."""
+def table(rows: Sequence[Mapping[str, Any]], form: str = ".4f") -> Table:
+    """Return rows of equal names as a table for a person; `form` is that of the numbers."""
     shown = Table(*(Column(Text(name)) for name in (rows[0] if rows else ())))
     for row in rows:
-        shown.add_row(*(Text(f"{value:.4f}" if isinstance(value, float) else str(value)) for value in row.values()))
+        cells = (format(value, form) if isinstance(value, float) else str(value) for value in row.values())
+        shown.add_row(*map(Text, cells))
     return shown
 
 
@@ -105,8 +106,5 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     if json_:
         typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))
         return
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row.values()))
-    out.print(repr(data), table, Text(tomli_w.dumps(settings)), sep="\n")
+    out.print(repr(data), table(rows, ".4g"), Text(tomli_w.dumps(settings)), sep="\n")
     notes(data.notes)
