@@ -7,7 +7,7 @@ import torch
 
 from eventvec.auditing.areas import largest_leak, of_groups, share_found
 from eventvec.auditing.findings import Answer, Finding, untold
-from eventvec.auditing.linkage import EVENTS, similarities
+from eventvec.auditing.linkage import ENTITIES, EVENTS, FEWEST, similarities
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
@@ -17,10 +17,6 @@ from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 
-ENTITIES = 2000
-"""The largest number of members, and of others, that are compared."""
-FEWEST = 30
-"""The smallest number of each from which an answer is given."""
 FALSE_ALARMS = 0.05
 """The share of others that an attack may take for members, at which the share of members found is given."""
 HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"

@@ -132,7 +132,7 @@ def drift(
     LabelOptions,
     (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")),
     TableFormat,
-    (reporting.report, ("map_seed",)),
+    (reporting.report, ("title", "map_seed")),
 )
 def report(
     run: RunFolder,
@@ -150,7 +150,6 @@ def report(
     drivers: Annotated[
         bool, typer.Option("--drivers", help="Show what drives the score of the first label; needs the events.")
     ] = False,
-    title: Annotated[str | None, typer.Option(callback=not_empty, help="Title of the page.")] = None,
     device: Device = "auto",
     overwrite: Overwrite = False,
     json_: Json = False,
@@ -177,7 +176,6 @@ def report(
             labels=labels,
             label=label or (),
             drivers=driving,
-            title=title,
             progress=tick,
             **those_of(options, reporting.report),
         )
