@@ -199,8 +199,8 @@ def test_tables_become_arguments():
         ("encoder=3", "method has no option 'encoder'; accepted: margin, negatives, views"),
         ("margin=wide", "method.margin must be a number, got 'wide'"),
         ("margin=true", "method.margin must be a number, got True"),
-        ("margin=0", "method: margin must be in (0, 2] on the unit sphere, got 0.0"),
-        ("margin=nan", "method: margin must be in (0, 2] on the unit sphere, got nan"),
+        ("margin=0", "method: margin must be in (0, 2], got 0.0"),
+        ("margin=nan", "method: margin must be in (0, 2], got nan"),
         ("name=order", "method: order needs pairs"),
         (
             "views.name=random_slice",

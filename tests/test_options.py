@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import cases
 import eventvec as ev
 from eventvec.errors import ConfigError
-from eventvec.options import accepts, as_table, descriptions, gather, option_types
+from eventvec.options import accepts, as_table, descriptions, gather, option_types, those_of, within
 from eventvec.tables.read_options import GROUPS, Cuts, TableFormat
 from eventvec.training import FitOptions
 from eventvec.updating import UpdateOptions
@@ -94,6 +95,14 @@ def test_options_are_gathered_into_their_dataclass() -> None:
     assert paint("wall", steps=5, name="red", parts=("b",)) == (Speed(5), Colour("red", parts=("b",)))
 
 
+def test_options_are_divided_by_the_dataclass_or_function_that_takes_them() -> None:
+    def walk(far: int, slow: bool = False) -> None: ...
+
+    options = {"epochs": 3, "slow": True, "until": "2024", "other": 1}
+    assert those_of(options, Cuts, walk) == {"until": "2024", "slow": True}
+    assert option_types(walk) == {"far": (int, inspect.Parameter.empty), "slow": (bool, False)}
+
+
 def test_an_unknown_option_is_refused_with_the_nearest_names() -> None:
     with pytest.raises(ConfigError) as error:
         paint("wall", name="red", step=5)
@@ -165,3 +174,20 @@ def test_each_option_is_described(kind: type[Any]) -> None:
 def test_a_table_holds_plain_values_and_leaves_out_what_is_missing() -> None:
     table = as_table(Speed(), Colour("red", Speed(2, 0.5)))
     assert table == {"steps": 3, "name": "red", "speed": {"steps": 2, "factor": 0.5}, "parts": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("ends", "inside", "outside"),
+    [
+        ("[]", (0, 0.5, 1), (-0.1, 1.1)),
+        ("[)", (0, 0.5), (-0.1, 1)),
+        ("(]", (0.5, 1), (0, 1.1)),
+        ("()", (0.5,), (0, 1, float("nan"), float("inf"))),
+    ],
+)
+def test_a_number_outside_an_interval_is_refused(ends: str, inside: tuple[float], outside: tuple[float]) -> None:
+    for value in inside:
+        within("share", value, 0, 1, ends)
+    for value in outside:
+        with pytest.raises(ConfigError, match=re.escape(f"share must be in {ends[0]}0, 1{ends[1]}, got {value}")):
+            within("share", value, 0, 1, ends)

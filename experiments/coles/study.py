@@ -21,7 +21,6 @@ import torch
 
 import eventvec as ev
 from eventvec import runs
-from eventvec.cli import terminal
 from eventvec.config import Table, build_encoder, build_method
 from eventvec.embedding import choose_device
 from eventvec.encoders.aggregates import aggregate_features
@@ -183,7 +182,7 @@ class Study:
         tables = self.tables("coles")
         settings = {
             **self.config["slices"], "dim": tables["encoder"]["dim"], "epochs": epochs, "seed": seed,
-            "batch_size": tables["fit"]["batch_size"], "lr": tables["fit"].get("lr", terminal.default(ev.fit, "lr")),
+            "batch_size": tables["fit"]["batch_size"], "lr": tables["fit"].get("lr", FitOptions.lr),
         }  # fmt: skip
         events = tables["encoder"].get("events", {})
         return peer_embedding(self.data, self.trained_on(), settings, self.keep / f"peer-{seed}", **events)

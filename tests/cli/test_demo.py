@@ -145,13 +145,13 @@ def test_the_verdicts_are_told_before_the_tables(small: Small, monkeypatch: pyte
 
 
 def test_an_interrupted_demonstration_leaves_its_folder_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(out: Path, *arguments: object) -> None:
-        (out / "run").mkdir()
-        (out / "run" / "run.json").touch()
-        (out / "embeddings.parquet").touch()
+    def interrupted(aircrafts: slice | None) -> None:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "run.json").touch()
+        (tmp_path / "embeddings.parquet").touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_demonstrate", interrupted)
+    monkeypatch.setattr(demo, "_read", interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo.run(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -123,6 +123,32 @@ def test_the_function_gets_the_options_that_were_given(arguments: tuple[str, ...
     assert given(*arguments) == repr(options)
 
 
+def test_arguments_of_a_function_are_added_with_their_help_and_default() -> None:
+    def stroll(far: int, models: Sequence[str] = ("gru",), slow: bool = False, **more: Any) -> None:
+        """Stroll.
+
+        Args:
+            far: The distance. It is long.
+            models: The models.
+            slow: Whether it is slow.
+        """
+
+    @takes((stroll, ("models", "slow")))
+    def walk(**options: Any) -> None:
+        """Walk."""
+        typer.echo(repr(options))
+
+    texts = {name: option.help for name, option in options_of(walk).items()}
+    listed = "The models. Separated by commas, like a,b,c. Default: gru."
+    assert texts == {"--models": listed, "--slow": "Whether it is slow."}
+    command = typer.Typer(add_completion=False)
+    command.command()(walk)
+    assert CliRunner().invoke(command, ["--models", "a,b", "--slow"]).stdout == "{'models': ['a', 'b'], 'slow': True}\n"
+    empty = CliRunner().invoke(command, ["--models", ""])
+    assert isinstance(empty.exception, ConfigError)
+    assert str(empty.exception) == "--models is empty; give a value, or leave it out"
+
+
 def test_only_the_listed_fields_are_added() -> None:
     @takes((Speed, ("rate", "dry")), (HoldOut, ("holdout",)))
     def walk(**options: Any) -> None:

@@ -339,10 +339,10 @@ def test_negatives_are_drawn_from_the_random_generator(loss, rule):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Contrastive(margin=2.1), r"margin must be in \(0, 2\] on the unit sphere, got 2.1"),
+        (lambda: Contrastive(margin=2.1), r"margin must be in \(0, 2\], got 2.1"),
         (lambda: Margin(margin=0), "margin must be above 0 and finite, got 0"),
-        (lambda: Margin(beta=3), r"beta must be in \(0, 2\] on the unit sphere, got 3"),
-        (lambda: Triplet(margin=float("nan")), r"margin must be in \(0, 2\] on the unit sphere, got nan"),
+        (lambda: Margin(beta=3), r"beta must be in \(0, 2\], got 3"),
+        (lambda: Triplet(margin=float("nan")), r"margin must be in \(0, 2\], got nan"),
         (lambda: BinomialDeviance(alpha=0), "alpha must be above 0 and finite, got 0"),
         (lambda: BinomialDeviance(cost=-1), "cost must be above 0 and finite, got -1"),
         (lambda: Histogram(1), "bins must be at least 2, got 1"),

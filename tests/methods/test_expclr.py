@@ -173,7 +173,7 @@ def test_columns_that_are_missing_or_not_numbers_are_refused():
         ExpCLR(encoder, schema(), ["sped"])
     for name, kind in (("group", "categorical"), ("words", "text")):
         with pytest.raises(
-            ConfigError, match=f"features must be numeric or vector columns, got '{name}', which is {kind}"
+            ConfigError, match=f"each of features must be a numeric or vector column, got '{name}', which is {kind}"
         ):
             ExpCLR(encoder, schema(), ["speed", name])
     with pytest.raises(DataError, match="the data have no static column 'speed'"):

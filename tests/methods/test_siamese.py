@@ -189,7 +189,7 @@ def test_tables_of_samplers_and_rules_are_nested():
         ),
         (
             {"objective": {"name": "triplet", "margin": 9.0}},
-            r"method.objective: margin must be in \(0, 2\] on the unit",
+            r"method.objective: margin must be in \(0, 2\], got",
         ),
         ({"projection": 0}, "method: projection must be at least 1, got 0"),
         (

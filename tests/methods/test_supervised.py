@@ -234,15 +234,15 @@ def test_classes_are_learned_and_predicted_by_name(data: ev.Dataset, truth: pl.D
     assert run.usable == SIZE * 3 // 4
     plain = ev.read(frames()[0], schema=data.schema)  # without labels
     predictions = pl.DataFrame(ev.predict(run, plain))
-    assert predictions.columns == ["id", "prediction", *(f"p_{value}" for value in method.target.values)]
-    assert set(method.target.values) == {"calm", "young", "pirate"}
+    assert predictions.columns == ["id", "prediction", *(f"p_{value}" for value in method.label_fields[0].values)]
+    assert set(method.label_fields[0].values) == {"calm", "young", "pirate"}
     unseen = predictions.filter(pl.col("id") % 4 == 0)
     assert (unseen["prediction"] == truth["habit"]).mean() > 0.85  # chance is 1/3; these had no label in training
     probabilities = predictions.select(pl.col("^p_.*$"))
     assert np.allclose(probabilities.sum_horizontal(), 1, atol=1e-5)
     for row, logits in enumerate(ev.encode(method.predictor, plain.sequences)[:5].tolist()):
         total = sum(map(math.exp, logits))
-        by_name = dict(zip(method.target.values, logits, strict=True))
+        by_name = dict(zip(method.label_fields[0].values, logits, strict=True))
         assert predictions["prediction"][row] == max(by_name, key=by_name.__getitem__)
         for value, logit in by_name.items():
             assert predictions[f"p_{value}"][row] == pytest.approx(math.exp(logit) / total, rel=1e-4)

@@ -177,7 +177,7 @@ def test_rows_of_a_known_domain_are_usable_and_the_run_stores_its_column(tmp_pat
     ("domain", "message"),
     [
         ("absent", "there is no static column 'absent'"),
-        ("level", "domain must be a categorical static column, got 'level', which is not"),
+        ("level", "domain must be a categorical column, got 'level', which is numeric"),
     ],
 )
 def test_a_domain_that_is_no_categorical_column_is_refused(domain: str, message: str):

@@ -209,7 +209,7 @@ def test_equal_float_times_that_differ_by_rounding_do_not_count():
 
 def test_a_domain_is_a_column_of_the_event_encoder_s_schema():
     assert towers(make.schema(), domain="kind").static_columns == ("note", "kind")
-    with pytest.raises(ConfigError, match="domain must be a categorical static column, got 'level'"):
+    with pytest.raises(ConfigError, match="domain must be a categorical column, got 'level'"):
         towers(make.schema(), domain="level")
 
 

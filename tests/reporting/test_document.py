@@ -59,7 +59,7 @@ def test_the_page_shows_every_part(read: Reader) -> None:
     for part in ("A run", "A lead.", "1,200", "churn", "age", "Nearest", "By distance.", "A caption.", "A note."):
         assert part in text
     assert "0.810 ± 0.127" in text  # mean of .80 and .82; t(0.975, 1 degree) 12.706 times .01
-    figures = {"chart-0", "chart-1", "shares-0", "shares-1", "drivers", "training", "data-0", "data-1"}
+    figures = {"chart-0", "chart-1", "shares-0", "shares-1", "drivers", "training", "data-lengths", "data-rates"}
     assert set(read.data["figures"]) == figures
     ids = [value for _, name, value in read.attributes if name == "id"]
     assert len(set(ids)) == len(ids)

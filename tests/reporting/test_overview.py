@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from eventvec.reporting.overview import BARS, lengths_section, overview_of, rates_section
+from eventvec.reporting.overview import BARS, lengths_chart, overview_of, rates_chart
 from eventvec.tables import Fitting, read
 
 
 def test_the_bars_of_lengths_hold_each_entity_once() -> None:
     lengths = np.random.default_rng(0).geometric(0.02, 3000)
-    bars = lengths_section(lengths).figure["data"][0]
+    bars = lengths_chart(lengths).figure["data"][0]
     counts = dict(zip(bars["x"], bars["y"], strict=True))
     assert sum(counts.values()) == 3000
     for name, count in counts.items():
@@ -24,10 +24,10 @@ def test_the_bars_of_lengths_hold_each_entity_once() -> None:
 
 
 def test_the_sentence_has_the_quantiles() -> None:
-    sentence = lengths_section(np.arange(1, 101)).sentence
+    sentence = lengths_chart(np.arange(1, 101)).caption
     assert "at least 50 events" in sentence
     assert "5 % have at most 5, 5 % at least 95, and the longest has 100" in sentence
-    assert "the shortest history has 0" in lengths_section(np.array([0, 3])).sentence
+    assert "the shortest history has 0" in lengths_chart(np.array([0, 3])).caption
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_the_sentence_has_the_quantiles() -> None:
 )
 def test_events_are_counted_per_period(step: timedelta, period: str) -> None:
     times = [datetime(2023, 1, 31, 10) + step * i for i in range(150)]
-    section = rates_section(pl.Series(times, dtype=pl.Datetime("us", "UTC")), 3)
-    bars = section.figure["data"][0]
-    assert section.title == f"How many events per {period}?"
+    chart = rates_chart(pl.Series(times, dtype=pl.Datetime("us", "UTC")), 3)
+    bars = chart.figure["data"][0]
+    assert chart.title == f"How many events per {period}?"
     assert len(bars["x"]) <= BARS
     starts = {
         "hour": lambda t: t.replace(minute=0),
@@ -56,10 +56,10 @@ def test_events_are_counted_per_period(step: timedelta, period: str) -> None:
 
 
 def test_dates_are_not_counted_per_hour_and_numbers_have_bins() -> None:
-    assert rates_section(pl.Series([date(2024, 1, 1)] * 3), 1).figure["data"][0]["y"] == [3]
-    bars = rates_section(pl.Series([0.5, 1.5, 7.0, 7.0]), 2).figure["data"][0]
+    assert rates_chart(pl.Series([date(2024, 1, 1)] * 3), 1).figure["data"][0]["y"] == [3]
+    bars = rates_chart(pl.Series([0.5, 1.5, 7.0, 7.0]), 2).figure["data"][0]
     assert (sum(bars["y"]), len(bars["y"]), bars["y"][-1]) == (4, BARS, 2)
-    assert rates_section(pl.Series([4, 4]), 1).figure["data"][0]["y"] == [2]
+    assert rates_chart(pl.Series([4, 4]), 1).figure["data"][0]["y"] == [2]
 
 
 def test_values_outside_the_vocabulary_are_unknown() -> None:

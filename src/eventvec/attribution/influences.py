@@ -26,7 +26,7 @@ from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.task import Target
-from eventvec.options import accepts, check_seed, gather, option_types
+from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.tables.keys import align, texts
@@ -78,8 +78,7 @@ class InfluenceOptions(LabelTime):
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed, 31)
-        if self.entities < 2:
-            raise ConfigError(f"entities must be at least 2, got {self.entities}")
+        at_least("entities", self.entities, 2)
 
 
 @accepts(InfluenceOptions, Cuts, TableFormat)
@@ -146,9 +145,9 @@ def influence(
     check_run(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
     _check_labels(labels, label, chosen)
-    reading = {name: value for name, value in options.items() if name not in option_types(InfluenceOptions)}
-    if chosen.inclusive and "cutoffs" in reading:
-        reading["inclusive"] = True
+    reading = those_of(options, Cuts, TableFormat)
+    if "cutoffs" not in reading:
+        reading.pop("inclusive", None)
     data = run.read(events, **reading)
     timed = None
     if labels is None or label is None:
@@ -178,9 +177,8 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
         )
     if label is not None and not isinstance(label, str):
         raise ConfigError(f"label must be the name of one column, got {type(label).__name__}")
-    options = {"key": chosen.key, "group": chosen.group, "task": chosen.task, "model": chosen.model}
-    for name, value in options.items():
-        if labels is None and value is not None:
+    for name in ("key", "group", "task", "model"):
+        if labels is None and vars(chosen)[name] is not None:
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
     if chosen.model == BLEND:
         others = [name for name in MODELS if name != BLEND]

@@ -15,12 +15,12 @@ from eventvec.evaluation import METRICS, Evaluation, evaluate
 from eventvec.evaluation.conclusion import deciding_cell
 from eventvec.evaluation.intervals import NORMAL, quantile
 from eventvec.evaluation.labels import rows_among
+from eventvec.reporting.charts import METRIC_NAMES
 from eventvec.tables import Embeddings
 from eventvec.tables.sources import Tabular, read_table
 
 OPPONENTS = ("aggregates", "handcrafted", "event_count", "untrained")
 """The features of the same events that need no training."""
-NAMES = {"auroc": "AUROC", "accuracy": "accuracy", "r2": "R²"}
 
 
 def attribute_findings(
@@ -66,7 +66,7 @@ def _finding(result: Evaluation, chance: float, widths: float) -> Finding:
     most = largest_leak(score.mean, widths * score.interval, chance)
     leads = [cells["embedding"] - cells[name] for name in opponents]
     beyond = bool(leads) and all(lead.mean > widths * lead.interval for lead in leads)
-    name, metric = result.label, NAMES[result.metric]
+    name, metric = result.label, METRIC_NAMES[result.metric]
     best = max(opponents, key=opponents.__getitem__) if opponents else ""
     how = f"{metric} {score.mean:.3f} ± {widths * score.interval:.3f} ({model}), where guessing has {chance:.3f}"
     if low > chance:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from eventvec.auditing.findings import HEAD, MARKS, QUESTIONS, Audit, Finding
-from eventvec.reporting.charts import PALETTE, Figure, dots, error_bars, figure, lines_of, titled
-from eventvec.reporting.document import Card, Chart, PageSection, PageTable, result_page
+from eventvec.reporting.charts import PALETTE, Chart, Figure, dots, error_bars, figure, lines_of, titled
+from eventvec.reporting.document import Card, PageSection, PageTable, result_page
 
 MEANINGS = {
     "attribute": "Whoever has the file of vectors can guess such a column of a person, even though it is in no file. "

@@ -15,9 +15,9 @@ from eventvec.sequences import Array, Sequences
 from eventvec.views.cuts import restart_gap
 
 ENTITIES = 2000
-"""The largest number of entities that are matched."""
+"""The largest number of entities that are matched, of members and of others each."""
 FEWEST = 30
-"""The smallest number of entities from which an answer is given."""
+"""The smallest number of entities, of members and of others each, from which an answer is given."""
 NEAREST = 10
 """The number of candidates for each match whose share of hits is given beside that of the nearest one."""
 EVENTS = 4

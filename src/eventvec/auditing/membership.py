@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from eventvec.auditing.areas import largest_leak, of_groups, share_found
-from eventvec.auditing.findings import Finding, untold
-from eventvec.auditing.linkage import EVENTS, similarities
+from eventvec.auditing.findings import Answer, Finding, untold
+from eventvec.auditing.linkage import ENTITIES, EVENTS, FEWEST, similarities
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
@@ -17,10 +17,6 @@ from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 
-ENTITIES = 2000
-"""The largest number of members, and of others, that are compared."""
-FEWEST = 30
-"""The smallest number of each from which an answer is given."""
 FALSE_ALARMS = 0.05
 """The share of others that an attack may take for members, at which the share of members found is given."""
 HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
@@ -76,19 +72,17 @@ def _finding(name: str, members: Array, others: Array, width: float, control: fl
         f"AUROC {area:.3f} ({low:.3f} to {high:.3f}), where guessing has .5; at {FALSE_ALARMS:.0%} false alarms, "
         f"{share:.1%} of the members are found"
     )
-    if low > 0.5:
-        return Finding(
-            "membership", name, "yes", True, f"Members of the training data can be told by their {name}: {how}.",
-            "AUROC", area, low, high, 0.5, {"aggregates": control},
-        )  # fmt: skip
-    most = largest_leak(area, width * error, 0.5)
-    sentence = (
-        f"Members of the training data could not be told by their {name}: {how}; an AUROC above {most:.3f} can be "
-        "excluded for this attack."
-    )
-    return Finding(
-        "membership", name, "not found", False, sentence, "AUROC", area, low, high, 0.5, {"aggregates": control}
-    )
+    answer: Answer = "yes"
+    sentence = f"Members of the training data can be told by their {name}: {how}."
+    if low <= 0.5:
+        most = largest_leak(area, width * error, 0.5)
+        answer = "not found"
+        sentence = (
+            f"Members of the training data could not be told by their {name}: {how}; an AUROC above {most:.3f} can be "
+            "excluded for this attack."
+        )
+    simple = {"aggregates": control}
+    return Finding("membership", name, answer, low > 0.5, sentence, "AUROC", area, low, high, 0.5, simple)
 
 
 def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array]:

@@ -48,7 +48,7 @@ def audit(
         events: The events of its entities, held-out ones included, as `Run.read` takes them.
         protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
         columns: The protected columns; by default all but the key.
-        models: The models that predict them, see `EvaluationOptions`; by default all that can.
+        models: The models that predict them; by default all that can. See `EvaluationOptions`.
         folds: The number of folds of the cross-validation.
         seed: The seed of everything random.
         progress: Called with the number of questions that are done, of all questions, and what comes next.
@@ -116,5 +116,7 @@ def _columns(protected: Tabular, columns: Sequence[str] | None, key: str) -> lis
         if present and name not in present:
             raise ConfigError(no_column(name, present, "the header", "the table of protected columns"))
     if not names:
-        raise ConfigError("the table of protected columns has no column besides the key; give one at least")
+        raise ConfigError(
+            "no protected column is named, or the table of them has no column besides the key; give one at least"
+        )
     return names

@@ -18,7 +18,6 @@ from eventvec import (
     evaluation,
     predicting,
     reporting,
-    runs,
     tables,
     training,
     updating,
@@ -26,7 +25,7 @@ from eventvec import (
 from eventvec.cli import terminal
 from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
-from eventvec.cli.event_inputs import counts, to_learn, to_score
+from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
 from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Json, event_tables, not_empty, takes
 from eventvec.cli.recording import recording
@@ -37,13 +36,13 @@ from eventvec.errors import ConfigError, printable
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.methods import METHODS
 from eventvec.methods.declarations import declared
-from eventvec.options import gather, option_types
+from eventvec.options import gather, those_of
 from eventvec.runs.run_files import read_info
 from eventvec.searching import read_index
 from eventvec.tables import mapped
 from eventvec.tables.addresses import address_of, features_name, public_name
 from eventvec.tables.label_times import LabelTime
-from eventvec.tables.read_options import Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
+from eventvec.tables.read_options import GROUPS, Columns, Cuts, HoldOut, StaticColumns, Storage, TableFormat
 from eventvec.training import FitOptions
 from eventvec.training.kept_weights import far_from_best
 from eventvec.training.progress_bars import bar
@@ -114,9 +113,9 @@ def fit(
     --set method.label=churn --out tuned`
     """
     changes: config.Table = {
-        "method": {"name": method, "label_time": options.pop("label_time", None)},
-        "fit": {name: options.pop(name) for name in list(options) if name in option_types(FitOptions)},
-        "data": {"path": events, **options},
+        "method": {"name": method, "label_time": options.get("label_time")},
+        "fit": those_of(options, FitOptions),
+        "data": {"path": events, **those_of(options, *GROUPS)},
         "encoder": {"name": encoder, "from": from_},
     }
     place = choose_device(device)
@@ -229,11 +228,9 @@ def update(
         return
     tables.check_place(state)
     tables.check_output(output, [run, events, state, index, options.get("history")], overwrite=overwrite)
-    place = choose_device(device)
-    trained = runs.load(run)
+    trained = on_device(run, device)
     if followed is not None:
         followed.check_run(trained.id)
-    trained.encoder.to(place)
     with bar("updating"):
         updated = updating.update(trained, events, state, **options)
     terminal.notes(updated.notes)

@@ -9,7 +9,7 @@ import importlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +32,6 @@ from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
 from eventvec.evaluation.part_sets import PART
 from eventvec.files import path_only
-from eventvec.runs import Run
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
@@ -100,45 +99,39 @@ def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Consol
 def _run(
     out: Path, aircrafts: slice | None, models: Sequence[str] | None, epochs: int, seed: int, console: Console
 ) -> Demo:
-    """Return what `run` returns, for some of the aircraft and some of the models.
-
-    An interrupted demonstration leaves the folder empty, so that it can begin there again.
-    """
-    _prepare(out)
-    try:
-        return _demonstrate(out, aircrafts, models, epochs, seed, _Steps(console))
-    except KeyboardInterrupt:
-        for path in out.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        raise
-
-
-def _demonstrate(
-    out: Path, aircrafts: slice | None, models: Sequence[str] | None, epochs: int, seed: int, step: _Steps
-) -> Demo:
-    with step("Read the flights"):
-        data, registry = _read(aircrafts)
-    with step(f"Learn with CoLES, {epochs} epochs") as advance:
-        trained = _learn(data, out / "run", epochs, seed, advance)
-    with step("Embed every aircraft") as advance:
-        z = trained.embed(data, progress=lambda done, total: advance(done / total))
-        write(out / "embeddings.parquet", z)
-    with step("Evaluate the embedding beside hand-crafted features") as advance:
-        evaluations = _evaluate(data, z, registry, models, advance)
-    with step("Draw the map and write the page"):
-        neighbours = _neighbours(torch.from_numpy(z.values[:, slice(*z.parts["learned"])]), registry)
-        page = reporting.report(
-            trained,
-            data,
-            embeddings=z,
-            evaluations=evaluations,
-            labels=_known(registry),
-            tables=[neighbours],
-            title=TITLE,
-            lead=LEAD,
-            map_seed=seed,
-        )
-        page.write(out / "report.html")
+    """Return what `run` returns, for some of the aircraft and some of the models."""
+    step = _Steps(console)
+    with _new_folder(out):
+        with step("Read the flights"):
+            data, registry = _read(aircrafts)
+        with step(f"Learn with CoLES, {epochs} epochs") as advance:
+            trained = fit(
+                "coles",
+                data,
+                epochs=epochs,
+                seed=seed,
+                out=out / "run",
+                progress=lambda record: advance(float(record["share"] or 0)),
+            )
+        with step("Embed every aircraft") as advance:
+            z = trained.embed(data, progress=lambda done, total: advance(done / total))
+            write(out / "embeddings.parquet", z)
+        with step("Evaluate the embedding beside hand-crafted features") as advance:
+            evaluations = _evaluate(data, z, registry, models, advance)
+        with step("Draw the map and write the page"):
+            neighbours = _neighbours(torch.from_numpy(z.values[:, slice(*z.parts["learned"])]), registry)
+            page = reporting.report(
+                trained,
+                data,
+                embeddings=z,
+                evaluations=evaluations,
+                labels=_known(registry),
+                tables=[neighbours],
+                title=TITLE,
+                lead=LEAD,
+                map_seed=seed,
+            )
+            page.write(out / "report.html")
     paths = (out / "run", out / "embeddings.parquet", out / "report.html")
     return Demo(evaluations, neighbours, step.seconds, *paths)
 
@@ -172,13 +165,23 @@ class _Steps:
         self.console.print(f"     {self.seconds[title]:.0f} s", style="dim", highlight=False)
 
 
-def _prepare(out: Path) -> None:
-    """Create the folder; refuse a folder that has files and absent packages before anything is computed."""
+@contextmanager
+def _new_folder(out: Path) -> Iterator[None]:
+    """Create the folder; refuse a folder that has files and absent packages before anything is computed.
+
+    An interrupted demonstration leaves the folder empty, so that it can begin there again.
+    """
     for module in ("lightgbm", "openTSNE", "plotly", "jinja2"):
         need(module, "demo")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not empty; name a new folder with --out, or remove it")
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        yield
+    except KeyboardInterrupt:
+        for path in out.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        raise
 
 
 def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
@@ -200,15 +203,6 @@ def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
     for table in (labels, totals, routes, models):
         registry = registry.join(table, on="tailnum", how="left", maintain_order="left")
     return data, registry
-
-
-def _learn(data: Dataset, out: Path, epochs: int, seed: int, advance: Callable[[float], None]) -> Run:
-    """Return the run of CoLES, with timing and hand-crafted features beside what it learned, as `eventvec fit` does."""
-
-    def progress(record: Mapping[str, Any]) -> None:
-        advance(float(record["share"] or 0))
-
-    return fit("coles", data, epochs=epochs, seed=seed, out=out, progress=progress)
 
 
 def _evaluate(

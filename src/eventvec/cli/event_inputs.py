@@ -11,7 +11,7 @@ from eventvec.cli import terminal
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import choose_device
 from eventvec.errors import ConfigError, nearest
-from eventvec.options import option_types
+from eventvec.options import option_types, those_of
 from eventvec.schema import Schema
 from eventvec.tables import Fitting
 from eventvec.tables.read_options import GROUPS, StaticColumns
@@ -32,8 +32,7 @@ def to_learn(table: Mapping[str, Any], seed: int, schema: Schema | None) -> Data
     path: str | dict[str, str] = config.check(table["path"], str | dict[str, str], "data.path")
     options: dict[str, Any] = {"holdout_seed": seed}
     for group in GROUPS:
-        group_table = {name: value for name, value in table.items() if name in option_types(group)}
-        options |= config.options(group_table, group, {}, "data")
+        options |= config.options(those_of(table, group), group, {}, "data")
     if schema is None:
         return tables.read(path, **options)
     static = StaticColumns(**{name: options.pop(name, None) for name in option_types(StaticColumns)})
@@ -68,10 +67,21 @@ def to_score(
         options: The options of `Run.read`.
     """
     tables.check_output(output, [run, events, options.get("cutoffs"), *further], overwrite=overwrite)
+    trained = on_device(run, device)
+    return trained, read_events(trained, events, options)
+
+
+def on_device(run: Path | str, device: str) -> runs.Run:
+    """Return a run on a device; a device that is not there is refused first."""
     place = choose_device(device)
     trained = runs.load(run)
-    with bar("reading"):
-        data = trained.read(events, **options)
-    terminal.notes(data.notes)
     trained.method.to(place)
-    return trained, data
+    return trained
+
+
+def read_events(run: runs.Run, events: str, options: Mapping[str, Any]) -> Dataset:
+    """Return events, read by the schema of a run, and show their notes."""
+    with bar("reading"):
+        data = run.read(events, **options)
+    terminal.notes(data.notes)
+    return data

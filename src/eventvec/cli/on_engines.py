@@ -9,7 +9,7 @@ from typing import Any
 from eventvec.cli import terminal
 from eventvec.engines import EngineOptions, Shards, embed_shards, update_shards
 from eventvec.errors import ConfigError
-from eventvec.options import option_types
+from eventvec.options import those_of
 from eventvec.training.progress_bars import bar
 
 NOTES = 5
@@ -20,9 +20,8 @@ def is_on_engine(options: Mapping[str, Any]) -> bool:
     """Return whether an engine is named."""
     if "engine" in options:
         return True
-    for name in option_types(EngineOptions):
-        if name in options:
-            raise ConfigError(f"--{name} applies to an engine; name one: --engine local, ray or spark")
+    if given := those_of(options, EngineOptions):
+        raise ConfigError(f"--{next(iter(given))} applies to an engine; name one: --engine local, ray or spark")
     return False
 
 

@@ -1,4 +1,4 @@
-"""Dataclasses of options as options of the command line: their names, types, defaults and help."""
+"""Options of Python functions as options of the command line: their names, types, defaults and help."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from eventvec.tables.label_times import DECLINED
 
 FILES = "Events: Parquet file, folder, glob, CSV, or postgresql://…#table; several tables as cards=CARDS,app=APP."
 WRITTEN = "Parquet file to write, or a table: duckdb:///path.db#table, postgresql://…#table, delta:///folder."
-PLAIN = inspect.Parameter.KEYWORD_ONLY
+NEVER_EMPTY = {"columns", "encoders", "methods", "models"}
+"""The lists that name at least one of what they list; others may be empty, as a list of columns may."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -47,31 +48,32 @@ NoLabelTime = Annotated[bool, typer.Option("--no-label-time", help="Labels have 
 EventsArgument = Annotated[str, typer.Argument(metavar="EVENTS", callback=event_tables, help=FILES)]
 
 
-def takes(*kinds: type[Any] | tuple[type[Any], Sequence[str]]) -> Callable[[F], F]:
-    """Return a decorator that adds the fields of dataclasses to a command with `**options`, as its options.
+def takes(*kinds: Callable[..., Any] | tuple[Callable[..., Any], Sequence[str]]) -> Callable[[F], F]:
+    """Return a decorator that adds fields of dataclasses and arguments of functions to a command with `**options`.
 
-    The help of an option is the first sentence about the field in the docstring of the dataclass. The command gets the
-    options that were given, in the types of the fields. On the command line, the parts of a list are separated by
-    commas, and a time budget is given as 120s, 10m or 2h. Fields of other types, such as mappings, are not added.
+    The help of an option is the first sentence about it in the docstring of the dataclass or function. The command gets
+    the options that were given, in their types there. On the command line, the parts of a list are separated by commas,
+    and a time budget is given as 120s, 10m or 2h. Options of other types, such as mappings, are not added.
 
     Args:
-        kinds: Dataclasses, or pairs of a dataclass and the names of the fields to add.
+        kinds: Dataclasses or functions, or pairs of one and the names of the fields or arguments to add.
     """
-    added: dict[str, tuple[type[Any], Any, Any]] = {}
+    added: dict[str, tuple[Callable[..., Any], Any, Any]] = {}
     for kind in kinds:
-        dataclass, names = kind if isinstance(kind, tuple) else (kind, None)
+        source, names = kind if isinstance(kind, tuple) else (kind, None)
         added |= {
-            name: (dataclass, hint, default)
-            for name, (hint, default) in option_types(dataclass).items()
+            name: (source, hint, default)
+            for name, (hint, default) in option_types(source).items()
             if (names is None or name in names) and _text_type(name, hint) is not None
         }
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function, eval_str=True)
         plain = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        extra = [_parameter(dataclass, name, hint, default) for name, (dataclass, hint, default) in added.items()]
+        extra = [_parameter(source, name, hint, default) for name, (source, hint, default) in added.items()]
         if "label_time" in added:
-            extra.append(inspect.Parameter("no_label_time", PLAIN, default=False, annotation=NoLabelTime))
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            extra.append(inspect.Parameter("no_label_time", keyword, default=False, annotation=NoLabelTime))
 
         def command(**arguments: Any) -> Any:
             if arguments.pop("no_label_time", False):
@@ -125,10 +127,10 @@ def _text_type(name: str, hint: Any) -> type[Any] | None:
     return next((kind for kind in (bool, int, float) if members == (kind,)), None)
 
 
-def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """Return the parameter of a command for a field of a dataclass."""
+def _parameter(source: Callable[..., Any], name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return the parameter of a command for a field of a dataclass or an argument of a function."""
     kind, members = _text_type(name, hint), _members(hint)
-    text = descriptions(dataclass)[name].partition(". ")[0].rstrip(".") + "."
+    text = descriptions(source)[name].partition(". ")[0].rstrip(".") + "."
     choices = [str(choice) for member in members if get_origin(member) is Literal for choice in get_args(member)]
     if choices:
         text += f" One of: {', '.join(choices)}."
@@ -139,11 +141,12 @@ def _parameter(dataclass: type[Any], name: str, hint: Any, default: Any) -> insp
         likely = "1,0.25" if parts is float else ",".join(get_args(parts)) or "a,b,c"
         text += f" Separated by commas, like {likely}."
     if default is not None and default is not False and default != ():
-        text += f" Default: {','.join(f'{part:g}' for part in default) if isinstance(default, tuple) else default}."
+        values = default if isinstance(default, tuple) else (default,)
+        text += f" Default: {','.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}."
     optional: Any = kind if kind is bool else Union[kind, None]  # noqa: UP007 (a type that is not known here)
     annotation = Annotated[optional, typer.Option(f"--{name.replace('_', '-')}", help=text)]
     absent = False if kind is bool else None
-    return inspect.Parameter(name, PLAIN, default=absent, annotation=annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=absent, annotation=annotation)
 
 
 def _value(name: str, hint: Any, text: Any) -> Any:
@@ -151,7 +154,8 @@ def _value(name: str, hint: Any, text: Any) -> Any:
     if text is None or text is False:
         return None
     option, first = f"--{name.replace('_', '-')}", _members(hint)[0]
-    if isinstance(text, str) and not text.strip() and get_origin(first) is not Sequence:  # no columns are a list
+    may_be_empty = get_origin(first) is Sequence and name not in NEVER_EMPTY
+    if isinstance(text, str) and not text.strip() and not may_be_empty:
         raise ConfigError(f"{option} is empty; give a value, or leave it out")
     if name == "time_budget":
         return seconds(option, text)

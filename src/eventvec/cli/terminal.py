@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import io
 import json
 import sys
@@ -69,11 +68,6 @@ def replace_unknown_characters() -> None:
             stream.reconfigure(errors="replace")
 
 
-def default(function: Callable[..., Any], name: str) -> Any:
-    """Return the default of an argument in the signature of a function."""
-    return inspect.signature(function).parameters[name].default
-
-
 def notes(sentences: Iterable[str]) -> None:
     """Print sentences about what was counted or left out."""
     for note in sentences:
@@ -97,11 +91,12 @@ def show(values: Mapping[str, Any], json_: bool) -> None:
     answer(values, table, json_)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return rows of equal names as a table for a person."""
+def table(rows: Sequence[Mapping[str, Any]], form: str = ".4f") -> Table:
+    """Return rows of equal names as a table for a person; `form` is that of the numbers."""
     shown = Table(*(Column(Text(name)) for name in (rows[0] if rows else ())))
     for row in rows:
-        shown.add_row(*(Text(f"{value:.4f}" if isinstance(value, float) else str(value)) for value in row.values()))
+        cells = (format(value, form) if isinstance(value, float) else str(value) for value in row.values())
+        shown.add_row(*map(Text, cells))
     return shown
 
 
@@ -111,8 +106,5 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     if json_:
         typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))
         return
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*(Text(f"{value:.4g}" if isinstance(value, float) else str(value)) for value in row.values()))
-    out.print(repr(data), table, Text(tomli_w.dumps(settings)), sep="\n")
+    out.print(repr(data), table(rows, ".4g"), Text(tomli_w.dumps(settings)), sep="\n")
     notes(data.notes)

@@ -6,8 +6,8 @@ import html
 import math
 
 from eventvec.comparing.compared import HEAD, Comparison
-from eventvec.reporting.charts import METRIC_NAMES, PALETTE, Figure, dots, error_bars, figure, titled
-from eventvec.reporting.document import Card, Chart, PageSection, PageTable, result_page
+from eventvec.reporting.charts import METRIC_NAMES, PALETTE, Chart, Figure, dots, error_bars, figure, titled
+from eventvec.reporting.document import Card, PageSection, PageTable, result_page
 
 AXES = {"training": "seconds of training", "embedding": "seconds of embedding 1,000 entities"}
 

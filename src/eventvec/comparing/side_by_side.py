@@ -78,16 +78,16 @@ def compare(
         labels: A table with the key and the label, and the time of each label if there is one.
         label: The column to predict.
         out: The folder for the plan and the runs.
-        methods: Names of methods, or tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm; by
-            default one for each idea, those of `arms.TRIED`, whatever the events are like.
+        methods: Names of methods; by default one for each idea, whatever the events are like. They are those of
+            `arms.TRIED`. Tables of a configuration (`method`, `encoder`, `fit`) by the name of the arm are accepted.
         encoders: Names of encoders; each method is trained with each of them.
         time_budget: The seconds of training of each arm; 60 if `epochs` is not given either.
         epochs: The epochs of each arm.
         folds: The number of folds.
-        models: The models that are scored, as for `evaluate`; the first of `conclusion.MODELS` among them decides.
-        label_time: The column with the time of each label, as for `evaluate`: vectors are made from earlier events.
-            Training reads all events of the data, without labels.
-        inclusive: Whether events at the very time of a label are read too.
+        models: The models that are scored, as for `evaluate`. The first of `conclusion.MODELS` among them decides.
+        label_time: The column with the time of each label, as for `evaluate`. Vectors are made from earlier events;
+            training reads all events of the data, without labels.
+        inclusive: Events at the very time of a label are read too.
         seed: The seed of training and of the folds.
         resume: Whether a plan that was begun in the folder goes on.
         progress: Called with the steps that are done, all steps, and what is being done.

@@ -112,9 +112,7 @@ def _place(path: str | Path | None) -> Place:
 
 def _lines(place: Place, name: str) -> list[str]:
     """Return the lines of a file that are not empty."""
-    file = place
-    for part in name.split("/"):
-        file = file / part
+    file = place.joinpath(*name.split("/"))
     if not file.is_file():
         raise DataError(
             f"uci_har needs {name}, which is not in {place}; if this is the larger archive of {ORIGIN}, unpack it and "

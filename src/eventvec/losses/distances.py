@@ -17,10 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from eventvec.errors import ConfigError
 from eventvec.losses.negatives import Candidates, HardNegatives, PairNegatives, Rule, TripletNegatives
 from eventvec.losses.positives import positive_pairs
-from eventvec.options import above_zero, at_least
+from eventvec.options import above_zero, at_least, within
 
 
 def squared_distances(z: Tensor) -> Tensor:
@@ -104,12 +103,11 @@ class Contrastive:
     negatives: PairNegatives = HardNegatives()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
-        _on_the_sphere("margin", self.margin)
+        within("margin", self.margin, 0, 2, "(]")
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, a sum over pairs."""
-        unit = F.normalize(z, dim=-1)
-        return contrastive(unit, source, margin=self.margin, negatives=self.negatives, rng=rng)
+        return contrastive(F.normalize(z, dim=-1), source, **vars(self), rng=rng)
 
 
 def margin_loss(
@@ -165,12 +163,11 @@ class Margin:
 
     def __post_init__(self) -> None:
         above_zero("margin", self.margin)
-        _on_the_sphere("beta", self.beta)
+        within("beta", self.beta, 0, 2, "(]")
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, a sum over pairs."""
-        unit = F.normalize(z, dim=-1)
-        return margin_loss(unit, source, margin=self.margin, beta=self.beta, negatives=self.negatives, rng=rng)
+        return margin_loss(F.normalize(z, dim=-1), source, **vars(self), rng=rng)
 
 
 def triplet(z: Tensor, source: Tensor, *, margin: float, negatives: Rule, rng: torch.Generator | None = None) -> Tensor:
@@ -226,11 +223,11 @@ class Triplet:
     negatives: TripletNegatives = HardNegatives()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
-        _on_the_sphere("margin", self.margin)
+        within("margin", self.margin, 0, 2, "(]")
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, a sum over triplets."""
-        return triplet(F.normalize(z, dim=-1), source, margin=self.margin, negatives=self.negatives, rng=rng)
+        return triplet(F.normalize(z, dim=-1), source, **vars(self), rng=rng)
 
 
 def binomial_deviance(
@@ -270,7 +267,7 @@ def binomial_deviance(
     distance, counts = _negatives(unit, squared, same, negatives, rng)
     attraction = F.softplus(-alpha * (1 - squared / 2 - beta))  # S = 1 - D²/2
     repulsion = F.softplus(alpha * cost * (1 - distance.square() / 2 - beta))
-    return len(z) * (_mean(attraction, same.triu(1)) + _mean(repulsion, counts))
+    return len(z) * (mean_of(attraction, same.triu(1)) + mean_of(repulsion, counts))
 
 
 @dataclass(frozen=True)
@@ -303,8 +300,7 @@ class BinomialDeviance:
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar, means over pairs times the number of views."""
-        options = {"alpha": self.alpha, "beta": self.beta, "cost": self.cost}
-        return binomial_deviance(z, source, **options, negatives=self.negatives, rng=rng)
+        return binomial_deviance(z, source, **vars(self), rng=rng)
 
 
 def histogram(z: Tensor, source: Tensor, *, bins: int) -> Tensor:
@@ -379,10 +375,6 @@ def _root(squared: Tensor) -> Tensor:
     return squared.clamp(min=1e-12).sqrt()  # the gradient of √ is infinite at 0
 
 
-def _mean(values: Tensor, counts: Tensor) -> Tensor:
+def mean_of(values: Tensor, counts: Tensor) -> Tensor:
+    """Return the mean of the values that count; 0 if none does."""
     return (values * counts).sum() / counts.sum().clamp(min=1)
-
-
-def _on_the_sphere(name: str, value: float) -> None:
-    if not 0 < value <= 2:
-        raise ConfigError(f"{name} must be in (0, 2] on the unit sphere, got {value}")

@@ -74,8 +74,7 @@ class VICReg:
 
     def __call__(self, z: Tensor, source: Tensor, rng: torch.Generator) -> Tensor:
         """Return a scalar."""
-        weights = {"invariance": self.invariance, "variance": self.variance, "covariance": self.covariance}
-        return vicreg(z, source, **weights)
+        return vicreg(z, source, **vars(self))
 
 
 def barlow_twins(z: Tensor, source: Tensor, *, redundancy: float) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from eventvec.losses.distances import squared_distances
+from eventvec.losses.distances import mean_of, squared_distances
 
 Normalization: TypeAlias = Literal["none", "row_mean"]
 Hinge: TypeAlias = Literal["squared", "distance"]
@@ -116,7 +116,7 @@ def pair_loss(z: Tensor, similarity: Tensor, *, margin: float, hinge: Hinge) -> 
         repulsion = (margin**2 - attraction).clamp(min=0)
     known = ~similarity.isnan()
     s = similarity.nan_to_num(0.0)
-    return _mean(s * attraction + (1 - s) * repulsion, known)
+    return mean_of(s * attraction + (1 - s) * repulsion, known)
 
 
 def quadratic(z: Tensor, similarity: Tensor, *, delta: float | Literal["auto"], normalize: Normalization) -> Tensor:
@@ -141,7 +141,7 @@ def quadratic(z: Tensor, similarity: Tensor, *, delta: float | Literal["auto"], 
         >>> round(loss.item() * 9, 4)  # 2 · (0² + 3² + 2²)
         26.0
     """
-    return _mean(*_errors(z, similarity, delta, normalize))
+    return mean_of(*_errors(z, similarity, delta, normalize))
 
 
 def expclr_loss(
@@ -174,7 +174,7 @@ def expclr_loss(
     """
     errors, known = _errors(z, similarity, delta, normalize)
     if math.isinf(temperature):
-        return _mean(errors, known)
+        return mean_of(errors, known)
     weighed = (errors / temperature).masked_fill(~known, -math.inf)
     weighed = torch.where(known.any(), weighed, 0)
     count = known.sum().clamp(min=1).to(errors.dtype)
@@ -192,13 +192,8 @@ def _errors(
     if normalize == "row_mean":
         distance = distance / distance.mean(1, keepdim=True).clamp(min=1e-12)
     target = 1 - similarity.nan_to_num(1.0)
-    target = target / _mean(target, known).clamp(min=1e-12) if delta == "auto" else target * delta
+    target = target / mean_of(target, known).clamp(min=1e-12) if delta == "auto" else target * delta
     return (target - distance).square(), known
-
-
-def _mean(values: Tensor, known: Tensor) -> Tensor:
-    """Return the mean of the values of known pairs; 0 if none is known."""
-    return (values * known).sum() / known.sum().clamp(min=1)
 
 
 def _distances(z: Tensor) -> Tensor:

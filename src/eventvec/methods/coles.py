@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec import losses
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError
 from eventvec.losses.negatives import PairNegatives
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
@@ -52,15 +50,13 @@ class CoLES(nn.Module):
         negatives: PairNegatives = losses.Contrastive.negatives,
     ) -> None:
         super().__init__()
-        if not 0 < margin <= 2:
-            raise ConfigError(f"margin must be in (0, 2] on the unit sphere, got {margin}")
         self.encoder, self.views, self.margin, self.negatives = encoder, several(views), margin, negatives
+        self.objective = losses.Contrastive(margin, negatives)
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch of entities, a sum over pairs of views."""
         views, source = self.views(batch, rng)  # Algorithm 1
-        z = F.normalize(self.encoder(views), dim=-1)  # onto the unit sphere, Section 3.4
-        return losses.contrastive(z, source, margin=self.margin, negatives=self.negatives, rng=rng)
+        return self.objective(self.encoder(views), source, rng)  # on the unit sphere, Section 3.4
 
     forward = loss
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.permuted_covariates import covariate_use
-from eventvec.options import above_zero
+from eventvec.options import above_zero, at_least
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts, hold_out
 
@@ -146,14 +147,13 @@ class TargetedCReSP(TargetedContrast):
 class Prediction(nn.Module):
     """The prediction `h(c, x*)` at each target of rows from `hold_out`, as an encoder."""
 
-    def __init__(self, encoder: Encoder, head: nn.Module, dim: int) -> None:
+    def __init__(self, encoder: Encoder, head: Callable[[Tensor, Tensor], Tensor], dim: int) -> None:
         super().__init__()
         self.encoder, self.head, self.dim = encoder, head, dim
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(targets, dim)`, one prediction per target, in row order."""
-        out: Tensor = self.head(*context_at(self.encoder, x))
-        return out.float()
+        return self.head(*context_at(self.encoder, x)).float()
 
 
 def observed(encoder: Encoder, context: Sequences) -> Tensor:
@@ -189,8 +189,7 @@ def one_view(views: ShuffledParts | Process, targets: int) -> ShuffledParts | Pr
     """Return the sampler if it draws one view of each row, whose first events are targets."""
     if views.count != 1:
         raise ConfigError(f"count of views must be 1, because a row has one context, got {views.count}")
-    if targets < 1:
-        raise ConfigError(f"targets must be at least 1, got {targets}")
+    at_least("targets", targets, 1)
     length = views.longest if isinstance(views, ShuffledParts) else views.length
     if length is not None and length <= targets:
         raise ConfigError(f"targets must be below the length of views, {length}, got {targets}")

@@ -14,7 +14,7 @@ from eventvec.encoders.interface import Encoder, check_encoder
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import Suggestion
 from eventvec.methods.explained import explained_features
-from eventvec.methods.label_losses import has_label
+from eventvec.methods.label_losses import has_label, static_column
 from eventvec.schema import Categorical, Numeric, Schema, Vector, check_schema
 from eventvec.sequences import Sequences, stack
 from eventvec.views.draws import integers
@@ -96,7 +96,7 @@ class ExpCLR(nn.Module):
         self.delta, self.temperature, self.normalize = delta, temperature, normalize
         self.largest, self.label, self.added = largest, label, added
         self.fields = feature_fields(schema, features)
-        self.label_field = None if label is None else _label_field(schema, label)
+        self.label_field = None if label is None else static_column(schema, "label", label, Categorical)
         self._largest_distance: float | None = None
         self._labelled: Sequences | None = None
 
@@ -162,26 +162,11 @@ class ExpCLR(nn.Module):
         return {"encoder": {"name": "tcn"}}
 
 
-def _label_field(schema: Schema, name: str) -> Categorical:
-    field = schema.static_field(name)
-    if not isinstance(field, Categorical):
-        kind = type(field).__name__.lower()
-        raise ConfigError(f"label must be a categorical column, got {name!r}, which is {kind}")
-    return field
-
-
 def feature_fields(schema: Schema, features: Sequence[str]) -> list[Numeric | Vector]:
     """Return the schema's fields of expert features, which are numeric or vector static columns."""
     if not features:
         raise ConfigError("features must name at least one static column, got none")
-    fields = []
-    for name in features:
-        field = schema.static_field(name)
-        if not isinstance(field, Numeric | Vector):
-            kind = type(field).__name__.lower()
-            raise ConfigError(f"features must be numeric or vector columns, got {name!r}, which is {kind}")
-        fields.append(field)
-    return fields
+    return [static_column(schema, "each of features", name, Numeric, Vector) for name in features]
 
 
 def expert_features(x: Sequences, fields: Sequence[Numeric | Vector]) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
@@ -37,12 +37,21 @@ def column_names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def static_column(schema: Schema, option: str, name: str, *kinds: type) -> Any:
+    """Return the schema's field of a static column that an option names, which is of one of some kinds."""
+    field = schema.static_field(name)
+    if not isinstance(field, kinds):
+        words = [kind.__name__.lower() for kind in kinds]
+        raise ConfigError(
+            f"{option} must be a {' or '.join(words)} column, got {name!r}, which is {type(field).__name__.lower()}; "
+            f'read it with static_columns = {{{name} = "{words[0]}"}}'
+        )
+    return field
+
+
 def label_field(schema: Schema, label: str) -> Label:
     """Return the schema's field of a static column that is to be learned."""
-    target = schema.static_field(label)
-    if not isinstance(target, Categorical | Numeric):
-        kind = type(target).__name__.lower()
-        raise ConfigError(f"label must be a categorical or numeric column, got {label!r}, which is {kind}")
+    target: Label = static_column(schema, "label", label, Categorical, Numeric)
     if isinstance(target, Categorical) and len(target.values) < 2:
         raise ConfigError(f"label {label!r} must have at least 2 classes in the schema, got {len(target.values)}")
     return target
@@ -99,17 +108,6 @@ def check_row_weights(x: Sequences, column: str | None, rows: Tensor) -> None:
             f"static column {column!r} has weights, which must be finite and above 0, but {int(wrong.sum()):,} of "
             f"{int(rows.sum()):,} are not (first at row {int(wrong.nonzero()[0])}); leave entities without weight out"
         )
-
-
-def weight_field(schema: Schema, column: str) -> Numeric:
-    """Return the schema's field of the column of weights."""
-    field = schema.static_field(column)
-    if not isinstance(field, Numeric):
-        raise ConfigError(
-            f"weight must be a numeric column, got {column!r}, which is {type(field).__name__.lower()}; read it with "
-            f'static_columns = {{{column} = "numeric"}}'
-        )
-    return field
 
 
 def given_class_weights(targets: Sequence[Label], weights: ClassWeights) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from eventvec import distributed
 from eventvec.encoders.text import TextEncoder
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion
+from eventvec.options import within
 from eventvec.sequences import Sequences
 from eventvec.views.draws import integers
 
@@ -41,8 +42,7 @@ class MaskedLanguage(nn.Module):
         super().__init__()
         if not isinstance(encoder, TextEncoder):
             raise ConfigError(f"encoder must be `text`, which has tokens to hide, got {type(encoder).__name__}")
-        if not 0 < share < 1:
-            raise ConfigError(f"share must be in (0, 1), got {share}")
+        within("share", share, 0, 1, "()")
         tokens = (encoder.tokenizer.token_to_id(name) for name in ("[MASK]", "<mask>"))
         self.mask = next((token for token in tokens if token is not None), -1)
         if self.mask < 0:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from torch import Tensor, nn
-
-from eventvec.encoders.at_places import KernelMean, context_at
+from eventvec.encoders.at_places import KernelMean
 from eventvec.encoders.heads import projection_head
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import ConfigError
-from eventvec.methods.cresp_targeted import POINTS, TargetedContrast
+from eventvec.methods.cresp_targeted import POINTS, Prediction, TargetedContrast
 from eventvec.methods.declarations import Suggestion
 from eventvec.sequences import Sequences
 from eventvec.views import Process, ShuffledParts
@@ -68,23 +64,11 @@ class MetaCDE(TargetedContrast):
         self.project = projection_head(encoder.dim, projection)
 
     @property
-    def predictor(self) -> KernelPrediction:
-        """An encoder of rows from `hold_out` that returns ĉ for each target."""
-        return KernelPrediction(cast(KernelMean, self.encoder)).train(self.training)
+    def predictor(self) -> Prediction:
+        """An encoder of rows from `hold_out` that returns ĉ, the kernel mean at x*, for each target."""
+        return Prediction(self.encoder, lambda mean, covariate: mean, self.encoder.dim).train(self.training)
 
     @staticmethod
     def suggested(x: Sequences) -> Suggestion:
         """Return a kernel mean over points, with a network of one hidden layer for observations."""
         return {"encoder": {"name": "kernel_mean", "events": POINTS}}
-
-
-class KernelPrediction(nn.Module):
-    """The kernel mean at each target of rows from `hold_out`, as an encoder."""
-
-    def __init__(self, encoder: KernelMean) -> None:
-        super().__init__()
-        self.encoder, self.dim = encoder, encoder.dim
-
-    def forward(self, x: Sequences) -> Tensor:
-        """Return `(targets, dim)`, one prediction per target, in row order."""
-        return context_at(self.encoder, x)[0].float()

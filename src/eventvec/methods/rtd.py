@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from eventvec import distributed
 from eventvec.encoders.interface import check_states, state_size
-from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder
+from eventvec.options import within
 from eventvec.sequences import Sequences
 from eventvec.views.draws import integers
 
@@ -41,8 +41,7 @@ class RTD(nn.Module):
 
     def __init__(self, encoder: StateEncoder, share: float = 0.15) -> None:
         super().__init__()
-        if not 0 < share < 1:
-            raise ConfigError(f"share must be in (0, 1), got {share}")
+        within("share", share, 0, 1, "()")
         check_states(encoder, "gru, lstm, set, tcn")
         self.encoder, self.share = encoder, share
         self.head = nn.Linear(state_size(encoder), 1)

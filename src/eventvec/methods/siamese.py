@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from eventvec.encoders.heads import expander
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError
 from eventvec.losses import Contrastive, Loss
 from eventvec.methods.declarations import suggested_slices
+from eventvec.options import at_least
 from eventvec.sequences import Sequences
 from eventvec.views import RandomSlices, Views, several
 
@@ -50,8 +50,7 @@ class Siamese(nn.Module):
         projection: int | None = None,
     ) -> None:
         super().__init__()
-        if projection is not None and projection < 1:
-            raise ConfigError(f"projection must be at least 1, got {projection}; leave it out to compare embeddings")
+        at_least("projection", projection, 1)
         self.encoder, self.views, self.objective, self.projection = encoder, several(views), objective, projection
         self.project = nn.Identity() if projection is None else expander(encoder.dim, projection)
 

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.interface import Encoder
-from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, suggested_slices, suggests
 from eventvec.methods.order_contrastive import PairClassifier
+from eventvec.options import at_least, within
 from eventvec.sequences import Sequences
 from eventvec.views import NextPairs, RandomSlices, SwappedPairs
 
@@ -43,10 +43,8 @@ class SlicePairs(PairClassifier):
         self, encoder: Encoder, pairs: NextPairs | SwappedPairs, hidden: int = 512, dropout: float = 0.5
     ) -> None:
         super().__init__(encoder, pairs)
-        if hidden < 1:
-            raise ConfigError(f"hidden must be at least 1, got {hidden}")
-        if not 0 <= dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
+        at_least("hidden", hidden, 1)
+        within("dropout", dropout, 0, 1, "[)")
         self.hidden, self.dropout = hidden, dropout
         first, norm = nn.Linear(2 * encoder.dim, hidden), nn.BatchNorm1d(hidden)
         self.head = nn.Sequential(first, nn.ReLU(), nn.Dropout(dropout), norm, nn.Linear(hidden, 1))

@@ -28,9 +28,9 @@ from eventvec.methods.label_losses import (
     outputs_of,
     row_losses,
     row_weights,
-    weight_field,
+    static_column,
 )
-from eventvec.schema import FIRST, Categorical, Schema, check_schema
+from eventvec.schema import FIRST, Categorical, Numeric, Schema, check_schema
 from eventvec.sequences import Sequences, histories
 from eventvec.views import Altered, RandomSlices, of_every_row
 from eventvec.views.sizes import validation_share
@@ -119,15 +119,10 @@ class Supervised(nn.Module):
     def _check_roles(self) -> None:
         names = {target.name for target in self.label_fields}
         if self.weight is not None:
-            weight_field(self.schema, self.weight)
+            static_column(self.schema, "weight", self.weight, Numeric)
         for role, columns in (("static_inputs", self.static_inputs or ()), ("weight", (self.weight,))):
             if twice := next((name for name in columns if name in names), None):
                 raise ConfigError(f"{role} names the label {twice!r}; a label cannot have another role")
-
-    @property
-    def target(self) -> Label:
-        """The label, or the first of several."""
-        return self.label_fields[0]
 
     @property
     def static_columns(self) -> tuple[str, ...]:
@@ -140,10 +135,10 @@ class Supervised(nn.Module):
         if self.views is not None and self.training:
             batch, _ = self.views(batch, rng)  # a view keeps the static values of its row, so the label too
         z = embed_beginnings(self.encoder, batch) if self.rows_begin_alike else self.encoder(batch)
-        outputs = _outputs(z, self.inputs, self.head, batch).float().split(self._sizes, 1)
+        outputs = _outputs(z, self.inputs, self.head, self.label_fields, batch)
         weights = torch.stack([self.weights_for(batch, target) for target in self.label_fields])
         losses = torch.stack(
-            [row_losses(target, out, batch) for target, out in zip(self.label_fields, outputs, strict=True)]
+            [row_losses(target, out.float(), batch) for target, out in zip(self.label_fields, outputs, strict=True)]
         )
         totals, labels = weights.sum(1), torch.full((), len(weights), device=weights.device)
         if self.mean_weights is None:
@@ -154,10 +149,6 @@ class Supervised(nn.Module):
         return ((weights * losses).sum(1) / totals.clamp(min=torch.finfo().tiny)).sum() / labels
 
     forward = loss
-
-    @property
-    def _sizes(self) -> list[int]:
-        return [outputs_of(target) for target in self.label_fields]
 
     def weights_for(self, x: Sequences, target: Label) -> Tensor:
         """Return `(n,)` the weight of each row in the loss of a label: 0 without the label."""
@@ -213,7 +204,7 @@ class Supervised(nn.Module):
 
     @property
     def predictor(self) -> Predictor:
-        """An encoder of rows with or without a label, see `Predictor`; classes are in the order of `target.values`."""
+        """An encoder of rows with or without a label, see `Predictor`; classes are in the order of the schema."""
         return Predictor(self.encoder, self.head, self.label_fields, self.inputs).train(self.training)
 
 
@@ -221,18 +212,15 @@ class Predictor(nn.Module):
     """An encoder and a head as one encoder of logits, or of numbers in the label's unit; several side by side."""
 
     def __init__(
-        self, encoder: Encoder, head: nn.Module, target: Label | tuple[Label, ...], inputs: StaticInputs | None = None
+        self, encoder: Encoder, head: nn.Module, targets: tuple[Label, ...], inputs: StaticInputs | None = None
     ) -> None:
         super().__init__()
-        self.encoder, self.head, self.inputs = encoder, head, inputs
-        self.label_fields = target if isinstance(target, tuple) else (target,)
+        self.encoder, self.head, self.label_fields, self.inputs = encoder, head, targets, inputs
         self.dim = sum(map(outputs_of, self.label_fields))
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`."""
-        outputs = _outputs(self.encoder(x), self.inputs, self.head, x).split(
-            [outputs_of(each) for each in self.label_fields], 1
-        )
+        outputs = _outputs(self.encoder(x), self.inputs, self.head, self.label_fields, x)
         parts = [
             output if isinstance(target, Categorical) else target.unscale(output)
             for target, output in zip(self.label_fields, outputs, strict=True)
@@ -240,7 +228,10 @@ class Predictor(nn.Module):
         return torch.cat(parts, 1)
 
 
-def _outputs(z: Tensor, inputs: StaticInputs | None, head: nn.Module, x: Sequences) -> Tensor:
-    """Return `(n, outputs)` of a head on embeddings, beside static columns if there are any."""
+def _outputs(
+    z: Tensor, inputs: StaticInputs | None, head: nn.Module, targets: Sequence[Label], x: Sequences
+) -> tuple[Tensor, ...]:
+    """Return `(n, outputs)` for each label, of a head on embeddings, beside static columns if there are any."""
     out: Tensor = head(z if inputs is None else torch.cat([z, inputs(x)], 1))
-    return out
+    parts: tuple[Tensor, ...] = out.split(list(map(outputs_of, targets)), 1)
+    return parts

@@ -16,7 +16,7 @@ from eventvec.encoders.language import TIME, LanguageEncoder, TextTower
 from eventvec.encoders.sentences import SentenceEncoder, SentenceTower
 from eventvec.errors import ConfigError
 from eventvec.methods.declarations import Suggestion, usable_rows
-from eventvec.methods.label_losses import has_label
+from eventvec.methods.label_losses import has_label, static_column
 from eventvec.methods.retrieval import score_retrieval
 from eventvec.options import above_zero
 from eventvec.schema import Categorical
@@ -188,9 +188,7 @@ def _domain_field(encoder: Encoder, name: str) -> Categorical:
     schema = own.schema or capabilities(own.events).schema
     if schema is None:
         raise ConfigError(f"domain needs an encoder that has the schema of the data, got {type(encoder).__name__}")
-    field = schema.static_field(name)
-    if not isinstance(field, Categorical):
-        raise ConfigError(f"domain must be a categorical static column, got {name!r}, which is not")
+    field: Categorical = static_column(schema, "domain", name, Categorical)
     return field
 
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from eventvec import distributed, losses
 from eventvec.encoders.interface import check_encoder, check_states
-from eventvec.errors import ConfigError
 from eventvec.methods.declarations import StateEncoder, Suggestion
+from eventvec.options import within
 from eventvec.sequences import Sequences, on_host, read_together
 from eventvec.views.draws import integers
 
@@ -46,10 +46,8 @@ class TS2Vec(nn.Module):
         super().__init__()
         check_encoder(encoder)
         check_states(encoder, "tcn, gru, lstm, set")
-        if not 0 <= alpha <= 1:
-            raise ConfigError(f"alpha must be in [0, 1], got {alpha}")
-        if not 0 <= masking < 1:
-            raise ConfigError(f"masking must be in [0, 1), got {masking}")
+        within("alpha", alpha, 0, 1)
+        within("masking", masking, 0, 1, "[)")
         self.encoder, self.alpha, self.masking = encoder, alpha, masking
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +51,17 @@ LOWEST = {"r2": -0.25}
 """Lower end of a chart's axis; with few labels, scores can be far below it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A plotly figure, the sentence below it, its height in pixels and its heading; `id` is its name in the page."""
+
+    id: str
+    figure: Figure
+    caption: str
+    height: int = 320
+    title: str = ""
+
+
 def figure(traces: Sequence[Any], x: Mapping[str, Any], y: Mapping[str, Any], left: int = 60, **layout: Any) -> Figure:
     """Return a plotly figure of traces with two axes, a legend above it, and a margin on the left in pixels."""
     margin = {"l": left, "r": 14, "t": 34, "b": 50}
@@ -76,6 +88,11 @@ def dots(name: str, x: Sequence[Any], y: Sequence[Any], shown: str, mode: str = 
     """Return a trace of dots, whose name is escaped; `shown` is the text under the pointer."""
     trace = {"type": "scatter", "mode": mode, "name": html.escape(name), "x": x, "y": y}
     return {**trace, "hovertemplate": shown, **more}
+
+
+def bars(x: Sequence[Any], y: Sequence[Any], marker: Mapping[str, Any], shown: str, **more: Any) -> Figure:
+    """Return a trace of bars; `shown` is the text under the pointer."""
+    return {"type": "bar", "x": x, "y": y, "marker": marker, "hovertemplate": shown, **more}
 
 
 def evaluation_section(e: Evaluation, name: str) -> dict[str, Any]:
@@ -125,9 +142,9 @@ def scores_figure(e: Evaluation, columns: Sequence[str]) -> Figure:
         scored = [(line, r.main) for line, r in enumerate(results) if r.main.mean >= lowest]
         shift = min(0.22, 0.8 / len(columns)) * (i - (len(columns) - 1) / 2)
         x, y = [s.mean for _, s in scored], [line + shift for line, _ in scored]
-        bars = error_bars([s.interval for _, s in scored])
+        intervals = error_bars([s.interval for _, s in scored])
         marker = {"size": 11, "color": PALETTE[i % len(PALETTE)], "symbol": SYMBOLS[_symbol(i)]}
-        traces.append(dots(features, x, y, "%{x:.3f} ± %{error_x.array:.3f}", error_x=bars, marker=marker))
+        traces.append(dots(features, x, y, "%{x:.3f} ± %{error_x.array:.3f}", error_x=intervals, marker=marker))
     ends = [r.main.mean + side * r.main.interval for r in e.results if r.main.mean >= lowest for side in (-1, 1)]
     low, high = max(min(ends), lowest), min(max(ends), 1.0)
     margin = 0.06 * (high - low) + 1e-3
@@ -155,8 +172,8 @@ def shares_figure(e: Evaluation) -> Figure | None:
         x, y = [100 * r.fraction for r in scored], [r.main.mean for r in scored]
         shown = "%{x:.3g} % of the labels: %{y:.3f} ± %{error_y.array:.3f}"
         look = {"line": {"color": PALETTE[i % len(PALETTE)]}, "marker": {"symbol": SYMBOLS[_symbol(i)], "size": 8}}
-        bars = error_bars([r.main.interval for r in scored])
-        traces.append(dots(features, x, y, shown, "lines+markers", error_y=bars, **look))
+        intervals = error_bars([r.main.interval for r in scored])
+        traces.append(dots(features, x, y, shown, "lines+markers", error_y=intervals, **look))
     ticks = {"tickvals": [100 * f for f in fractions], "ticktext": [percent(f) for f in fractions]}
     x_axis = titled("share of the training labels", type="log", **ticks)
     return figure(traces, x_axis, titled(METRIC_NAMES[e.metric]))
@@ -168,15 +185,10 @@ def drivers_figure(rows: Sequence[tuple[str, float, float]]) -> Figure:
     A row has what is left out, the change of the score, and the half-width of its 95 % interval.
     """
     names, changes, intervals = zip(*sorted(rows, key=lambda row: row[1]), strict=True)
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": list(changes),
-        "y": list(range(len(names))),
-        "error_x": error_bars(list(intervals)),
-        "marker": {"color": [PALETTE[0] if abs(c) > i else NOT_CLEAR for c, i in zip(changes, intervals, strict=True)]},
-        "hovertemplate": "%{x:+.3f} ± %{error_x.array:.3f}<extra></extra>",
-    }
+    marker = {"color": [PALETTE[0] if abs(c) > i else NOT_CLEAR for c, i in zip(changes, intervals, strict=True)]}
+    shown = "%{x:+.3f} ± %{error_x.array:.3f}<extra></extra>"
+    places, halves = list(range(len(names))), error_bars(list(intervals))
+    trace = bars(list(changes), places, marker, shown, orientation="h", error_x=halves)
     x_axis = titled("change of the score when it is left out")
     return figure([trace], x_axis, lines_of(names), left=10, showlegend=False)
 

@@ -12,6 +12,7 @@ from eventvec.evaluation import Evaluation
 from eventvec.files import path_only, write_text
 from eventvec.reporting.charts import (
     PALETTE,
+    Chart,
     Figure,
     drivers_figure,
     evaluation_section,
@@ -49,16 +50,6 @@ class Nearby:
 
     neighbours: Neighbours
     table: PageTable
-
-
-@dataclass(frozen=True, eq=False)
-class Chart:
-    """A plotly figure, the sentence below it, and its height in pixels; `id` is its name in the page."""
-
-    id: str
-    figure: Figure
-    caption: str
-    height: int = 320
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +118,7 @@ def page(
         figures["drivers"] = drivers_figure(drivers)
     if history:
         figures["training"] = training_figure(history)
-    parts = [] if overview is None else overview.sections
-    figures |= {f"data-{i}": section.figure for i, section in enumerate(parts)}
+    figures |= {chart.id: chart.figure for chart in (overview.charts if overview else ())}
     return _filled(
         figures,
         map_data(points) if points else None,

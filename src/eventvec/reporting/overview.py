@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from eventvec.dataset import Dataset
-from eventvec.reporting.charts import PALETTE, Figure, figure, titled
+from eventvec.reporting.charts import PALETTE, Chart, Figure, bars, figure, titled
 from eventvec.tables import describe
 from eventvec.tables.times import to_arrow
 
@@ -23,21 +23,11 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
-    """A chart with a heading, and a sentence that says the same for readers who cannot see it; its height in pixels."""
-
-    title: str
-    sentence: str
-    figure: dict[str, Any]
-    height: int = 300
-
-
-@dataclass(frozen=True, eq=False)
 class Overview:
     """What `overview_of` found out about the data: facts, charts, a table with a row for each column, and notes."""
 
     facts: list[tuple[str, str]]
-    sections: list[Section]
+    charts: list[Chart]
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
@@ -54,11 +44,11 @@ def overview_of(data: Dataset) -> Overview:
     times = pl.Series("time", to_arrow(data.schema, x.values("time").numpy(), np.zeros(x.total, bool)))
     facts += [("first event", _moment(times.min())), ("last event", _moment(times.max()))]
     columns = ["column", "kind", "values", "unknown", "missing", "mean ± deviation"]
-    sections = [lengths_section(lengths), rates_section(times, len(data))]
-    return Overview(facts, sections, columns, [_row(row) for row in describe(data)[2:]], data.notes)
+    charts = [lengths_chart(lengths), rates_chart(times, len(data))]
+    return Overview(facts, charts, columns, [_row(row) for row in describe(data)[2:]], data.notes)
 
 
-def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
+def lengths_chart(lengths: np.ndarray[Any, Any]) -> Chart:
     """Return the histogram of the numbers of events, with bins that grow with the number, and quantiles in words."""
     edges = np.unique(np.r_[0, np.geomspace(1, lengths.max() + 1, 40).round()]).astype(int)
     counts = np.histogram(lengths, edges)[0]
@@ -70,10 +60,11 @@ def lengths_section(lengths: np.ndarray[Any, Any]) -> Section:
         f"Half of the entities have at least {median:,} events; the shortest history has {least:,}, 5 % have at most "
         f"{few:,}, 5 % at least {many:,}, and the longest has {most:,}."
     )
-    return Section("How long are the histories?", sentence, _bars(names, counts, "events of an entity", "entities"))
+    drawn = _bars(names, counts, "events of an entity", "entities")
+    return Chart("data-lengths", drawn, sentence, title="How long are the histories?")
 
 
-def rates_section(times: pl.Series, entities: int) -> Section:
+def rates_chart(times: pl.Series, entities: int) -> Chart:
     """Return the number of events per period over time; the period is the shortest that gives at most 60 bars."""
     if times.dtype.is_temporal():
         return _calendar_rates(times, entities)
@@ -82,11 +73,11 @@ def rates_section(times: pl.Series, entities: int) -> Section:
     centres = ((edges[1:] + edges[:-1]) / 2).tolist()
     width = edges[1] - edges[0]
     sentence = f"Each bar counts the events in {width:.4g} of the unit of the column of times."
-    bars = _bars(centres, counts, "time, in the unit of its column", "events")
-    return Section("When do events happen?", sentence, bars)
+    drawn = _bars(centres, counts, "time, in the unit of its column", "events")
+    return Chart("data-rates", drawn, sentence, title="When do events happen?")
 
 
-def _calendar_rates(times: pl.Series, entities: int) -> Section:
+def _calendar_rates(times: pl.Series, entities: int) -> Chart:
     plain = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times.dt.replace_time_zone(None)
     periods = PERIODS[1:] if times.dtype == pl.Date else PERIODS
     grids = ((name, every, _grid(plain, every)) for name, every in periods)
@@ -102,9 +93,9 @@ def _calendar_rates(times: pl.Series, entities: int) -> Section:
         f"{events[quietest]:,}, in the {name} from {_moment(grid[quietest])}. The first and the last {name} may be "
         "incomplete."
     )
-    bars = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
-    bars["layout"]["xaxis"]["type"] = "date"
-    return Section(f"How many events per {name}?", sentence, bars)
+    drawn = _bars([_moment(each) for each in grid], events.to_numpy(), f"{name} from", "events")
+    drawn["layout"]["xaxis"]["type"] = "date"
+    return Chart("data-rates", drawn, sentence, title=f"How many events per {name}?")
 
 
 def _grid(times: pl.Series, every: str) -> pl.Series:
@@ -114,13 +105,8 @@ def _grid(times: pl.Series, every: str) -> pl.Series:
 
 
 def _bars(x: list[Any], counts: Any, across: str, up: str) -> Figure:
-    trace = {
-        "type": "bar",
-        "x": x,
-        "y": [int(count) for count in counts],
-        "marker": {"color": PALETTE[0]},
-        "hovertemplate": "%{x}: %{y:,} " + up + "<extra></extra>",
-    }
+    shown = "%{x}: %{y:,} " + up + "<extra></extra>"
+    trace = bars(x, [int(count) for count in counts], {"color": PALETTE[0]}, shown)
     categories = {"type": "category", "nticks": 12} if x and isinstance(x[0], str) else {}
     return figure([trace], titled(across, **categories), titled(up), bargap=0.06)
 

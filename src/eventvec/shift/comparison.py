@@ -14,7 +14,7 @@ from torch import Tensor
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
-from eventvec.options import accepts, at_least, check_seed, gather, option_types
+from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences, stack
 from eventvec.shift.differences import Drift, Shift
@@ -112,7 +112,7 @@ def drift(
         'No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.'
     """
     chosen = gather(options, DriftOptions, Columns, TableFormat)
-    reading = {name: value for name, value in options.items() if name not in option_types(DriftOptions)}
+    reading = those_of(options, Columns, TableFormat)
     rng = torch.Generator().manual_seed(chosen.seed)
     old, new, notes = loaded(old), loaded(new), list[str]()
     before: Dataset | Embeddings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 
-from eventvec.reporting.charts import PALETTE, Figure, dots, figure, lines_of, titled
-from eventvec.reporting.document import Card, Chart, PageSection, PageTable, result_page
+from eventvec.reporting.charts import PALETTE, Chart, Figure, bars, dots, figure, lines_of, titled
+from eventvec.reporting.document import Card, PageSection, PageTable, result_page
 from eventvec.shift.differences import HEAD, Drift, Shift, finite, percent, row_of
 
 SHOWN = 12
@@ -53,15 +53,9 @@ def page(drift: Drift, title: str = "Do the two periods differ?") -> str:
 def distances_figure(drift: Drift) -> Figure:
     """Return a plotly figure of all distances, with the distances that equal periods have."""
     lines = list(range(len(drift.shifts)))
-    noise = {
-        "type": "bar",
-        "orientation": "h",
-        "name": "equal periods",
-        "x": [shift.noise for shift in drift.shifts],
-        "y": lines,
-        "marker": {"color": PALETTE[0], "opacity": 0.25},
-        "hovertemplate": "95 % of equal periods: below %{x:.3f}<extra></extra>",
-    }
+    pale, shown = {"color": PALETTE[0], "opacity": 0.25}, "95 % of equal periods: below %{x:.3f}<extra></extra>"
+    distances_of_equals = [shift.noise for shift in drift.shifts]
+    noise = bars(distances_of_equals, lines, pale, shown, orientation="h", name="equal periods")
     marker = {"size": 11, "color": [PALETTE[1] if shift.shifted else PALETTE[0] for shift in drift.shifts]}
     distances = [shift.distance for shift in drift.shifts]
     found = dots("distance", distances, lines, "%{x:.3f}<extra></extra>", marker=marker)
@@ -87,17 +81,10 @@ def _distribution(shift: Shift, name: str) -> Card:
 def shares_figure(shift: Shift, axis: str) -> Figure:
     """Return a plotly figure of the shares of the bins in both periods; `axis` is the title of the axis of bins."""
     places = list(range(len(shift.bins)))
-    traces = [
-        {
-            "type": "bar",
-            "name": period,
-            "x": places,
-            "y": [finite((before, after)[i]) for _, before, after in shift.bins],
-            "marker": {"color": PALETTE[i]},
-            "hovertemplate": "%{y:.2%}",
-        }
-        for i, period in enumerate(("old", "new"))
-    ]
+    traces = []
+    for i, period in enumerate(("old", "new")):
+        shares = [finite((before, after)[i]) for _, before, after in shift.bins]
+        traces.append(bars(places, shares, {"color": PALETTE[i]}, "%{y:.2%}", name=period))
     labels = [html.escape(label if len(label) <= 24 else f"{label[:23]}…") for label, _, _ in shift.bins]
     x_axis = titled(axis, tickvals=places, ticktext=labels)
     return figure(traces, x_axis, titled("share, mean over entities", tickformat=".0%"), barmode="group")

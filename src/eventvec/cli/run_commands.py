@@ -1,24 +1,111 @@
-"""`eventvec search`."""
+"""Further commands on a run or its vectors: `card`, `export`, `influence` and `search`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow.parquet as pq
 import typer
 
-from eventvec import runs, searching, tables
+from eventvec import attribution, exporting, runs, searching, tables
+from eventvec.attribution import InfluenceOptions
 from eventvec.cli import terminal
-from eventvec.cli.application import Overwrite, command
-from eventvec.cli.parameters import FILES, Json, event_tables, not_empty
+from eventvec.cli.application import Overwrite, RunFolder, command
+from eventvec.cli.event_inputs import on_device, read_events
+from eventvec.cli.parameters import FILES, Device, EventsArgument, Json, event_tables, not_empty, takes
 from eventvec.errors import CheckpointError, ConfigError
-from eventvec.files import whole
+from eventvec.files import whole, write_text
+from eventvec.options import those_of
+from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.training.progress_bars import bar
 
 
 @command
+def card(
+    run: RunFolder,
+    evaluations: Annotated[
+        list[Path] | None, typer.Argument(metavar="[EVALUATION.json]…", help="What `evaluate --json` printed.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Markdown file to write.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Replace the card in the run folder, README.md.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+) -> None:
+    """Print the model card of a run: data, settings, scores, limits, and how to use it.
+
+    Example: `eventvec card run churn.json --save`, after `eventvec evaluate … --json > churn.json`
+    """
+    if output is not None and save:
+        raise ConfigError("give -o FILE or --save, not both; without them the card is printed")
+    if output is not None:
+        tables.check_output(output, [run, *(evaluations or ())], overwrite=overwrite)
+    text = runs.card(runs.load(run), evaluations or (), save=save)
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_text(output, text)
+    elif not save:
+        typer.echo(text, nl=False)
+
+
+@command
+def export(
+    run: RunFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="ONNX file to write.")],
+    overwrite: Overwrite = False,
+    json_: Json = False,
+) -> None:
+    """Write the encoder of a run as an ONNX file, which scores events without torch and continues from stored states.
+
+    Example: `eventvec export run -o encoder.onnx`
+    """
+    about = exporting.to_onnx(runs.load(run), output, overwrite=overwrite)
+    rows = {
+        "file": str(output),
+        "MB": round(output.stat().st_size / 1e6, 1),
+        "run": about["run"],
+        "numbers per vector": about["dim"],
+        "numbers per state": about["stored_dim"],
+        "columns": ", ".join(column["name"] for column in about["columns"]),
+    }
+    terminal.show(about if json_ else rows, json_)
+
+
+@command
+@takes(InfluenceOptions, Cuts, TableFormat)
+def influence(
+    run: RunFolder,
+    events: EventsArgument,
+    labels: Annotated[
+        str | None, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with the key and the label.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(callback=not_empty, help="Column to predict.")] = None,
+    entity: Annotated[
+        str | None, typer.Option(metavar="KEY", callback=not_empty, help="Measure this entity alone.")
+    ] = None,
+    device: Device = "auto",
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Show what drives a vector: the change of a score when a field or a period of the events is left out.
+
+    Example: `eventvec influence run events.parquet labels.parquet --label churn`
+
+    Without labels, it shows how far the vectors move: `eventvec influence run events.parquet`
+    """
+    trained = on_device(run, device)
+    reading = those_of(options, Cuts, TableFormat)
+    if "cutoffs" not in reading:
+        reading.pop("inclusive", None)
+    data = read_events(trained, events, reading)
+    with bar("embedding") as tick:
+        measuring = those_of(options, InfluenceOptions)
+        result = attribution.influence(trained, data, labels, label, entity=entity, progress=tick, **measuring)
+    terminal.answer(result.to_dict(), result.render(), json_)
+
+
+@command
+@takes((searching.search, ("count",)))
 def search(
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="Embeddings that `embed` wrote, or an index.")],
     key: Annotated[
@@ -29,7 +116,6 @@ def search(
     ] = None,
     text: Annotated[str | None, typer.Option(help="Description of what is to be found; needs --run.")] = None,
     run: Annotated[Path | None, typer.Option(help="Run that made the vectors.")] = None,
-    count: Annotated[int, typer.Option(help="Number of hits.")] = terminal.default(searching.search, "count"),
     among: Annotated[
         str | None, typer.Option(callback=not_empty, help="Table with the keys of the entities to search.")
     ] = None,
@@ -43,6 +129,7 @@ def search(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the hits.")] = None,
     overwrite: Overwrite = False,
     json_: Json = False,
+    **options: Any,
 ) -> None:
     """Find the entities whose vectors are nearest to that of a key, of a history, or of a description.
 
@@ -69,7 +156,7 @@ def search(
     trained = None if run is None else runs.load(run)
     with bar("searching"):
         hits = searching.search(
-            searched, key=key, history=history, text=text, run=trained, count=count, among=among, events=events
+            searched, key=key, history=history, text=text, run=trained, among=among, events=events, **options
         )
     if save is not None:  # last, so that a search that fails leaves nothing
         searched.save(save, overwrite=overwrite)

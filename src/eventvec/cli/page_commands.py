@@ -1,0 +1,188 @@
+"""The commands whose result is a page too: `audit`, `compare`, `drift` and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from eventvec import attribution, auditing, comparing, reporting, shift, tables
+from eventvec.cli import terminal
+from eventvec.cli.application import Overwrite, RunFolder, command
+from eventvec.cli.event_inputs import on_device, read_events
+from eventvec.cli.parameters import Device, EventsArgument, Json, event_tables, not_empty, takes
+from eventvec.errors import ConfigError
+from eventvec.evaluation import EvaluationOptions, LabelOptions
+from eventvec.options import those_of
+from eventvec.runs import load
+from eventvec.shift import DriftOptions
+from eventvec.tables.label_times import LabelTime
+from eventvec.tables.read_options import Columns, Cuts, Storage, TableFormat
+from eventvec.training.progress_bars import bar
+
+DIFFERENT = 3
+"""The exit code of `drift --fail` if the periods differ."""
+PERIOD = "Events as for `fit`, or embeddings that `embed` wrote."
+Page = Annotated[Path | None, typer.Option("--output", "-o", help="HTML page to write.")]
+COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed", "texts"))
+FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
+
+
+def _show(result: Any, page: Callable[[Any], str], output: Path | None, json_: bool) -> None:
+    """Write the page of a result if a file is named for it, and print the result."""
+    if output is not None:
+        reporting.write_page(page(result), output)
+    terminal.answer(result.to_dict(), result.render(), json_)
+
+
+@command
+@takes((auditing.audit, ("columns", "models", "folds", "seed")))
+def audit(
+    run: RunFolder,
+    events: EventsArgument,
+    protected: Annotated[
+        str | None, typer.Option(callback=not_empty, help="Table with the key and protected columns, such as the age.")
+    ] = None,
+    output: Page = None,
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Show what the vectors of a run reveal about people: protected columns, links across files, who was trained on.
+
+    Example: `eventvec audit run events.parquet --protected people.parquet --columns age,sex -o audit.html`
+    """
+    if output is not None:
+        tables.check_output(output, [run, events, protected], overwrite=overwrite)
+    trained = load(run)
+    with bar("auditing") as tick:
+        result = auditing.audit(trained, events, protected, progress=tick, **options)
+    _show(result, auditing.page, output, json_)
+
+
+@command
+@takes(
+    COLUMNS,
+    FORMAT,
+    (Cuts, ("until",)),
+    Storage,
+    (comparing.compare, ("methods", "encoders", "time_budget", "epochs", "folds", "models", "seed", "resume")),
+    LabelTime,
+)
+def compare(
+    events: EventsArgument,
+    labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
+    label: Annotated[str, typer.Option(help="Column to predict.")],
+    out_: Annotated[Path, typer.Option("--out", help="Folder for the plan and the runs.")],
+    output: Page = None,
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Train several methods and encoders under one budget, score them in the same folds, and say which to use.
+
+    Example: `eventvec compare events.parquet labels.parquet --key card --time when --label churn --out compared`
+    """
+    if output is not None:
+        tables.check_output(output, [events, labels, out_], overwrite=overwrite)
+    tables.check_place(out_)
+    with bar("reading"):
+        reading = those_of(options, Columns, TableFormat, Cuts, Storage)
+        reading.pop("inclusive", None)  # it is about labels here
+        data = tables.read(events, **reading)
+    with bar("comparing") as tick:
+        chosen = those_of(options, comparing.compare)
+        result = comparing.compare(data, labels, label, out=out_, progress=tick, **chosen)
+    _show(result, comparing.page, output, json_)
+
+
+@command
+@takes(COLUMNS, FORMAT, DriftOptions)
+def drift(
+    old: Annotated[str, typer.Argument(metavar="OLD", callback=event_tables, help=PERIOD)],
+    new: Annotated[str, typer.Argument(metavar="NEW", callback=event_tables, help=PERIOD)],
+    run: Annotated[
+        str | None,
+        typer.Option(callback=not_empty, help="Run folder: it reads and embeds the events."),
+    ] = None,
+    output: Page = None,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with code 3 if the periods differ.")] = False,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Show whether two periods differ, column by column and in their embeddings, with a bounded rate of false alarms.
+
+    Example: `eventvec drift march.parquet april.parquet --run run -o drift.html`
+
+    Without a run, the columns alone: `eventvec drift march.parquet april.parquet --key card --time when`
+    """
+    if output is not None:
+        tables.check_output(output, [old, new, run], overwrite=overwrite)
+    trained = None if run is None else on_device(run, device)
+    with bar("comparing") as tick:
+        result = shift.drift(old, new, run=trained, progress=tick, **options)
+    _show(result, shift.page, output, json_)
+    if fail and result.found:
+        raise typer.Exit(DIFFERENT)
+
+
+@command
+@takes(
+    LabelOptions,
+    (EvaluationOptions, ("task", "folds", "fractions", "seed", "models")),
+    TableFormat,
+    (reporting.report, ("title", "map_seed")),
+)
+def report(
+    run: RunFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML page to write.")],
+    events: Annotated[
+        str | None, typer.Option(callback=event_tables, help="Events, for what the data are and for histories.")
+    ] = None,
+    embeddings: Annotated[
+        Path | None, typer.Option(help="Embeddings that `embed` wrote; made from the events if not given.")
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(callback=not_empty, help="Table with the key; its columns colour the map.")
+    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Column of LABELS to evaluate; may be repeated.")] = None,
+    drivers: Annotated[
+        bool, typer.Option("--drivers", help="Show what drives the score of the first label; needs the events.")
+    ] = False,
+    device: Device = "auto",
+    overwrite: Overwrite = False,
+    json_: Json = False,
+    **options: Any,
+) -> None:
+    """Write a page about a run: its training, and with events and labels the data, results, a map and neighbours.
+
+    Example: `eventvec report run --events events.parquet --labels labels.parquet --label churn -o page.html`
+    """
+    tables.check_output(output, [run, events, embeddings, labels], overwrite=overwrite)
+    trained = on_device(run, device)
+    data = None if events is None else read_events(trained, events, those_of(options, TableFormat))
+    driving = None
+    if drivers:
+        if data is None or labels is None or not label:
+            raise ConfigError("--drivers needs the events and a label: --events, --labels and --label")
+        with bar("leaving out") as tick:
+            time = those_of(options, LabelTime)
+            driving = attribution.influence(trained, data, labels, label[0], progress=tick, **time)
+    with bar("reporting") as tick:
+        result = reporting.report(
+            trained,
+            data,
+            embeddings=None if embeddings is None else tables.read_embeddings(embeddings),
+            labels=labels,
+            label=label or (),
+            drivers=driving,
+            progress=tick,
+            **those_of(options, reporting.report),
+        )
+    result.write(output, overwrite=overwrite)
+    terminal.answer({"output": str(output), **result.to_dict()}, Text(f"{result.verdict}\nthe page: {output}"), json_)
