@@ -51,12 +51,13 @@ class CoLES(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder, self.views, self.margin, self.negatives = encoder, several(views), margin, negatives
-        self.objective = losses.Contrastive(margin, negatives)
+        losses.Contrastive(margin, negatives)  # which refuses what it cannot use
 
     def loss(self, batch: Sequences, rng: torch.Generator) -> Tensor:
         """Return the loss of a batch of entities, a sum over pairs of views."""
         views, source = self.views(batch, rng)  # Algorithm 1
-        return self.objective(self.encoder(views), source, rng)  # on the unit sphere, Section 3.4
+        objective = losses.Contrastive(self.margin, self.negatives)
+        return objective(self.encoder(views), source, rng)  # on the unit sphere, Section 3.4
 
     forward = loss
 

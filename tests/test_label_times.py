@@ -1,0 +1,281 @@
+"""No event from which a label may have been made is read: the random-label trap, by every call and on the command line.
+
+The labels are drawn at random, and events after their time tell them. Whoever reads these events predicts the labels.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import eventvec as ev
+from eventvec.errors import ConfigError, DataError
+from tests.commands import answer, invoke
+
+N, EVENTS, KNOWN = 240, 8, datetime(2024, 6, 1)
+MODELS: dict[str, Any] = {"models": ["logistic_regression"], "folds": 3}
+READ: dict[str, Any] = {"key": "card", "time": "at", "categorical": ["what"], "numeric": ["paid"]}
+
+
+def labels() -> pl.DataFrame:
+    """Return a random label for each card, with its time and a random number of a household."""
+    rng = np.random.default_rng(5)
+    known = [KNOWN + timedelta(hours=int(hours)) for hours in rng.integers(0, 500, N)]
+    return pl.DataFrame({"card": range(N), "y": rng.permutation(N) % 2 == 0, "known": known})
+
+
+def events(after: str = "tell") -> pl.DataFrame:
+    """Return random events before the time of each card's label, and those after it, which tell the label or do not."""
+    rng, table = np.random.default_rng(6), labels()
+    cards, known = np.repeat(np.arange(N), EVENTS), np.repeat(table["known"].to_numpy(), EVENTS)
+    seconds = rng.integers(1, 100 * 86_400, len(cards)).astype("timedelta64[s]")
+    early = pl.DataFrame(
+        {"card": cards, "at": known - seconds, "what": rng.choice(["a", "b", "c"], len(cards)), "paid": rng.random(N * EVENTS)}
+    )  # fmt: skip
+    told = [] if after == "nothing" else [0, 1, 3600 * 10**6]
+    tell = np.where(table["y"].to_numpy(), "a", "b") if after == "tell" else rng.choice(["a", "c"], N)
+    late = [
+        pl.DataFrame({"card": range(N), "at": table["known"] + timedelta(microseconds=us), "what": tell, "paid": float(i)})
+        for i, us in enumerate(told)
+    ]  # fmt: skip
+    return pl.concat([early, *late]).with_columns(pl.col("at").cast(pl.Datetime("us")))
+
+
+@cache
+def run() -> ev.Run:
+    """Return a run that was trained on events before the time of the first label."""
+    data = ev.read(events("nothing"), until=KNOWN, fitting=ev.Fitting(min_count=1), **READ)
+    return ev.fit("coles", data, epochs=1, dim=8, beside=[])
+
+
+def scores(evaluation: ev.Evaluation) -> list[float]:
+    """Return the scores of all features, without that of the number of events."""
+    return [r.main.mean for r in evaluation.results if r.features != "event_count"]
+
+
+def is_chance(evaluation: ev.Evaluation) -> bool:
+    return all(abs(r.main.mean - 0.5) < max(2 * r.main.interval, 0.1) for r in evaluation.results)
+
+
+def vectorizer() -> ev.EventVectorizer:
+    return ev.EventVectorizer("card", "at", categorical=["what"], numeric=["paid"], epochs=1, progress=False).fit(
+        events()
+    )
+
+
+def accuracy(tuned: ev.Run) -> float:
+    """Return the share of labels that a run predicts whose training they were not in, as of their times."""
+    test = labels()[N // 2 :]
+    predicted = pl.DataFrame(ev.predict(tuned, events(), cutoffs=test, cutoff_column="known")).join(test, on="card")
+    return float((predicted["prediction"] == predicted["y"].cast(pl.String)).mean())  # type: ignore[arg-type]
+
+
+def test_who_reads_the_later_events_predicts_the_labels() -> None:
+    """Otherwise nothing that follows would show anything."""
+    told = ev.evaluate(run().embed(events()), run().read(events()), labels(), "y", label_time="none", **MODELS)
+    assert max(scores(told)) == pytest.approx(1)
+    assert "All events are read, whenever a label became known, because label_time is 'none'." in told.notes
+    assert told.verdict.startswith("Too good to be true")
+
+
+def test_finished_vectors_of_later_events_are_refused_with_the_command_that_helps() -> None:
+    z = run().embed(events())
+    command = "eventvec embed RUN EVENTS --cutoffs LABELS --cutoff-column known -o Z"
+    with pytest.raises(DataError, match=rf"240 of 240 embeddings .* at or after the time in 'known', .*{command}"):
+        ev.evaluate(z, run().read(events()), labels(), "y", **MODELS)
+    z = run().embed(events(), cutoffs=labels(), cutoff_column="known")
+    evaluation = ev.evaluate(z, run().read(events()), labels(), "y", **MODELS)
+    assert is_chance(evaluation)
+    assert "Only events before the time of each label, in 'known', are read." in evaluation.notes
+
+
+def test_calls_that_hold_the_events_cut_them() -> None:
+    evaluation = vectorizer().evaluate(labels(), "y", **MODELS)
+    assert is_chance(evaluation)
+    assert any("in 'known', are read" in note for note in evaluation.notes)
+    influence = ev.influence(run(), events(), labels(), "y", folds=3)
+    assert abs(influence.score - 0.5) < 0.12
+    assert any("in 'known', are read" in note for note in influence.notes)
+
+
+def test_what_is_trained_on_labels_reads_nothing_later() -> None:
+    train, data = labels()[: N // 2], run().read(events())
+    tuned = ev.fine_tune(run(), data, train, "y", epochs=5, lr=0.01)
+    assert abs(accuracy(tuned) - 0.5) < 0.15
+    assert "Only events before the time of each label, in 'known', are read" in tuned.notes
+    static = ev.read(events(), static=train, **READ)
+    fitted = ev.fit("supervised", static, label="y", epochs=5, lr=0.01)
+    assert abs(accuracy(fitted) - 0.5) < 0.15
+    assert any("in 'known', are read" in note for note in fitted.notes)
+    declined = ev.fit("supervised", static, label="y", label_time="none", epochs=5, lr=0.01)
+    assert any("because label_time is 'none'" in note for note in declined.notes)
+    test = labels()[N // 2 :]
+    predicted = pl.DataFrame(ev.predict(declined, events())).join(test, on="card")
+    assert (predicted["prediction"] == predicted["y"].cast(pl.String)).mean() > 0.95
+
+
+def test_compared_methods_and_reports_are_scored_as_of_the_labels(tmp_path: Path) -> None:
+    data = ev.read(events(), **READ)
+    compared = ev.compare(data, labels(), "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / "c", **MODELS)
+    assert is_chance(compared.evaluation)
+    report = ev.report(run(), run().read(events()), labels=labels(), label="y", **MODELS)
+    assert is_chance(report.evaluations[0])
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_replaced_later_events_change_no_bit(inclusive: bool) -> None:
+    """Nothing that is at or after the time of a row's label reaches what is fitted before it, or scored, or predicted."""
+    moved = labels().with_columns(known=pl.col("known") - timedelta(microseconds=1)) if inclusive else labels()
+    results = []
+    for after in ("tell", "other", "nothing"):
+        data = run().read(events(after) if after != "nothing" else events("nothing"))
+        tuned = ev.fine_tune(run(), data, moved, "y", epochs=1, inclusive=inclusive)
+        z = run().embed(events(after), cutoffs=moved, cutoff_column="known", inclusive=inclusive)
+        predicted = ev.predict(tuned, events(after), cutoffs=moved, cutoff_column="known", inclusive=inclusive)
+        evaluation = ev.evaluate(z, data, moved, "y", **MODELS)
+        weights = {name: value.numpy().tobytes() for name, value in tuned.method.state_dict().items()}
+        results.append((weights, z.values.tobytes(), predicted.to_pydict(), evaluation.to_dict()["results"]))
+    assert results[0] == results[1] == results[2]
+
+
+def test_events_at_the_time_are_read_by_choice() -> None:
+    train, data = labels(), run().read(events())
+    z = run().embed(data.__class__ and events(), cutoffs=train, cutoff_column="known", inclusive=True)
+    evaluation = ev.evaluate(z, data, train, "y", **MODELS)
+    assert max(scores(evaluation)) == pytest.approx(1)  # the event at the very time tells the label
+    assert "Only events up to and including the time of each label, in 'known', are read." in evaluation.notes
+    assert z.metadata["data"]["inclusive"] is True
+    with pytest.raises(ConfigError, match="inclusive is given without cutoffs"):
+        ev.read(events(), inclusive=True, **READ)
+
+
+def test_the_commands_follow_the_rule(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run().save(folder)
+    events().write_parquet(tmp_path / "events.parquet")
+    labels().write_csv(tmp_path / "labels.csv")  # times as text
+    files = (tmp_path / "events.parquet", tmp_path / "labels.csv")
+    z = tmp_path / "z.parquet"
+    assert invoke("embed", folder, files[0], "-o", z).exit_code == 0
+    evaluate = ("evaluate", z, files[1], "--label", "y", "--models", "logistic_regression", "--folds", 3)
+    refused = invoke(*evaluate)
+    assert refused.exit_code == 1
+    assert f"eventvec embed RUN {files[0]} --cutoffs {files[1]} --cutoff-column known -o Z" in " ".join(
+        refused.output.split()
+    )
+    assert answer(*evaluate, "--no-label-time")["results"][0]["mean"] > 0.95
+    assert answer(*evaluate, "--label-time", "none")["results"][0]["mean"] > 0.95
+    both = invoke(*evaluate, "--no-label-time", "--label-time", "known")
+    assert both.exit_code == 1
+    assert "give one of them" in both.output
+    assert invoke("embed", folder, files[0], "--cutoffs", files[1], "--cutoff-column", "known", "-o", z).exit_code == 0
+    assert abs(answer(*evaluate, "--events", files[0])["results"][0]["mean"] - 0.5) < 0.12
+    influence = answer("influence", folder, *files, "--label", "y", "--folds", 3)
+    assert abs(influence["score"] - 0.5) < 0.12
+    compared = answer(
+        "compare", *files, "--key", "card", "--time", "at", "--label", "y", "--methods", "coles,ocp", "--epochs", 1,
+        "--out", tmp_path / "compared", "--models", "logistic_regression",
+    )  # fmt: skip
+    assert all(abs(arm["score"] - 0.5) < 0.12 for arm in compared["arms"])
+    fit = (
+        "fit", "--events", files[0], "--key", "card", "--time", "at", "--static", files[1], "--method", "supervised",
+        "--set", "method.label=y", "--epochs", 2,
+    )  # fmt: skip
+    cut, whole = (
+        invoke(*fit, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", ("--no-label-time",)))
+    )
+    assert (cut.exit_code, whole.exit_code) == (0, 0), (cut.output, whole.output)
+    assert "before the time of each label, in 'known'" in " ".join(cut.output.split())
+    assert "because label_time is 'none'" in " ".join(whole.output.split())
+
+
+def table(**columns: Any) -> pl.DataFrame:
+    return labels().select("card", "y").with_columns(**columns)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"a": pl.lit("2024-07-01"), "b": pl.lit(KNOWN)}, "several columns .* hold times, 'a', 'b'; name the column"),
+        ({"born": pl.lit(datetime(1980, 1, 1))}, r"120 of 120 labelled rows have no event before the time in 'born', .*label_time="),
+    ],
+)  # fmt: skip
+def test_a_time_that_is_in_doubt_is_refused(columns: dict[str, Any], message: str) -> None:
+    data = run().read(events())
+    with pytest.raises((ConfigError, DataError), match=message):
+        ev.fine_tune(run(), data, table(**columns)[: N // 2], "y", epochs=1)
+    with pytest.raises((ConfigError, DataError), match=r"several columns .* hold times|'born' is another time, name"):
+        born = {name: pl.lit(datetime(1980, 1, 1)) if name == "born" else value for name, value in columns.items()}
+        ev.evaluate(run().embed(data), data, table(**born), "y", **MODELS)
+
+
+def test_numbers_are_never_guessed_to_be_times() -> None:
+    data = run().read(events())
+    for name in ("at", "known"):
+        z = run().embed(data)
+        evaluation = ev.evaluate(z, None, table(**{name: pl.lit(1_717_200_000)}), "y", **MODELS)
+        assert any(note.startswith("The labels have no time") for note in evaluation.notes)
+    whole = pl.DataFrame({"card": [1, 1, 2, 2] * 20, "day": range(80), "paid": [0.5, 1.0, 2.0, 3.0] * 20})
+    whole = whole.with_columns(card=pl.col("day") // 4)
+    numbers = ev.read(whole, key="card", time="day", numeric=["paid"])
+    encoder = ev.encoders.GRU(ev.encoders.EventEncoder(numbers.schema), dim=2)
+    likes = pl.DataFrame({"card": range(20), "y": [True, False] * 10})
+    for column, refused in (("when", False), ("day", True)):
+        given = likes.with_columns(pl.lit(1).alias(column))
+        if refused:
+            with pytest.raises(DataError, match="at or after the time in 'day'"):
+                ev.evaluate(ev.embed(encoder, numbers), None, given, "y", **MODELS)
+        else:
+            ev.evaluate(ev.embed(encoder, numbers), None, given, "y", **MODELS)
+
+
+def test_what_is_known_of_the_run_is_used_before_anything_is_suspected() -> None:
+    early = run().read(events(), until=KNOWN)
+    untimed = labels().drop("known")
+    evaluation = ev.evaluate(run().embed(early), early, untimed, "y", **MODELS)
+    assert not any("time" in note and "label" in note for note in evaluation.notes)
+    tuned = ev.fine_tune(run(), early, untimed, "y", epochs=1)
+    assert not any("became known" in note for note in tuned.notes)
+    plain = ev.fine_tune(run(), run().read(events()), untimed, "y", epochs=1)
+    assert any("became known" in note for note in plain.notes)
+
+
+def test_a_run_that_was_fitted_to_later_events_is_told_once() -> None:
+    later = ev.fit("coles", ev.read(events(), **READ), epochs=1, dim=8, beside=[])
+    data = later.read(events())
+    z = later.embed(events(), cutoffs=labels(), cutoff_column="known")
+    said = [
+        note for note in ev.evaluate(z, data, labels(), "y", **MODELS).notes if "were fitted to events up to" in note
+    ]
+    assert len(said) == 1
+    assert "at or after the time of 240 of 240 labels" in said[0]
+    assert (
+        sum("were fitted to events up to" in note for note in ev.fine_tune(later, data, labels(), "y", epochs=1).notes)
+        == 1
+    )
+    z = run().embed(events(), cutoffs=labels(), cutoff_column="known")
+    assert not any("were fitted to" in note for note in ev.evaluate(z, data, labels(), "y", **MODELS).notes)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "America/Sao_Paulo"])
+def test_a_date_is_the_start_of_the_day_in_the_zone_of_the_events(zone: str | None) -> None:
+    day = datetime(2018, 11, 4)  # in São Paulo, the clocks went from 00:00 to 01:00
+    start = pl.Series([day.replace(hour=1) if zone == "America/Sao_Paulo" else day]).dt.replace_time_zone(zone)[0]
+    at = pl.Series([start - timedelta(microseconds=1), start] * 20).cast(pl.Datetime("us", zone))
+    shop = pl.DataFrame({"card": np.arange(40) // 2, "at": at})
+    data = ev.read(shop, key="card", time="at", numeric=[])
+    for value in (pl.lit(day.date()), pl.lit("2018-11-04")):
+        cutoffs = pl.DataFrame({"card": range(20)}).with_columns(known=value)
+        cut = ev.read(shop, schema=data.schema, cutoffs=cutoffs, cutoff_column="known")
+        assert cut.sequences.lengths.tolist() == [1] * 20
+        likes = cutoffs.with_columns(y=pl.Series([True, False] * 10))
+        z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=2), cut)
+        notes = ev.evaluate(z, data, likes, "y", **MODELS).notes
+        assert f"A date in 'known' is the start of that day ({zone or 'UTC'})." in notes
+    assert ev.until(data, "2018-11-04").sequences.lengths.tolist() == [1] * 20
