@@ -42,8 +42,8 @@ class LabelOptions:
         until: A time for all labels. Only earlier events may be used.
         holdout: Test on the entities that the encoder never saw, see `score_features`.
         split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
-        gap: Leave out labels less than this length of time before that date, such as 30d, because what they describe
-            reaches beyond it.
+        gap: Leave out labels less than this length of time before that date, such as 30d or 1mo, because what they
+            describe reaches beyond it.
         both_sides: Let an entity be trained on before that date and tested after it.
         weight: A column of the table of labels with the weight of each label, above 0.
 
@@ -206,9 +206,10 @@ def _split(schema: Schema, moments: Array, options: LabelOptions) -> tuple[Array
     """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
     assert options.split_at is not None
     date = times.instant(schema, options.split_at)
-    earliest = date - (0 if options.gap is None else times.duration(schema, options.gap))
-    later = moments >= date
-    rows = np.flatnonzero(later | (moments <= earliest))
+    later, ends = moments >= date, moments
+    if options.gap is not None:
+        ends = times.duration(schema, options.gap).after(moments, schema.time_zone)
+    rows = np.flatnonzero(later | (ends <= date))
     notes = [
         f"The split at {printable(str(options.split_at))} is one of labels: unless the encoder was trained with "
         "until= (--until) this time or an earlier one, it has seen later events."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,12 +20,16 @@ Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
 
 Duration: TypeAlias = str | int | float | timedelta
-"""A length of time: text such as 30d or a timedelta for calendar times, otherwise a number in the column's unit."""
+"""A length of time: for calendar times text, a number and s, m, h, d, w, mo or y, such as 30d and 1mo, or a timedelta;
+otherwise a number in the column's unit."""
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
 LATEST = 2**62 - 1  # integers: the difference of two times fits into 64 bits
+LONGEST = 2**60  # so that two lengths after the latest time fit into 64 bits
 LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
+SECONDS = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+MONTHS = {"y": 12, "mo": 1}
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
@@ -188,25 +193,84 @@ def instant(schema: Schema, value: Instant) -> int | float:
     return time
 
 
-def duration(schema: Schema, value: Duration) -> float:
-    """Return a length of time in the unit of a schema's time column."""
-    units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+class Length(NamedTuple):
+    """A length of time: months and days of the calendar, and a rest in the unit of `Sequences`."""
+
+    months: int = 0
+    days: int = 0
+    rest: int | float = 0
+
+    def after(self, moments: Array, zone: str | None) -> Array:
+        """Return the moments that are this length of time later, on the calendar and the clocks of a zone."""
+        if self.months or self.days:
+            moments = in_utc(local_times(moments, zone).dt.offset_by(f"{self.months}mo{self.days}d"), zone)
+        return moments + self.rest
+
+
+def duration(schema: Schema, value: Duration) -> Length:
+    """Return a length of time, at least 0, for the times of a schema's time column."""
+    value = without_numpy(value)
     try:
-        if not schema.clock:
-            length = float(value)  # type: ignore[arg-type]
-        elif isinstance(value, timedelta):
-            length = value.total_seconds()
-        else:
-            length = float(str(value)[:-1]) * units[str(value)[-1:]]
-        if isinstance(value, bool) or not 0 <= length < math.inf:
+        if isinstance(value, bool):
             raise ValueError
-    except (TypeError, ValueError, KeyError) as error:
-        accepted = "text such as 30d, 12h or 90s, or a timedelta" if schema.clock else "a number"
+        length = _calendar_length(value) if schema.clock else Length(rest=_plain_length(schema, value))
+        bound = LATEST_FLOAT if schema.time_kind == "float" else LONGEST
+        if not 0 <= (31 * length.months + length.days) * DAY + length.rest <= bound:  # false for NaN too
+            raise ValueError
+    except (TypeError, ValueError, OverflowError) as error:
+        whole = "a whole number" if schema.time_kind == "integer" else "a number"
+        accepted = "text such as 30d, 12h, 90s, 1mo or 1y, or a timedelta" if schema.clock else whole
         raise ConfigError(
             f"{shown(value)} is no length of time for column {shown(schema.time)}, which holds {schema.time_kind} "
-            f"values; accepted: {accepted}"
+            f"values; accepted: {accepted}, not below 0"
         ) from error
-    return length * (SECOND if schema.clock else 1)
+    return length
+
+
+def _calendar_length(value: Duration) -> Length:
+    if isinstance(value, timedelta):
+        return Length(0, value.days, value.seconds * SECOND + value.microseconds)
+    if value in (0, "0"):
+        return Length()
+    parts = re.fullmatch(r"([\d.]+) ?(y|mo|w|d|h|m|s)", str(value).strip())
+    if parts is None:
+        raise ValueError
+    number, unit = float(parts[1]), parts[2]
+    if unit in MONTHS:
+        return Length(months=_whole(number * MONTHS[unit]))
+    microseconds = round(number * SECONDS[unit] * SECOND)
+    if unit in ("w", "d") and microseconds % DAY == 0:
+        return Length(days=microseconds // DAY)
+    return Length(rest=microseconds)
+
+
+def _plain_length(schema: Schema, value: Duration) -> int | float:
+    number = float(value)  # type: ignore[arg-type]
+    return number if schema.time_kind == "float" else int(value) if isinstance(value, int) else _whole(number)
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
+
+
+def local_times(moments: Array, zone: str | None) -> pl.Series:
+    """Return moments, in microseconds since 1970 (UTC), as the clocks of a zone show them."""
+    utc = pl.Series(moments).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return utc.dt.convert_time_zone(zone or "UTC").dt.replace_time_zone(None)
+
+
+def in_utc(times: pl.Series, zone: str | None) -> Array:
+    """Return the moments, in microseconds since 1970 (UTC), at which the clocks of a zone show some times.
+
+    Of two such moments it is the first; a time that the clocks skip counts as if they had not been changed yet.
+    """
+    before = times - timedelta(days=1)
+    offset = local_times(before.cast(pl.Int64).to_numpy(), zone) - before
+    shown_once = times.dt.replace_time_zone(zone or "UTC", ambiguous="earliest", non_existent="null")
+    moments = shown_once.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return moments.fill_null(times - offset).cast(pl.Int64).to_numpy()
 
 
 def without_numpy(value: Any) -> Any:
