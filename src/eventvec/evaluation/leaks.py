@@ -11,7 +11,7 @@ import torch
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError
-from eventvec.evaluation.labels import rows_among
+from eventvec.evaluation.joined_labels import rows_among
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, times

@@ -16,7 +16,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import with_moment
-from eventvec.evaluation.labels import JoinedLabels, join_labels, rows_among
+from eventvec.evaluation.joined_labels import JoinedLabels, join_labels, rows_among
 from eventvec.evaluation.leaks import label_times, refuse_later_events, same_events
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import TOGETHER, Evaluation
