@@ -83,7 +83,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
             values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
-            return Times(values, missing, "timestamp", _zone(kind.tz))
+            return Times(values, missing, "timestamp", known_zone(kind.tz))
         if pa.types.is_date(kind):
             days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
@@ -159,7 +159,7 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
     )
 
 
-def _zone(zone: str | None) -> str | None:
+def known_zone(zone: str | None) -> str | None:
     """Return the name of a time zone, UTC for one that polars does not know, such as an offset."""
     try:
         pl.Series([0]).cast(pl.Datetime("us", zone))
