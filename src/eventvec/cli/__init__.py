@@ -4,7 +4,8 @@
 
     application  the application, and the arguments that commands share
     commands     the commands that read, train, score and evaluate
-    *_command    a module for each further command: audit, card, compare, drift, export, influence, report, search
+    *_command    a module for each further command: audit, card, compare, drift, export, influence, labels, report,
+                 search
     recording    the course of a training for TensorBoard and MLflow
     event_inputs the events that commands read
     parameters   options of commands, from the dataclasses of the Python functions
@@ -21,6 +22,7 @@ from eventvec.cli import (  # noqa: F401 (they add their commands to the applica
     drift_command,
     export_command,
     influence_command,
+    labels_command,
     report_command,
     search_command,
 )

@@ -79,9 +79,8 @@ def _code(field: Categorical, value: object) -> int:
         text = str(value)
     if text not in field.values:
         raise ConfigError(
-            f"column {shown(field.name)} has no value {shown(text)} in its vocabulary; "
-            f"{nearest(text, field.values)}; a rare value is in it if the events are read with "
-            "fitting=Fitting(min_count=1)"
+            f"column {shown(field.name)} has no value {shown(text)} in its vocabulary of {len(field.values):,} values; "
+            "correct it, or if it is rare, read the events with fitting=Fitting(min_count=1)"
         )
     return FIRST + field.values.index(text)
 
