@@ -41,7 +41,8 @@ class FutureOptions:
             first one is (time_to_next).
         where: Which events count, as values by column. Categories take one value or a list of alternatives, numbers
             a comparison such as ">100" or a list of comparisons that must all hold. By default, all events count.
-        observed_until: Up to which time events were observed; by default, that of the last event of the data.
+        observed_until: Up to which time events were observed; by default, that of the last event of the data. A date
+            stands for its first moment.
         zone: The time zone of the calendar, such as Europe/Berlin.
         name: The name of the column of labels; by default, what they say.
     """
@@ -132,16 +133,25 @@ def future_labels(data: Dataset, **options: Any) -> pa.Table:
         schema.time: times.to_arrow(schema, snapshots.values("time").numpy(), np.zeros(snapshots.total, bool)),
         name: pa.array(values, from_pandas=True),  # NaN becomes null
     }
-    entities = int((snapshots.lengths > 0).sum())
-    notes = [f"{snapshots.total:,} labels of {entities:,} entities at {len(columns['time']):,} times"]
-    if censored:
-        end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
-        notes.append(f"{censored:,} snapshots are left out: their horizons end after {end}, the last time observed")
-    if entities < len(x):
-        without = f"{len(x) - entities:,} of {len(x):,} entities"
-        notes.append(f"{without} have no label, because they have no event before the last of these times")
-    described = {"future_labels": as_table(chosen), "censored": censored, "notes": notes}
+    end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
+    described = {
+        "future_labels": as_table(chosen),
+        "censored": censored,
+        "notes": _notes(snapshots, censored, str(end)),
+    }
     return pa.table(table).replace_schema_metadata({MARK: json.dumps(described, default=str)})
+
+
+def _notes(snapshots: Sequences, censored: int, end: str) -> list[str]:
+    """Return sentences about how many labels there are, and which are left out."""
+    entities, every = int((snapshots.lengths > 0).sum()), len(snapshots)
+    notes = [f"{snapshots.total:,} labels of {entities:,} entities at {len(snapshots.columns['time']):,} times"]
+    if censored:
+        notes.append(f"{censored:,} snapshots are left out: their horizons end after {end}, the last time observed")
+    if entities < every:
+        without = f"{every - entities:,} of {every:,} entities have no label"
+        notes.append(f"{without}, because they have no event before the last of these times")
+    return notes
 
 
 def _checked(schema: Schema, options: FutureOptions) -> tuple[str, str | None, list[tuple[str, Condition]]]:
