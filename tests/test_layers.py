@@ -25,6 +25,7 @@ ORDER = (
     ("encoders",),
     ("methods",),
     ("config", "parts", "tables"),
+    ("labels",),
     ("embedding",),
     ("evaluation",),
     ("runs",),

@@ -24,6 +24,7 @@ from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shar
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
 from eventvec.evaluation import Evaluation, evaluate, score_features
 from eventvec.exporting import to_onnx
+from eventvec.labels import future_labels
 from eventvec.parts import register
 from eventvec.predicting.event_surprise import surprise
 from eventvec.predicting.prediction import predict
@@ -83,6 +84,7 @@ __all__ = [
     "fit",
     "forget",
     "forget_in_shards",
+    "future_labels",
     "influence",
     "join",
     "load",

@@ -37,11 +37,12 @@ CUSTOMERS = [f"c{number:02}" for number in range(30)]
 GIVEN = {
     "run": "run", "events": "events.parquet", "output": "made", "state": "made.db", "labels": "labels.parquet",
     "label": "likes", "embeddings": "z.parquet", "out_": "made", "old": "events.parquet", "new": "events.parquet",
-    "index": "z.parquet",
+    "index": "z.parquet", "every": "1d", "horizon": "2d",
 }  # fmt: skip
 """The values of the parameters that a command needs."""
 FURTHER = {
     "fit": ["--events", "events.parquet", "--key", "customer", "--time", "when", "--epochs", "1", "--out", "made"],
+    "labels": ["--key", "customer", "--time", "when"],
     "search": ["--key", "c01"],
     "update": ["events.parquet", "-o", "made"],
 }

@@ -279,6 +279,8 @@ def test_a_dry_run_shows_static_columns(folder: Path) -> None:
 
 
 FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
+ROLES = ("--key", "customer", "--time", "when")
+LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
 
 
 @pytest.mark.parametrize(
@@ -332,6 +334,14 @@ FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
         (("evaluate", "{z}", "{l}", "--label", "likes", "--folds", "1"), 2, "folds must be at least 2, got 1"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--task", "regression"), 2, "task 'regression' is not known"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--label-time", "likes"), 1, "'likes'"),
+        (("labels", "{e}", "--every", "1d", "-o", "x"), 2, "Missing option '--horizon'"),
+        ((*LABELS, "--time", "when"), 2, "key= must name a column"),
+        ((*LABELS, *ROLES, "--every", "1M"), 2, "'1M' is no length of time for column 'when'"),
+        ((*LABELS, *ROLES, "--where", "tea"), 2, "'tea' is no condition; accepted: a column, =, <, >, <= or >=, and"),
+        ((*LABELS, *ROLES, "--where", "bought=te"), 2, "'bought' has no value 'te' in its vocabulary of 2 values"),
+        ((*LABELS, *ROLES, "--where", "bought>2"), 1, "column 'bought' is numeric but has"),
+        ((*LABELS, *ROLES, "--horizon", "1y"), 1, "no snapshot was observed over its horizon"),
+        (("labels", "{e}", *ROLES, "--every", "1d", "--horizon", "1d", "-o", "{e}"), 2, "is an input; name another"),
         (("drift", "{e}", "{e}", "--key", "customer"), 2, "time= must name a column"),
         (("update", "{run}", "--state", "s.db"), 2, "give NEW_EVENTS and -o FILE"),
         (("embed",), 2, "Missing argument"),

@@ -278,6 +278,45 @@ def test_update_and_forget(files: Path, tmp_path: Path) -> None:
     assert_same_tables(tmp_path / "command", tmp_path / "call")
 
 
+def test_labels(files: Path, tmp_path: Path) -> None:
+    events, roles = files / "events.parquet", ("--key", "customer", "--time", "when")
+    data = ev.read(events, **COLUMNS, key_as="who", categorical=["bought"], numeric=["amount"])
+    for arguments, options in (
+        ((), {}),
+        (
+            (
+                "--label",
+                "count",
+                "--where",
+                "bought=tea",
+                "--where",
+                "bought=coffee",
+                "--where",
+                "amount<1",
+                "--gap",
+                0,
+            ),
+            {"label": "count", "where": {"bought": ["tea", "coffee"], "amount": "<1"}, "gap": "0"},
+        ),
+        (
+            ("--label", "sum:amount", "--zone", "Europe/Berlin", "--observed-until", "2024-01-15", "--name", "spent"),
+            {"label": "sum:amount", "zone": "Europe/Berlin", "observed_until": "2024-01-15", "name": "spent"},
+        ),
+    ):
+        command, call = tmp_path / f"{len(arguments)} command", tmp_path / f"{len(arguments)} call"
+        printed = answer(
+            "labels", events, *roles, "--key-as", "who", "--every", "1d", "--horizon", "3d", "-o", command, *arguments
+        )
+        labels = ev.future_labels(data, every="1d", horizon="3d", **options)
+        ev.write(call, labels)
+        table, other = pq.read_table(command), pq.read_table(call)
+        assert table.equals(other)
+        described, others = (json.loads(each.schema.metadata[b"eventvec"]) for each in (table, other))
+        assert (described["notes"], described["censored"]) == (others["notes"], printed["censored"])
+        assert printed["columns"] == ["who", "when", options.get("name", options.get("label", "no_event"))]
+        assert printed["rows"] == len(labels)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "boosting"),
     [

@@ -60,7 +60,7 @@ def commands(temporary: Path) -> Iterator[Commands]:
 def content(name: str, folder: Path) -> Any:
     """Return what the output of a command holds, to be compared; None if there is none."""
     out = folder / "out"
-    if name in ("fit", "embed", "update", "predict", "surprise"):
+    if name in ("fit", "embed", "update", "predict", "surprise", "labels"):
         return kills.content(name, folder)
     if name == "search":
         return pl.read_parquet(out).rows() if out.exists() else None

@@ -69,9 +69,9 @@ def test_embeddings_of_later_events_are_refused(tmp_path: Path):
     refuse(z[rows], "2020-01-03T00:00:01")
     refuse(z[[0, 1]], decided("2020-01-02", "2020-01-03"))
     refuse(z[rows], "2020-01-03", inclusive=True)
-    with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after then, .*; do this"):
+    with pytest.raises(DataError, match=r"1 of 2 embeddings were made from events at or after then, .*; do this"):
         refuse(z[rows], "2020-01-03")
-    with pytest.raises(DataError, match="1 of 2 embeddings were made from events after then, .*; do this"):
+    with pytest.raises(DataError, match=r"1 of 2 embeddings were made from events after then, .*; do this"):
         refuse(z[rows], "2020-01-02", inclusive=True)
     with pytest.raises(DataError, match="1 of 2 embeddings were made from events at or after then"):
         refuse(z[rows], decided(date(2020, 1, 3), date(2020, 1, 2)))

@@ -199,7 +199,7 @@ def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> N
         scores = ev.score_features({"aggregates": expected}, labels, **MODELS).results[0].main.values
         assert evaluations[0].get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
     with pytest.raises(
-        DataError, match="90 of 90 embeddings were made from events at or after 6, .*; embed the events before it"
+        DataError, match=r"90 of 90 embeddings were made from events at or after 6, .*; embed the events before it"
     ):
         ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", until=6)
     with pytest.raises(DataError, match="90 of 90 entities have another number of events in the data"):

@@ -214,6 +214,9 @@ def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides
     assert not apart.get("embedding", "logistic_regression").main.same_test
     exact = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "gap": timedelta(days=30)})
     assert exact.n == 6 * N  # what a label 30 days before describes ends at the date
+    for gap, left_out in (("29d", 0), ("1mo", N)):  # from 30 April to 29 or 30 May
+        day_before = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "split_at": "2024-05-29", "gap": gap})
+        assert day_before.n == 6 * N - left_out
     joined = LABELS.join(z.frame().with_row_index("row"), on=["card", "month"]).sort("row")
     outside_gap = joined.filter((pl.col("month") >= MONTHS[4]) | (pl.col("month") < MONTHS[3]))
     expected = ev.score_features(

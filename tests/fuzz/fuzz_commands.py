@@ -319,7 +319,7 @@ def _check_output(call: Call) -> None:
         check_finite(z)
         if call.valid and "--cutoffs" not in arguments:
             _check_vectors(z, arguments, output)
-    elif command in ("predict", "surprise") and output is not None and address_of(output) is None:
+    elif command in ("predict", "surprise", "labels") and output is not None and address_of(output) is None:
         require(pq.ParquetFile(output).metadata.num_rows > 0, "the predictions are empty")
     elif command in PAGES and output is not None:
         check_page(Path(output).read_text("utf-8"))

@@ -41,6 +41,7 @@ CALLS = {
     "evaluate": ("z.parquet", "labels.parquet", "--label", "label", "--events", "events.parquet", "--folds", "2"),
     "predict": ("tuned", "events.parquet", "-o", "out"),
     "surprise": ("judge", "events.parquet", "-o", "out"),
+    "labels": ("events.parquet", *ROLES, "--every", "1d", "--horizon", "2d", "-o", "out"),
     "search": ("z.parquet", "--key", "secret-0003", "-o", "out"),
     "export": ("run", "-o", "out"),
     "report": ("run", "--events", "events.parquet", "-o", "out"),
@@ -125,7 +126,7 @@ def content(name: str, folder: Path) -> Any:
         if not page.rstrip().endswith("</html>"):
             raise ValueError("the page is not whole")
         return len(page)
-    if name in ("predict", "surprise", "search"):
+    if name in ("predict", "surprise", "search", "labels"):
         return pl.read_parquet(out).rows()
     z = ev.read_embeddings(out)
     return z.keys.to_pylist(), z.values.round(5).tolist(), z.events.tolist()

@@ -195,7 +195,7 @@ def test_paths_and_tables_that_cannot_be_written_are_refused(tmp_path: Path):
         write(tmp_path, z)
     with pytest.raises(ConfigError, match="lies below a file; name a file in a folder"):
         write(tmp_path / "file" / "z.parquet", z)
-    with pytest.raises(ConfigError, match="the result of embed, predict or surprise, got ndarray"):
+    with pytest.raises(ConfigError, match="the result of embed, predict, surprise or future_labels, got ndarray"):
         write(tmp_path / "z.parquet", z.values)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 

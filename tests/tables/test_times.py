@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 import torch
 
-from eventvec.errors import DataError
+from eventvec.errors import ConfigError, DataError
+from eventvec.schema import Schema, TimeKind
 from eventvec.tables import read
-from eventvec.tables.times import parse_times
+from eventvec.tables.times import DAY, LATEST, LONGEST, SECOND, Length, duration, in_utc, parse_times
 
 MICROS = 1_357_095_845_123_456
 
@@ -167,3 +169,88 @@ def test_the_largest_times_have_finite_gaps():
     for times in ([2**62 - 1, -(2**62 - 1)], [1e38, -1e38]):
         data = read(pl.DataFrame({"card": [1, 1], "day": times}), key="card", time="day", numeric=[])
         assert 0 < data.sequences.values("gap")[1].item() < math.inf
+
+
+@pytest.mark.parametrize(
+    ("value", "length"),
+    [
+        ("30d", Length(days=30)),
+        ("2 w", Length(days=14)),
+        ("1mo", Length(1)),
+        ("1.5y", Length(18)),
+        ("5m", Length(rest=300 * SECOND)),
+        ("12h", Length(rest=DAY // 2)),
+        ("1.5d", Length(rest=DAY + DAY // 2)),
+        ("0.000001s", Length(rest=1)),
+        (0, Length()),
+        ("0", Length()),
+        (timedelta(3, 1, 5), Length(0, 3, SECOND + 5)),
+        (np.timedelta64(3, "D"), Length(days=3)),
+    ],
+)
+def test_lengths_of_calendar_times(value: Any, length: Length):
+    assert duration(Schema("k", "t", "timestamp"), value) == duration(Schema("k", "t", "date"), value) == length
+
+
+@pytest.mark.parametrize("value", [5, "5", np.int64(5), 5.0])
+def test_lengths_of_numbers(value: Any):
+    lengths = [duration(Schema("k", "t", kind), value).rest for kind in ("integer", "float")]
+    assert [(type(rest), rest) for rest in lengths] == [(int, 5), (float, 5.0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "accepted", "values"),
+    [
+        (
+            "timestamp",
+            "text such as 30d, 12h, 90s, 1mo or 1y, or a timedelta",
+            ["1.5mo", "-1d", "5", 5, "d", "", "1M", True, None, math.nan, timedelta(-1), "9" * 400 + "d", "40000y"],
+        ),
+        ("integer", "a whole number", [2.5, "x", -1, True, None, math.inf, 2 * LONGEST, timedelta(1)]),
+        ("float", "a number", ["30d", -0.1, True, None, math.nan, math.inf, 1e39]),
+    ],
+)
+def test_what_is_no_length_of_time_is_refused(kind: TimeKind, accepted: str, values: list[Any]):
+    for value in values:
+        with pytest.raises(ConfigError, match=f"is no length of time for column 't'.*accepted: {accepted}, not below"):
+            duration(Schema("k", "t", kind), value)
+
+
+@pytest.mark.parametrize(
+    ("length", "zone", "before", "after"),
+    [
+        (Length(1), "UTC", "2024-01-31T10:00", "2024-02-29T10:00"),  # a leap year
+        (Length(12), "UTC", "2024-02-29T00:00", "2025-02-28T00:00"),
+        (Length(1), "Europe/Berlin", "2024-02-29T23:00", "2024-03-31T22:00"),  # midnight, before and after the change
+        (Length(days=30), "Europe/Berlin", "2024-03-09T23:00", "2024-04-08T22:00"),
+        (Length(rest=30 * DAY), "Europe/Berlin", "2024-03-09T23:00", "2024-04-08T23:00"),
+        (Length(days=1), "Europe/Berlin", "2024-03-30T01:30", "2024-03-31T01:30"),  # 2:30, which the clocks skip
+        (Length(days=1), "Europe/Berlin", "2024-10-26T00:30", "2024-10-27T00:30"),  # 2:30, the first of two
+        (Length(0, 1, SECOND), None, "2024-02-28T00:00", "2024-02-29T00:00:01"),
+        (Length(), "Europe/Berlin", "2024-10-27T01:30", "2024-10-27T01:30"),  # the second of two is not moved
+    ],
+)
+def test_months_and_days_follow_the_calendar_of_a_zone(length: Length, zone: str | None, before: str, after: str):
+    moment, expected = (np.array([text], "datetime64[us]").astype(np.int64) for text in (before, after))
+    assert length.after(moment, zone).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown", "moment"),
+    [
+        ("Asia/Beirut", "2024-03-31T00:00", "2024-03-30T22:00"),  # there is no midnight, the day begins at 1
+        ("Pacific/Apia", "2011-12-30T00:00", "2011-12-30T10:00"),  # there is no such day
+        ("Europe/Berlin", "2024-10-27T02:30", "2024-10-27T00:30"),
+    ],
+)
+def test_times_that_clocks_show_never_or_twice_are_moments(zone: str, shown: str, moment: str):
+    times = pl.Series([datetime.fromisoformat(shown)], dtype=pl.Datetime("us"))
+    assert in_utc(times, zone).astype("datetime64[us]").astype("datetime64[m]").astype(str).tolist() == [moment]
+
+
+def test_lengths_after_the_latest_times_fit_into_64_bits():
+    latest, longest = np.array([LATEST, -LATEST]), duration(Schema("k", "t", "integer"), LONGEST)
+    assert longest.after(longest.after(latest, None), None).tolist() == [LATEST + 2 * LONGEST, 2 * LONGEST - LATEST]
+    years = duration(Schema("k", "t", "timestamp"), "30000y")
+    later = years.after(years.after(latest, "UTC"), "Europe/Berlin") - latest
+    assert (later // (365 * DAY)).tolist() == [60_039, 60_039]

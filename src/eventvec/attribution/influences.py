@@ -21,7 +21,7 @@ from eventvec.encoders.interface import readable_rows
 from eventvec.errors import ConfigError, DataError, nearest
 from eventvec.evaluation import EvaluationOptions, target
 from eventvec.evaluation.folds import group_codes, units
-from eventvec.evaluation.labels import join_timed
+from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.metrics import METRICS
 from eventvec.evaluation.models import MODELS, choose
 from eventvec.evaluation.protocols import choose_protocol

@@ -14,7 +14,7 @@ from eventvec.errors import DataError
 from eventvec.evaluation import METRICS, Evaluation, evaluate
 from eventvec.evaluation.conclusion import deciding_cell
 from eventvec.evaluation.intervals import NORMAL, quantile
-from eventvec.evaluation.labels import rows_among
+from eventvec.evaluation.joined_labels import rows_among
 from eventvec.reporting.charts import METRIC_NAMES
 from eventvec.tables import Embeddings
 from eventvec.tables.sources import Tabular, read_table

@@ -20,7 +20,7 @@ from eventvec.dataset import Dataset, check_entities
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.evaluation import Evaluation, evaluate, target
 from eventvec.evaluation.conclusion import deciding_cell
-from eventvec.evaluation.labels import join_timed
+from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import choose_protocol

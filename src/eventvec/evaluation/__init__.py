@@ -4,7 +4,7 @@
 
     on_labels   `evaluate`: embeddings and a table of labels, beside hand-crafted features
     scoring     `score_features`: the same models, folds and shares of the labels for each set of features
-    labels      the join of labels and embeddings by key, which counts every row that does not fit
+    joined_labels  the join of labels and embeddings by key, which counts every row that does not fit
     leaks       checks that no embedding contains later events and that all features describe the same events
     task        the task of a column of labels: binary, multiclass or numeric; several labels
     protocols   which labels train the models and which test them: cross-validation, holdout, a split by date
@@ -28,7 +28,7 @@ Nothing here is tuned: the settings of a model are the same for every set of fea
 
 from __future__ import annotations
 
-from eventvec.evaluation.labels import JoinedLabels, join_labels
+from eventvec.evaluation.joined_labels import JoinedLabels, join_labels
 from eventvec.evaluation.metrics import METRICS, half_width, measure
 from eventvec.evaluation.models import MODELS
 from eventvec.evaluation.on_labels import LabelOptions, evaluate

@@ -10,7 +10,7 @@ import torch
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
-from eventvec.evaluation.labels import rows_among
+from eventvec.evaluation.joined_labels import rows_among
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.addresses import public_name

@@ -16,7 +16,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.features import feature_texts, with_moment
-from eventvec.evaluation.labels import join_timed, rows_among
+from eventvec.evaluation.joined_labels import join_timed, rows_among
 from eventvec.evaluation.leaks import (
     read_inclusively,
     refuse_later_events,
@@ -59,8 +59,8 @@ class LabelOptions(LabelTime):
         until: A time for all labels. Only earlier events may be used.
         holdout: Test on the entities that the encoder never saw, see `score_features`.
         split_at: A date. Models are trained on labels before it and tested on those at or after it, by `label_time`.
-        gap: Leave out labels less than this length of time before that date, such as 30d, because what they describe
-            reaches beyond it.
+        gap: Leave out labels less than this length of time before that date, such as 30d or 1mo, because what they
+            describe reaches beyond it.
         both_sides: Let an entity be trained on before that date and tested after it.
         weight: A column of the table of labels with the weight of each label, above 0.
 
@@ -221,9 +221,10 @@ def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array,
     """Return the positions of the labels outside the gap before a date, whether they are later, and notes."""
     assert options.split_at is not None
     date = times.instant(z.schema, options.split_at)
-    earliest = date - (0 if options.gap is None else times.duration(z.schema, options.gap))
-    later = moments >= date
-    rows = np.flatnonzero(later | (moments <= earliest))
+    later, ends = moments >= date, moments
+    if options.gap is not None:
+        ends = times.duration(z.schema, options.gap).after(moments, z.schema.time_zone)
+    rows = np.flatnonzero(later | (ends <= date))
     unknown = (
         f"The split at {printable(str(options.split_at))} is one of labels; the encoder may have seen later events."
     )

@@ -12,7 +12,7 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError, listed, no_column
 from eventvec.evaluation import LabelOptions
-from eventvec.evaluation.labels import rows_among
+from eventvec.evaluation.joined_labels import rows_among
 from eventvec.schema import FIRST, UNKNOWN, Categorical, Numeric
 from eventvec.sequences import Sequences
 from eventvec.tables import Embeddings, read_table

@@ -241,9 +241,8 @@ def write(
         ([7, 8], [[1.0, 0.0], [0.0, 1.0]], [1, 2])
     """
     if not isinstance(table, Embeddings | pa.Table):
-        raise ConfigError(
-            f"write takes a path and the result of embed, predict or surprise, got {type(table).__name__}"
-        )
+        kind = type(table).__name__
+        raise ConfigError(f"write takes a path and the result of embed, predict, surprise or future_labels, got {kind}")
     check_output(path, overwrite=overwrite)
     arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
     address = address_of(path)

@@ -71,11 +71,13 @@ def read(source: Tabular | Mapping[str, Tabular], *, schema: Schema | None = Non
     else:
         data, row_of, moments = read_into_store(table, source, Path(chosen.storage.store), schema, chosen)
     data, static = replace(data, origin=Origin(chosen.describe(source))), chosen.static
-    if static.static is not None and schema is not None:
-        data = attach_known(data, static.static)
-    elif static.static is not None:
-        data = attach(data, static.static, static.static_columns, fitting=chosen.columns.fitting)
-    return data if row_of is None or moments is None else snapshots(data, row_of, moments, chosen.cuts.inclusive)
+    if row_of is not None and moments is not None:
+        data = snapshots(data, row_of, moments, chosen.cuts.inclusive)
+    if static.static is None:
+        return data
+    if schema is not None:
+        return attach_known(data, static.static)
+    return attach(data, static.static, static.static_columns, fitting=chosen.columns.fitting)
 
 
 def _read_into_memory(table: EventTable, schema: Schema | None, options: ReadOptions) -> DatasetWithCuts:

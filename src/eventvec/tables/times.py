@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,13 +20,16 @@ Instant: TypeAlias = str | int | float | date
 """A point in time: ISO text, a date or a datetime for calendar times, otherwise a number in the column's unit."""
 
 Duration: TypeAlias = str | int | float | timedelta
-"""A length of time: text such as 30d or a timedelta for calendar times, otherwise a number in the column's unit."""
+"""A length of time: for calendar times text, a number and s, m, h, d, w, mo or y, such as 30d and 1mo, or a timedelta;
+otherwise a number in the column's unit."""
 
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
-HOUR = timedelta(hours=1)
 LATEST = 2**62 - 1  # integers: the difference of two times fits into 64 bits
+LONGEST = 2**60  # so that two lengths after the latest time fit into 64 bits
 LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
+SECONDS = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+MONTHS = {"y": 12, "mo": 1}
 ZONED = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 PLAIN = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 
@@ -79,7 +83,7 @@ def parse_times(name: str, column: pa.ChunkedArray, time_format: str | None = No
         if pa.types.is_timestamp(kind):
             microseconds = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")  # nanoseconds are cut off
             values = _within(name, _integers(microseconds.cast(pa.int64())), LATEST)
-            return Times(values, missing, "timestamp", _zone(kind.tz))
+            return Times(values, missing, "timestamp", known_zone(kind.tz))
         if pa.types.is_date(kind):
             days = _within(name, _integers(column.cast(pa.date32()).cast(pa.int32())), LATEST // DAY)
             return Times(days * DAY, missing, "date", None)
@@ -155,7 +159,7 @@ def epoch_note(name: str, times: Times) -> tuple[str, ...]:
     )
 
 
-def _zone(zone: str | None) -> str | None:
+def known_zone(zone: str | None) -> str | None:
     """Return the name of a time zone, UTC for one that polars does not know, such as an offset."""
     try:
         pl.Series([0]).cast(pl.Datetime("us", zone))
@@ -192,39 +196,84 @@ def instant(schema: Schema, value: Instant) -> int | float:
     return time
 
 
-def duration(schema: Schema, value: Duration) -> float:
-    """Return a length of time in the unit of a schema's time column."""
-    units = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
+class Length(NamedTuple):
+    """A length of time: months and days of the calendar, and a rest in the unit of `Sequences`."""
+
+    months: int = 0
+    days: int = 0
+    rest: int | float = 0
+
+    def after(self, moments: Array, zone: str | None) -> Array:
+        """Return the moments that are this length of time later, on the calendar and the clocks of a zone."""
+        if self.months or self.days:
+            moments = in_utc(local_times(moments, zone).dt.offset_by(f"{self.months}mo{self.days}d"), zone)
+        return moments + self.rest
+
+
+def duration(schema: Schema, value: Duration) -> Length:
+    """Return a length of time, at least 0, for the times of a schema's time column."""
+    value = without_numpy(value)
     try:
-        if not schema.clock:
-            length = float(value)  # type: ignore[arg-type]
-        elif isinstance(value, timedelta):
-            length = value.total_seconds()
-        else:
-            length = float(str(value)[:-1]) * units[str(value)[-1:]]
-        if isinstance(value, bool) or not 0 <= length < math.inf:
+        if isinstance(value, bool):
             raise ValueError
-    except (TypeError, ValueError, KeyError) as error:
-        accepted = "text such as 30d, 12h or 90s, or a timedelta" if schema.clock else "a number"
+        length = _calendar_length(value) if schema.clock else Length(rest=_plain_length(schema, value))
+        bound = LATEST_FLOAT if schema.time_kind == "float" else LONGEST
+        if not 0 <= (31 * length.months + length.days) * DAY + length.rest <= bound:  # false for NaN too
+            raise ValueError
+    except (TypeError, ValueError, OverflowError) as error:
+        whole = "a whole number" if schema.time_kind == "integer" else "a number"
+        accepted = "text such as 30d, 12h, 90s, 1mo or 1y, or a timedelta" if schema.clock else whole
         raise ConfigError(
             f"{shown(value)} is no length of time for column {shown(schema.time)}, which holds {schema.time_kind} "
-            f"values; accepted: {accepted}"
+            f"values; accepted: {accepted}, not below 0"
         ) from error
-    return length * (SECOND if schema.clock else 1)
+    return length
 
 
-def day_starts(days: Array, zone: str | None) -> Array:
-    """Return the starts of days in a zone, in microseconds since 1970 (UTC), from those in UTC.
+def _calendar_length(value: Duration) -> Length:
+    if isinstance(value, timedelta):
+        return Length(0, value.days, value.seconds * SECOND + value.microseconds)
+    if value in (0, "0"):
+        return Length()
+    parts = re.fullmatch(r"([\d.]+) ?(y|mo|w|d|h|m|s)", str(value).strip())
+    if parts is None:
+        raise ValueError
+    number, unit = float(parts[1]), parts[2]
+    if unit in MONTHS:
+        return Length(months=_whole(number * MONTHS[unit]))
+    microseconds = round(number * SECONDS[unit] * SECOND)
+    if unit in ("w", "d") and microseconds % DAY == 0:
+        return Length(days=microseconds // DAY)
+    return Length(rest=microseconds)
 
-    Where the clocks go forward at midnight, the day begins an hour later.
+
+def _plain_length(schema: Schema, value: Duration) -> int | float:
+    number = float(value)  # type: ignore[arg-type]
+    return number if schema.time_kind == "float" else int(value) if isinstance(value, int) else _whole(number)
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise ValueError
+    return int(number)
+
+
+def local_times(moments: Array, zone: str | None) -> pl.Series:
+    """Return moments, in microseconds since 1970 (UTC), as the clocks of a zone show them."""
+    utc = pl.Series(moments).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return utc.dt.convert_time_zone(zone or "UTC").dt.replace_time_zone(None)
+
+
+def in_utc(times: pl.Series, zone: str | None) -> Array:
+    """Return the moments, in microseconds since 1970 (UTC), at which the clocks of a zone show some times.
+
+    Of two such moments it is the first; a time that the clocks skip counts as if they had not been changed yet.
     """
-    if zone in (None, "UTC"):
-        return days
-    naive = pl.Series(days).cast(pl.Datetime("us"))
-    starts = [
-        each.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null") for each in (naive, naive + HOUR)
-    ]
-    return starts[0].fill_null(starts[1]).cast(pl.Int64).to_numpy()
+    before = times - timedelta(days=1)
+    offset = local_times(before.cast(pl.Int64).to_numpy(), zone) - before
+    shown_once = times.dt.replace_time_zone(zone or "UTC", ambiguous="earliest", non_existent="null")
+    moments = shown_once.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return moments.fill_null(times - offset).cast(pl.Int64).to_numpy()
 
 
 def without_numpy(value: Any) -> Any:
@@ -240,7 +289,7 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
     A date among timestamps is the start of the day in the zone of the events.
     """
     if times.kind == "date" and schema.time_kind == "timestamp":
-        return times._replace(values=day_starts(times.values, schema.time_zone))
+        return times._replace(values=in_utc(pl.Series(times.values).cast(pl.Datetime("us")), schema.time_zone))
     if times.kind == schema.time_kind or (schema.clock and times.kind in ("timestamp", "date")):
         return times
     if schema.time_kind == "float" and times.kind == "integer":
@@ -280,9 +329,10 @@ def _micros(value: Instant, zone: str | None) -> int:
     if not isinstance(value, date) or value != value:  # pandas' NaT is a date
         raise ValueError
     time = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        return int(in_utc(pl.Series([time], dtype=pl.Datetime("us")), zone)[0])
     elapsed = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    micros = elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
-    return micros if isinstance(value, datetime) else int(day_starts(np.array([micros]), zone)[0])
+    return elapsed.days * DAY + elapsed.seconds * SECOND + elapsed.microseconds
 
 
 def _number(schema: Schema, value: Instant, limit: float) -> int | float:

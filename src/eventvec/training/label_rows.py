@@ -58,7 +58,7 @@ def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple
     if missing := moments.null_count():
         raise DataError(f"{missing:,} of {len(rows):,} labelled entities have no time in {shown(time)}; {NAME_IT}")
     options = {"inclusive": True} if method.inclusive else {}
-    result = cut(data, rows, moments.to_numpy(), TimedLabels(times, time, moments, chosen), options)
+    result = cut(data, rows, moments.to_numpy(writable=True), TimedLabels(times, time, moments, chosen), options)
     without = len(data) - len(rows)
     notes = [f"{without:,} of {len(data):,} entities have no label and are left out"] if without else []
     return result, (*result.notes[len(data.notes) :], *notes)

@@ -1,0 +1,252 @@
+"""`future_labels`: what happens to each entity in a horizon after times of the calendar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import torch
+
+from eventvec.dataset import Dataset, check_dataset, period
+from eventvec.errors import ConfigError, DataError, nearest, shown
+from eventvec.labels.conditions import Condition, conditions, field_of
+from eventvec.options import accepts, as_table, gather
+from eventvec.schema import Numeric, Schema
+from eventvec.sequences import Array, Sequences, searchsorted
+from eventvec.tables import times
+from eventvec.tables.outputs import MARK
+
+KINDS = ("no_event", "event", "count", "time_to_next", "sum:COLUMN")
+MONDAY = 4 * times.DAY  # 5 January 1970
+MOST = 1_000_000
+"""The largest number of snapshots of an entity."""
+
+
+@dataclass(frozen=True)
+class FutureOptions:
+    """At which times entities get labels, and what the labels say about the time that follows.
+
+    Args:
+        every: The distance of the snapshots, such as 1mo. Those of calendar times follow the calendar: months begin
+            on their first day and weeks on Monday, at midnight. Those of numbers are the multiples of this number.
+        horizon: The length of time that a label describes, such as 90d.
+        gap: The length of time between a snapshot and its horizon.
+        label: What a label says about the events in the horizon: whether there is none (no_event) or one (event), how
+            many there are (count), the sum of a column of numbers (sum:COLUMN), or how long after the snapshot the
+            first one is (time_to_next).
+        where: Which events count, as values by column. Categories take one value or a list of alternatives, numbers
+            a comparison such as ">100" or a list of comparisons that must all hold. By default, all events count.
+        observed_until: Up to which time events were observed; by default, that of the last event of the data. A date
+            stands for its first moment.
+        zone: The time zone of the calendar, such as Europe/Berlin.
+        name: The name of the column of labels; by default, what they say.
+    """
+
+    every: times.Duration
+    horizon: times.Duration
+    gap: times.Duration = 0
+    label: str = "no_event"
+    where: Mapping[str, Any] | None = None
+    observed_until: times.Instant | None = None
+    zone: str = "UTC"
+    name: str | None = None
+
+
+@accepts(FutureOptions)
+def future_labels(data: Dataset, **options: Any) -> pa.Table:
+    """Return labels of entities at several times each, snapshots, that say what happens to the entity afterwards.
+
+    The horizon of a snapshot t is (t + gap, t + gap + horizon]. An entity has the snapshots after its first event, from
+    which on it is observed, whose horizons end no later than `observed_until`. The other snapshots after its first
+    event are censored: they are left out and counted.
+
+    The table is what `embed` takes as cutoffs and `evaluate` as labels. Histories are the events strictly before t. So
+    without a gap, an event exactly at t is neither in the history nor in the horizon, and no label reveals itself.
+
+    Months and days of `gap` and `horizon` follow the calendar of the zone too: `30d` ends at the same time of the day,
+    and `1mo` after 31 January ends on the last day of February. Times without a zone are taken as UTC.
+
+    Args:
+        data: The events, read without cutoffs. The vocabularies must have the categories of `where`.
+        options: The fields of `FutureOptions`.
+
+    Returns:
+        The key, the time of the snapshot, named as in the events, and the label: bool, int64 for counts, or float64.
+        Sums pass over missing numbers. The time to the next event is in seconds for calendar times, and null if none
+        is in the horizon. The metadata has the options, the number of censored snapshots, and `notes` in sentences.
+
+    Raises:
+        ConfigError: If an option is not accepted, the histories were cut at cutoffs, or `observed_until` is not before
+            a cut at `until`.
+        DataError: If there is no event, or no snapshot whose horizon was observed.
+
+    Example:
+        >>> import polars as pl
+        >>> import eventvec as ev
+        >>> events = pl.DataFrame({"card": [7, 7, 7, 8], "day": [1, 12, 29, 15], "paid": [3.0, 4.0, 5.0, 6.0]})
+        >>> data = ev.read(events, key="card", time="day")
+        >>> labels = ev.future_labels(data, every=10, horizon=9, label="sum:paid", where={"paid": ">3"})
+        >>> pl.DataFrame(labels).rows()
+        [(7, 10, 4.0), (7, 20, 5.0), (8, 20, 0.0)]
+    """
+    for name in ("every", "horizon"):
+        if name not in options:
+            raise ConfigError(f"give {name}=, a length of time such as '1mo', or a number where times are numbers")
+    chosen = gather(options, FutureOptions)
+    check_dataset(data)
+    if data.moments is not None:
+        raise ConfigError("the histories end at their cutoffs, but labels need later events; read the events without")
+    schema, x = data.schema, data.sequences.to("cpu")
+    name, summed, tests = _checked(schema, chosen)
+    if (bounds := period(x)) is None:
+        raise DataError("the data have no event, and an entity is observed from its first event on")
+    observed = _observed_until(data, chosen.observed_until, bounds[1])
+    every, gap, horizon = (times.duration(schema, each) for each in (chosen.every, chosen.gap, chosen.horizon))
+    moments = _calendar(schema, every, chosen.zone, bounds[0], observed)
+    if not any(horizon):
+        raise ConfigError("horizon must be above 0, such as 90d (--horizon)")
+    opens = gap.after(moments, chosen.zone)
+    closes = horizon.after(opens, chosen.zone)
+    is_known = closes <= observed
+    columns = {"time": moments[is_known], "opens": opens[is_known], "closes": closes[is_known]}
+    snapshots = _after_first_event(x, columns)
+    censored = _after_first_event(x, {"time": moments}).total - snapshots.total
+    if not snapshots.total:
+        raise DataError(
+            f"no snapshot was observed over its horizon ({censored:,} are censored); choose a shorter horizon= "
+            "(--horizon) or every= (--every), or read more events"
+        )
+    parts = []
+    for block in x.blocks(per_row=len(columns["time"])):
+        events = _that_count(x[block], tests, summed)
+        parts.append(_values(events, snapshots[block], chosen.label, summed))
+    values = np.concatenate(parts)
+    if chosen.label == "time_to_next" and schema.clock:
+        values = values / times.SECOND
+    table = {
+        schema.key_out: data.keys.take(pa.array(snapshots.rows().numpy())),
+        schema.time: times.to_arrow(schema, snapshots.values("time").numpy(), np.zeros(snapshots.total, bool)),
+        name: pa.array(values, from_pandas=True),  # NaN becomes null
+    }
+    end = times.to_arrow(schema, np.array([observed]), np.array([False]))[0]
+    described = {
+        "future_labels": as_table(chosen),
+        "censored": censored,
+        "notes": _notes(snapshots, censored, str(end)),
+    }
+    return pa.table(table).replace_schema_metadata({MARK: json.dumps(described, default=str)})
+
+
+def _notes(snapshots: Sequences, censored: int, end: str) -> list[str]:
+    """Return sentences about how many labels there are, and which are left out."""
+    entities, every = int((snapshots.lengths > 0).sum()), len(snapshots)
+    notes = [f"{snapshots.total:,} labels of {entities:,} entities at {len(snapshots.columns['time']):,} times"]
+    if censored:
+        notes.append(f"{censored:,} snapshots are left out: their horizons end after {end}, the last time observed")
+    if entities < every:
+        without = f"{every - entities:,} of {every:,} entities have no label"
+        notes.append(f"{without}, because they have no event before the last of these times")
+    return notes
+
+
+def _checked(schema: Schema, options: FutureOptions) -> tuple[str, str | None, list[tuple[str, Condition]]]:
+    """Return the name of the labels, the column that is summed, and the conditions of events that count."""
+    kind, _, column = options.label.partition(":")
+    if options.label not in KINDS[:-1] and (kind != "sum" or not column):
+        raise ConfigError(f"label {shown(options.label)} is not known; {nearest(options.label, KINDS)}")
+    if column and not isinstance(field_of(schema, column), Numeric):
+        raise ConfigError(f"column {shown(column)} holds categories, which have no sum; name a column of numbers")
+    name = options.label.replace(":", "_") if options.name is None else options.name
+    if len({name, schema.time, schema.key_out}) < 3:
+        raise ConfigError(
+            f"the key, the time and the label need three names, got {shown(schema.key_out)}, {shown(schema.time)} and "
+            f"{shown(name)}; choose other ones: name= (--name), key_as= (--key-as)"
+        )
+    if options.zone != "UTC" and schema.time_kind != "timestamp":
+        raise ConfigError(f"zone is for timestamps, and the events hold times of the kind {schema.time_kind}")
+    if times.known_zone(options.zone) != (options.zone or None):
+        raise ConfigError(f"there is no time zone {shown(options.zone)}; accepted: names such as Europe/Berlin, or UTC")
+    return name, column or None, conditions(schema, options.where or {})
+
+
+def _observed_until(data: Dataset, given: times.Instant | None, last: int | float) -> int | float:
+    """Return the last time that was observed, by default that of the last event."""
+    if given is None:
+        return last
+    observed, cut = times.instant(data.schema, given), data.origin.until
+    if cut is not None and observed >= times.instant(data.schema, cut):
+        raise ConfigError(
+            f"observed_until={shown(given)} is not before until={shown(cut)}, from which on events were cut off; read "
+            "the events without the cut, or name an earlier time"
+        )
+    return observed
+
+
+def _calendar(schema: Schema, every: times.Length, zone: str, first: int | float, last: int | float) -> Array:
+    """Return the times of the calendar after the first event and up to a last time, ascending."""
+    step = every.days * times.DAY + every.rest
+    least = every.months * 28 * times.DAY + step
+    if not least or (last - first) / least > MOST:
+        raise ConfigError(f"every must be above 0, and give at most {MOST:,} snapshots; name a longer time (--every)")
+    if schema.time_kind == "date" and step % times.DAY:
+        raise ConfigError("every must be of whole days, because the events hold dates (--every)")
+    if not schema.clock:
+        moments = _multiples(first, last, step)
+    else:
+        low, high = first - 2 * times.DAY, last + 2 * times.DAY  # zones differ by less
+        if every.months:
+            low, high = np.array([low, high], "datetime64[us]").astype("datetime64[M]").astype(np.int64).tolist()
+            shown_times = _multiples(low, high, every.months).astype("datetime64[M]").astype("datetime64[us]")
+        else:
+            shown_times = (MONDAY + _multiples(low - MONDAY, high - MONDAY, step)).astype("datetime64[us]")
+        moments = np.unique(times.in_utc(pl.Series(shown_times), zone))
+    return moments[(moments > first) & (moments <= last)]
+
+
+def _multiples(low: int | float, high: int | float, step: int | float) -> Array:
+    """Return the multiples of a number between two others, and the next lower one."""
+    return np.arange(low // step, high // step + 1) * step
+
+
+def _after_first_event(x: Sequences, columns: Mapping[str, Array]) -> Sequences:
+    """Return for each row the snapshots after its first event, as windows onto all of them, which are ascending."""
+    moments, filled = columns["time"], x.lengths > 0
+    starts = torch.full_like(x.starts, len(moments))
+    firsts = Sequences(x.columns, x.starts, filled.long()).values("time")
+    starts[filled] = torch.searchsorted(torch.from_numpy(moments), firsts, right=True)
+    return Sequences({name: torch.from_numpy(each) for name, each in columns.items()}, starts, len(moments) - starts)
+
+
+def _that_count(x: Sequences, tests: Sequence[tuple[str, Condition]], summed: str | None) -> Sequences:
+    """Return the events that fulfil all conditions, with their times and a column of numbers."""
+    fulfilled = torch.ones(x.total, dtype=torch.bool)
+    for name, is_fulfilled in tests:
+        fulfilled &= is_fulfilled(x.values(name))
+    columns = {name: x.columns[name] for name in ("time", summed) if name is not None}
+    counts = torch.bincount(x.rows()[fulfilled], minlength=len(x))
+    return Sequences(columns, x.starts, x.lengths).take(x.flat()[fulfilled], counts)
+
+
+def _values(events: Sequences, snapshots: Sequences, label: str, summed: str | None) -> Array:
+    """Return the labels of the snapshots of the same rows, NaN for the time to an event that is not in the horizon."""
+    moments, opens, closes = (snapshots.values(name) for name in ("time", "opens", "closes"))
+    each = events[snapshots.rows()]
+    low, high = (searchsorted(each, "time", moment, right=True) for moment in (opens, closes))
+    count: Array = (high - low).numpy()
+    if label == "count":
+        return count
+    if label in ("event", "no_event"):
+        happens: Array = count > 0
+        return happens if label == "event" else ~happens
+    begin, end = (each.starts + low).numpy(), (each.starts + high).numpy()
+    if summed is None:
+        since = np.append(events.values("time").numpy(), 0)[begin] - moments.numpy()
+        return np.where(count > 0, since, np.nan)
+    numbers = np.append(events.values(summed).double().nan_to_num(0.0).numpy(), 0.0)
+    sums = np.add.reduceat(numbers, np.stack([begin, end], 1).ravel())[::2] if len(begin) else begin
+    return np.where(count > 0, sums, 0.0)
