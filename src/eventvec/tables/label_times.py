@@ -253,13 +253,13 @@ def _with_times(labels: Tabular, schema: Schema, columns: Sequence[str]) -> pl.D
     """Return columns of a table, and all that may hold times by their types."""
     opened = readable(labels, columns)
     opened.need(columns, "the label table")
-    return read_table(opened, [*columns, *may_hold_times(opened, schema, columns)])
+    return read_table(opened, [*columns, *may_hold_times(opened.types, schema, columns)])
 
 
-def may_hold_times(table: Source, schema: Schema, others: Collection[str]) -> list[str]:
+def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Collection[str]) -> list[str]:
     """Return the columns of a table beside some others that may hold times of the events' kind, by their types."""
     kinds = ("time", "text") if schema.clock else ("integer", "float")
-    return [name for name, kind in table.types.items() if name not in others and coding.kind_of(kind) in kinds]
+    return [name for name, kind in types.items() if name not in others and coding.kind_of(kind) in kinds]
 
 
 def readable(table: Tabular, columns: Iterable[str]) -> Source:

@@ -168,7 +168,8 @@ class _Matched:
 
     def times(self, schema: Schema, others: Collection[str]) -> pl.DataFrame | None:
         """Return the columns with times of each entity, null where it has none, in the unit of the events' times."""
-        names = [name for name in self.table.column_names[1:] if name not in others]
+        types = dict(zip(self.table.column_names[1:], self.table.schema.types[1:], strict=True))
+        names = may_hold_times(types, schema, others)
         table = pl.DataFrame([polars_series(name, self.table.column(name)) for name in names])
         places = pl.Series(self.places).set(pl.Series(self.places < 0), None)
         found = time_columns(table, schema)
@@ -227,7 +228,7 @@ def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matche
 
     Columns that may hold times are read too.
     """
-    others = may_hold_times(opened, data.schema, [key, *names])
+    others = may_hold_times(opened.types, data.schema, [key, *names])
     table = opened.load([key, *names, *others])
     frame = pl.DataFrame({key: key_series(table.column(key), key)})
     _refuse_rows(key, frame[key].is_null(), "missing value")
@@ -252,9 +253,11 @@ def _match_times(data: Dataset, opened: Source, key: str, time: str, names: list
     frame = frame.with_columns(pl.Series(time, parsed.values))
     assert data.moments is not None
     positions = align_rows(data.keys, data.moments, frame, key, time)
-    values = pl.DataFrame([polars_series(name, table.column(name)) for name in names])
+    compared = [name for name in names if not is_vector(table.schema.field(name).type)]
+    values = pl.DataFrame([polars_series(name, table.column(name)) for name in compared])
     rows = values.with_columns(pl.Series("", positions), pl.int_range(len(positions)).alias(" "))
-    rows = rows.filter(pl.Series(positions >= 0)).unique([*names, ""], keep="first")
+    rows = rows.filter(pl.Series(positions >= 0))
+    rows = rows.unique([*compared, ""], keep="first") if compared == names else rows
     if disagreeing := rows.height - rows[""].n_unique():
         raise DataError(
             f"{disagreeing:,} rows of the static table repeat a key and a time with other values than the first; give "
