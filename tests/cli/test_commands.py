@@ -51,7 +51,7 @@ def test_one_row_per_entity_with_key_count_and_last_time(folder: Path) -> None:
 def test_the_evaluation_follows_the_contract(folder: Path) -> None:
     result = answer(
         "evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--folds", 4,
-        "--events", folder / "events.parquet", "--fractions", "1,0.5",
+        "--events", folder / "events.parquet", "--fractions", "1,0.5", "--no-label-time",
     )  # fmt: skip
     assert {"label", "task", "metric", "n", "folds", "results", "differences"} <= result.keys()
     assert (result["label"], result["task"], result["metric"], result["n"], result["folds"]) == (
@@ -72,7 +72,15 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
 
 
 def test_an_evaluation_can_name_its_models(folder: Path) -> None:
-    arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--models")
+    arguments = (
+        "evaluate",
+        folder / "z.parquet",
+        folder / "labels.parquet",
+        "--no-label-time",
+        "--label",
+        "likes",
+        "--models",
+    )
     assert {r["model"] for r in answer(*arguments, "mlp,blend")["results"]} == {"mlp", "blend"}
     result = invoke(*arguments, "mpl")
     assert result.exit_code == 2
@@ -82,14 +90,32 @@ def test_an_evaluation_can_name_its_models(folder: Path) -> None:
 def test_own_features_are_named_by_their_files(folder: Path, tmp_path: Path) -> None:
     keys = pl.read_parquet(folder / "labels.parquet")["customer"]
     pl.DataFrame({"customer": keys, "v": range(len(keys))}).write_csv(tmp_path / "mine.csv")
-    arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--models", "knn")
+    arguments = (
+        "evaluate",
+        folder / "z.parquet",
+        folder / "labels.parquet",
+        "--no-label-time",
+        "--label",
+        "likes",
+        "--models",
+        "knn",
+    )
     result = answer(*arguments, "--features", tmp_path / "mine.csv")
     assert [r["features"] for r in result["results"]] == ["embedding", "mine"]
     assert "or mine is ahead" in result["verdict"] or "mine by" in result["verdict"]
 
 
 def test_groups_and_holdout_are_printed_as_tables(folder: Path) -> None:
-    arguments = ("evaluate", folder / "z.parquet", folder / "labels.parquet", "--label", "likes", "--folds", 3)
+    arguments = (
+        "evaluate",
+        folder / "z.parquet",
+        folder / "labels.parquet",
+        "--no-label-time",
+        "--label",
+        "likes",
+        "--folds",
+        3,
+    )
     for option, sentence in ((("--group", "shop"), "without labels"), (("--holdout",), "never saw")):
         result = invoke(*arguments, *option)
         assert result.exit_code == 0, result.output
@@ -116,8 +142,8 @@ def test_a_cut_in_time_holds_from_embedding_to_evaluation(folder: Path, tmp_path
     answer("embed", folder / "run", folder / "events.parquet", "-o", z, "--until", "2024-01-15")
     assert str(pl.read_parquet(z)["last_time"].max()) < "2024-01-15"
     evaluate = ("evaluate", z, folder / "labels.parquet", "--label", "likes", "--folds", 3)
-    answer(*evaluate, "--events", folder / "events.parquet")  # the file records the cut
-    late = invoke("evaluate", folder / "z.parquet", *evaluate[2:], "--until", "2024-01-15")
+    answer(*evaluate, "--no-label-time", "--events", folder / "events.parquet")  # the file records the cut
+    late = invoke("evaluate", folder / "z.parquet", *evaluate[2:], "--no-label-time", "--until", "2024-01-15")
     assert late.exit_code == 1
     assert "DataError" in late.output
     cutoffs = ("--cutoffs", folder / "labels.parquet", "--cutoff-column", "decided")
@@ -213,7 +239,16 @@ def test_a_trained_encoder_learns_labels_and_predicts_them_without_its_parent_ru
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert json.loads(pq.read_metadata(output).metadata[b"eventvec"])["run"] == tuned.id
     answer("embed", tmp_path / "tuned", folder / "events.parquet", "-o", tmp_path / "z.parquet")  # needs no labels
-    evaluate = ("evaluate", tmp_path / "z.parquet", folder / "labels.parquet", "--label", "likes", "--folds", 3)
+    evaluate = (
+        "evaluate",
+        tmp_path / "z.parquet",
+        folder / "labels.parquet",
+        "--no-label-time",
+        "--label",
+        "likes",
+        "--folds",
+        3,
+    )
     assert any("was trained on the static column 'likes' too" in note for note in answer(*evaluate)["notes"])
 
 
@@ -233,7 +268,9 @@ def test_labels_and_holdouts_of_all_earlier_runs_are_recorded(folder: Path, tmp_
         return z, json.loads(pq.read_metadata(z).metadata[b"eventvec"])
 
     def evaluate(z: Path, *arguments: object) -> Any:
-        return invoke("evaluate", z, folder / "labels.parquet", "--label", "likes", "--folds", 3, *arguments)
+        return invoke(
+            "evaluate", z, folder / "labels.parquet", "--no-label-time", "--label", "likes", "--folds", 3, *arguments
+        )
 
     _, first = embedded("r_sup", "--set", "encoder.dim=4", *supervised)
     z, second = embedded("r_exp", "--from", tmp_path / "r_sup", *expclr, "--holdout", 0.3)
@@ -266,7 +303,16 @@ def test_for_embeddings_of_another_encoder_it_is_not_known_whether_it_was_traine
 ) -> None:
     data = ev.read(folder / "events.parquet", key="customer", time="when")
     ev.write(tmp_path / "z.parquet", ev.Embeddings.of(data, np.random.default_rng(0).normal(size=(80, 4))))
-    result = answer("evaluate", tmp_path / "z.parquet", folder / "labels.parquet", "--label", "likes", "--folds", 3)
+    result = answer(
+        "evaluate",
+        tmp_path / "z.parquet",
+        folder / "labels.parquet",
+        "--no-label-time",
+        "--label",
+        "likes",
+        "--folds",
+        3,
+    )
     assert any("whether it was trained on labels is not known" in note for note in result["notes"])
 
 
@@ -330,9 +376,9 @@ LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
         (("evaluate", "{e}", "{l}", "--label", "likes"), 1, "is not an embeddings file"),
         (("evaluate", "{z}", "{l}", "--label", "liked"), 1, "likes"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--fractions", "all"), 2, "must be numbers separated"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--fractions", "2"), 2, "fractions must be in (0, 1], got 2"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--folds", "1"), 2, "folds must be at least 2, got 1"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--task", "regression"), 2, "task 'regression' is not known"),
+        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--fractions", "2"), 2, "fractions must be in (0, 1], got 2"),
+        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--folds", "1"), 2, "folds must be at least 2, got 1"),
+        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--task", "regression"), 2, "task 'regression' is not known"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--label-time", "likes"), 1, "'likes'"),
         (("labels", "{e}", "--every", "1d", "-o", "x"), 2, "Missing option '--horizon'"),
         ((*LABELS, "--time", "when"), 2, "key= must name a column"),

@@ -320,10 +320,14 @@ def test_labels(files: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "boosting"),
     [
-        (("--fractions", "1,0.5", "--folds", 3), {"fractions": [1.0, 0.5], "folds": 3}, True),
-        (("--holdout", "--folds", 3, "--seed", 3), {"holdout": True, "folds": 3, "seed": 3}, False),
-        (("--group", "shop", "--folds", 3), {"group": "shop", "folds": 3}, False),
-        (("--task", "multiclass"), {"task": "multiclass"}, False),
+        (("--fractions", "1,0.5", "--no-label-time"), {"fractions": [1.0, 0.5], "label_time": "none"}, True),
+        (("--holdout", "--label-time", "late", "--seed", 3), {"holdout": True, "label_time": "late", "seed": 3}, False),
+        (
+            ("--group", "shop", "--folds", 3, "--label-time", "late"),
+            {"group": "shop", "folds": 3, "label_time": "late"},
+            False,
+        ),
+        (("--task", "multiclass", "--label-time", "late"), {"task": "multiclass", "label_time": "late"}, False),
         (("--label-time", "late", "--until", "2024-02-01"), {"label_time": "late", "until": "2024-02-01"}, False),
     ],
 )
