@@ -326,6 +326,7 @@ def test_a_dry_run_shows_static_columns(folder: Path) -> None:
 
 FIT = ("fit", "--events", "{e}", "--key", "customer", "--time", "when")
 ROLES = ("--key", "customer", "--time", "when")
+EVALUATE = ("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time")
 LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
 
 
@@ -376,9 +377,9 @@ LABELS = ("labels", "{e}", "--every", "1d", "--horizon", "1d", "-o", "x")
         (("evaluate", "{e}", "{l}", "--label", "likes"), 1, "is not an embeddings file"),
         (("evaluate", "{z}", "{l}", "--label", "liked"), 1, "likes"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--fractions", "all"), 2, "must be numbers separated"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--fractions", "2"), 2, "fractions must be in (0, 1], got 2"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--folds", "1"), 2, "folds must be at least 2, got 1"),
-        (("evaluate", "{z}", "{l}", "--label", "likes", "--no-label-time", "--task", "regression"), 2, "task 'regression' is not known"),
+        ((*EVALUATE, "--fractions", "2"), 2, "fractions must be in (0, 1], got 2"),
+        ((*EVALUATE, "--folds", "1"), 2, "folds must be at least 2, got 1"),
+        ((*EVALUATE, "--task", "regression"), 2, "task 'regression' is not known"),
         (("evaluate", "{z}", "{l}", "--label", "likes", "--label-time", "likes"), 1, "'likes'"),
         (("labels", "{e}", "--every", "1d", "-o", "x"), 2, "Missing option '--horizon'"),
         ((*LABELS, "--time", "when"), 2, "key= must name a column"),
