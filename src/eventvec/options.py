@@ -59,6 +59,11 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
     return kind(**{name: checked(name, options[name], hint) for name, hint in hints.items()})
 
 
+def gather_all(options: Mapping[str, Any], *kinds: type[Any]) -> list[Any]:
+    """Return a dataclass of each kind, with those of the options that are its fields."""
+    return [gather(options, kind, *kinds) for kind in kinds]
+
+
 def checked(name: str, value: Any, hint: Any) -> Any:
     """Return the value of an option as a plain value."""
     union = get_origin(hint) in (Union, types.UnionType)

@@ -25,6 +25,7 @@ import processes
 from eventvec.cli import app
 from eventvec.engines import local_engine, shards
 from eventvec.engines.event_parts import chunks_of, parts_of, shards_of
+from eventvec.engines.job import EngineOptions
 from eventvec.engines.shard_worker import score
 from eventvec.tables.shard_folder import digest_of, read_manifest
 from shard_cases import CUT, ENTITIES, EVENTS, by_key, check_alike, events, make, write_events
@@ -126,7 +127,7 @@ def test_parts_have_all_rows_once_and_in_order(place: Path):
 
 
 def job_of(place: Path, **changes: object) -> shards.Job:
-    job = shards._job("embed", place / "run", place / "events", place / "new", SHARDS, None, {}, {}, False, "cpu")
+    job = shards._job(place / "run", place / "events", None, place / "new", EngineOptions(shards=SHARDS), {}, {}, "cpu")
     return replace(job, **changes)
 
 
@@ -285,7 +286,8 @@ def test_files_without_a_key_or_of_another_schema_are_refused(place: Path, tmp_p
 def test_a_file_that_changes_or_goes_meanwhile_is_refused(place: Path, tmp_path: Path):
     folder = write_events(events(), tmp_path / "events")
     job = job_of(
-        place, files=shards._job("embed", place / "run", folder, place / "new", 2, None, {}, {}, False, "cpu").files
+        place,
+        files=shards._job(place / "run", folder, None, place / "new", EngineOptions(shards=2), {}, {}, "cpu").files,
     )
     parts = parts_of(job)
     os.utime(folder / "0.parquet", (1, 1))

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from eventvec.errors import ConfigError, nearest
 from eventvec.files import path_only
-from eventvec.options import as_table, check_seed, gather
+from eventvec.options import as_table, check_seed, gather_all
 from eventvec.schema import Ties
 from eventvec.tables.coding import Fitting
 from eventvec.tables.lists import check_names
@@ -183,14 +183,7 @@ class ReadOptions:
     @staticmethod
     def of(options: Mapping[str, Any]) -> ReadOptions:
         """Return the options of a caller, in their groups."""
-        return ReadOptions(
-            gather(options, Columns, *GROUPS),
-            gather(options, TableFormat, *GROUPS),
-            gather(options, Cuts, *GROUPS),
-            gather(options, HoldOut, *GROUPS),
-            gather(options, StaticColumns, *GROUPS),
-            gather(options, Storage, *GROUPS),
-        )
+        return ReadOptions(*gather_all(options, *GROUPS))
 
     def describe(self, source: Tabular | Mapping[str, Tabular]) -> dict[str, Any]:
         """Return the `[data]` table of a configuration: `path`, and the options that differ from their defaults.

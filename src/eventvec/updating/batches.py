@@ -24,7 +24,7 @@ from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
-from eventvec.options import accepts, at_least, gather
+from eventvec.options import accepts, at_least, gather_all
 from eventvec.runs import Run
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
@@ -145,8 +145,7 @@ def update(
         >>> np.array_equal(again.embeddings, second.embeddings)
         True
     """
-    chosen = gather(options, UpdateOptions, TableFormat)
-    return apply_batch(run, events, state, chosen, gather(options, TableFormat, UpdateOptions))
+    return apply_batch(run, events, state, *gather_all(options, UpdateOptions, TableFormat))
 
 
 def apply_batch(
