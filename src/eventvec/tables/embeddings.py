@@ -97,7 +97,7 @@ class Embeddings:
             data.keys,
             values.astype(np.float32, copy=False),
             x.lengths.numpy(),
-            _last_times(data),
+            times.last_times(x, np.full(len(data), np.nan if data.schema.time_kind == "float" else NO_TIME)),
             data.schema,
             metadata,
             data.moments,
@@ -116,14 +116,17 @@ class Embeddings:
             rows: Positions, a boolean mask or a slice; a single position gives one entity.
         """
         positions = np.arange(len(self))[rows].reshape(-1)
-        columns = {"values": self.values, "events": self.events, "last_time": self.last_time}
-        parts = {name: column[positions] for name, column in columns.items()}
-        if self.moments is not None:
-            parts["moments"] = self.moments[positions]
+        parts: dict[str, Any] = {name: column[positions] for name, column in self._arrays.items()}
         return replace(self, keys=self.keys.take(pa.array(positions)), **parts)
 
     def __repr__(self) -> str:
         return f"Embeddings({len(self):,} entities, {self.values.shape[1]} numbers each)"
+
+    @property
+    def _arrays(self) -> dict[str, Array]:
+        """The arrays with an entry for each row: `values`, `events`, `last_time`, and `moments` if there are any."""
+        arrays = {"values": self.values, "events": self.events, "last_time": self.last_time}
+        return arrays if self.moments is None else {**arrays, "moments": self.moments}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -322,13 +325,7 @@ def _joined(folder: Path) -> Embeddings:
                 f"{file.name} in {folder} is of another schema than {files[0].name}; remove it, and {AGAIN}"
             )
     metadata = agreed([part.metadata for part in parts], [file.name for file in files], folder)
-    arrays: dict[str, Any] = {
-        "values": np.concatenate([part.values for part in parts]),
-        "events": np.concatenate([part.events for part in parts]),
-        "last_time": np.concatenate([part.last_time for part in parts]),
-    }
-    if first.moments is not None:
-        arrays["moments"] = np.concatenate([part.moments for part in parts if part.moments is not None])
+    arrays: dict[str, Any] = {name: np.concatenate([part._arrays[name] for part in parts]) for name in first._arrays}
     return replace(first, keys=pa.concat_arrays([part.keys for part in parts]), metadata=metadata, **arrays)
 
 
@@ -371,17 +368,6 @@ def _vectors(values: Array, wide: bool) -> dict[str, pa.Array]:
     if wide:
         return {name: pa.array(values[:, place].copy()) for place, name in enumerate(vector_names(dim))}
     return {"embedding": pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), dim)}
-
-
-def _last_times(data: Dataset) -> Array:
-    """Return `(n,)` the time of each entity's last event; NaN or `NO_TIME` where there is none."""
-    x = data.sequences.to("cpu")
-    column = x.columns.get("time")
-    absent = np.full(len(x), np.nan if data.schema.time_kind == "float" else NO_TIME)
-    if not isinstance(column, Tensor) or not len(column):
-        return absent
-    last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
-    return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:
