@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -83,6 +83,12 @@ def at_least(name: str, value: float | None, least: int) -> None:
     """Refuse an option that is below its minimum; None is no value."""
     if value is not None and value < least:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def one_of(name: str, value: Any, accepted: Iterable[str]) -> None:
+    """Refuse an option that is none of some words."""
+    if value not in (words := list(accepted)):
+        raise ConfigError(f"{name} {value!r} is not known; {nearest(value, words)}")
 
 
 def above_zero(name: str, value: float) -> None:

@@ -237,7 +237,7 @@ def test_values_of_another_shape_are_refused(net, shape):
         (lambda: SetEncoder(PointEncoder(), dim=12), "a multiple of heads .*got dim 12, layers 2, heads 8"),
         (lambda: SetEncoder(PointEncoder(), dim=0), "dim 0"),
         (lambda: SetEncoder(PointEncoder(), layers=-1), "layers -1"),
-        (lambda: SetEncoder(PointEncoder(), pair="gate"), "pair 'gate' is not known; accepted: mlp, gated"),
+        (lambda: SetEncoder(PointEncoder(), pair="gate"), "pair 'gate' is not known; did you mean 'gated'"),
         (lambda: Numbers(0), "got size 0"),
         (lambda: Numbers(1, width=0), "width 0"),
     ],

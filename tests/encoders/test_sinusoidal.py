@@ -33,7 +33,7 @@ def test_angles_keep_their_precision_where_products_are_bfloat16():
 
 
 def test_values_of_another_shape_are_refused():
-    with pytest.raises(DataError, match=r"covariates have shape \(3,\), but these features take 2 numbers"):
+    with pytest.raises(DataError, match=r"covariates have shape \(3,\), but this network takes 2 numbers"):
         Harmonics(size=2)(torch.rand(4, 3))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
@@ -150,6 +151,17 @@ def declarations(part: object, kind: type[T]) -> T:
     """Return a dataclass of the attributes of a part that are fields of it, with its defaults for absent ones."""
     values = {each.name: getattr(part, each.name, None) for each in fields(cast(Any, kind))}
     return kind(**{name: value for name, value in values.items() if value is not None})
+
+
+@contextmanager
+def evaluating(module: Module) -> Iterator[None]:
+    """Put a module into evaluation mode inside the block."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 def lineage_of(encoder: Any) -> Lineage | None:

@@ -11,6 +11,7 @@ from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.normalisation import BatchNorm1d
 from eventvec.errors import ConfigError
+from eventvec.options import one_of
 from eventvec.sequences import Sequences
 
 
@@ -59,8 +60,7 @@ class SetEncoder(OverEvents):
                 f"got dim {dim}, layers {layers}, heads {heads}"
             )
         check_depth(layers)
-        if pair not in ("mlp", "gated"):
-            raise ConfigError(f"pair {pair!r} is not known; accepted: mlp, gated")
+        one_of("pair", pair, ("mlp", "gated"))
         self.events, self.dim, self.layers, self.heads, self.pair = events, dim, layers, heads, pair
         self.each = _Gated(events.dim, dim) if pair == "gated" else mlp(events.dim, dim, dim, dim, dim)
         self.blocks = nn.ModuleList(_Block(dim, heads) for _ in range(layers))

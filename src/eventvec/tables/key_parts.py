@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -202,8 +203,5 @@ def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
     ranks, distinct = keys.rank_keys(key, column)
     if distinct is None:
         return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)
-    both = pa.chunked_array([bounds.cast(distinct.type), distinct]).combine_chunks()
-    order = pc.sort_indices(both).to_numpy()  # stable: a bound stands before the key that equals it
-    below = np.empty(len(both), np.int64)
-    below[order] = np.cumsum(order < len(bounds))
-    return below[len(bounds) :].astype(np.int16)[ranks]
+    below = pl.Series(bounds.cast(distinct.type)).search_sorted(pl.Series(distinct), side="right")
+    return below.to_numpy().astype(np.int16)[ranks]
