@@ -235,10 +235,10 @@ def _job(
     shards = engine.shards if state is None else number_of_stores(state, trained.id, engine.shards)
     options = ReadOptions.of(reading)
     opened = open_table(events, trained.schema, options)
-    source, lists, key = opened.events.table, opened.events.lists, opened.requested.key
+    source, key = opened.events.table, opened.requested.key
     if not source.files or not source.typed or not source.ordered:
         raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
-    if key in lists:
+    if key in opened.events.lists:
         raise ConfigError(f"an engine needs a key of the rows, and {key!r} is of the elements of lists")
     key_type(key, source.types[key])
     _check_output(folder, [*source.files, Path(events)])
@@ -246,7 +246,6 @@ def _job(
         moments = open_source(cutoffs)
         key_there = key if key in moments.types else opened.key_as or key
         moments.need([key_there, str(reading["cutoff_column"])], str(cutoffs))
-    names = [opened.requested.time, *([] if opened.order is None else [opened.order]), *opened.names]
     files = tuple(event_file(file) for file in source.files)
     shards = shards or shards_for(sum(file.rows for file in files))
     return Job(
@@ -254,7 +253,7 @@ def _job(
         run=str(Path(run).absolute()),
         run_id=trained.id,
         files=files,
-        columns=tuple(dict.fromkeys([key, *(lists.get(name, name) for name in names)])),
+        columns=tuple(opened.columns),
         shards=shards,
         output=str(folder.absolute()),
         state=None if state is None else str(state.absolute()),

@@ -77,13 +77,9 @@ class Address:
     def identity(self) -> tuple[Any, ...]:
         """What two addresses of one table share, as far as it can be told without a connection."""
         path = self.path
-        if path is None:
-            return (
-                self.kind,
-                self.name.partition("#")[0],
-                self.table[-2:] if self.table[:1] != ("public",) else self.table[1:],
-            )
-        return self.kind, path.resolve(), self.table if self.table[:1] != ("main",) else self.table[1:]
+        place = self.name.partition("#")[0] if path is None else path.resolve()
+        default = "public" if path is None else "main"
+        return self.kind, place, self.table[1:] if self.table[:1] == (default,) else self.table
 
 
 @dataclass(frozen=True)

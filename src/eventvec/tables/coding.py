@@ -189,8 +189,7 @@ def as_numbers(column: Coded) -> Coded:
 
 def numbers(name: str, column: pa.ChunkedArray) -> Array:
     """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0."""
-    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
-        column = decoded(column)
+    column = _plain_or_texts(column)
     kind = kind_of(column.type)
     if kind in ("time", "other"):
         raise DataError(f"column {shown(name)} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")

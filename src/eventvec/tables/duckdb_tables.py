@@ -37,7 +37,7 @@ def open_duckdb(address: Address) -> Opened:
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _reading(address) as connection:
         schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
-        in_file = not address.query and bool(_comments(connection, address))  # a view may read other files
+        in_file = not address.query and bool(_comments(connection, address, "table"))  # a view may read other files
 
     def scan(names: Sequence[str], size: int | None) -> Iterator[pa.Table]:
         columns = ", ".join(map(quoted, names)) or "NULL"
@@ -160,23 +160,16 @@ def _sentence(address: Address, error: Exception) -> str:
 
 def _note(connection: Any, address: Address) -> tuple[bool, str | None]:
     """Return whether a table or view exists, and the comment of a table."""
-    if comments := _comments(connection, address):
-        return True, comments[0]
-    return bool(_listed(connection, address, "1", "view")), None
+    tables, views = (_comments(connection, address, kind) for kind in ("table", "view"))
+    return bool(tables or views), tables[0] if tables else None
 
 
-def _comments(connection: Any, address: Address) -> list[str | None]:
-    """Return the comment of a table in a list; an empty list if the file has no such table, but perhaps a view."""
-    return [row[0] for row in _listed(connection, address, "comment", "table")]
-
-
-def _listed(connection: Any, address: Address, column: str, kind: str) -> list[Any]:
-    """Return a column of DuckDB's list of its tables or views, for the one at an address."""
+def _comments(connection: Any, address: Address, kind: str) -> list[str | None]:
+    """Return the comment of a table or a view in a list; an empty list if the file has no such one."""
     schema, name = address.table if len(address.table) == 2 else ("main", address.table[0])
     place = f"database_name = current_database() AND schema_name = ? AND lower({kind}_name) = lower(?)"
-    query = f"SELECT {column} FROM duckdb_{kind}s() WHERE {place}"
-    rows: list[Any] = connection.execute(query, [schema, name]).fetchall()
-    return rows
+    query = f"SELECT comment FROM duckdb_{kind}s() WHERE {place}"
+    return [comment for (comment,) in connection.execute(query, [schema, name]).fetchall()]
 
 
 def _described(connection: Any, name: str) -> list[tuple[str, str]]:

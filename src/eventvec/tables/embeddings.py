@@ -248,20 +248,18 @@ def write(
             f"write takes a path and the result of embed, predict or surprise, got {type(table).__name__}"
         )
     check_output(path, overwrite=overwrite)
-    arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
+    arrow = table.arrow(wide=wide) if isinstance(table, Embeddings) else table
+    described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
+    names = [described[each] for each in ("key", "moment") if each in described and isinstance(table, Embeddings)]
     address = address_of(path)
     if merge and (address is None or isinstance(table, pa.Table)):
         raise ConfigError("merge=True is for embeddings in a table of a database, such as duckdb:///z.db#embeddings")
     if address is not None:
-        described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
-        names = (
-            [] if isinstance(table, pa.Table) else [described[name] for name in ("key", "moment") if name in described]
-        )
         write_database(address, arrow, described, names, merge=merge, overwrite=overwrite)
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
-        pq.write_table(arrow, draft, compression="zstd", use_dictionary=key)
+        pq.write_table(arrow, draft, compression="zstd", use_dictionary=names[:1])
 
 
 def read_embeddings(path: str | Path) -> Embeddings:

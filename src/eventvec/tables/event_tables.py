@@ -111,12 +111,8 @@ def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind
     if len(loaded) == 1 and pa.types.is_dictionary(next(iter(loaded))):
         kind = loaded.pop()
     columns = [
-        pa.chunked_array([pa.nulls(count, kind)]) if part is None else _cast(part, kind)
+        pa.chunked_array([pa.nulls(count, kind)]) if part is None else part
         for part, count in zip(parts, counts, strict=True)
     ]
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], kind)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    plain = column if column.type == kind else decoded(column)
-    return plain if plain.type == kind else plain.cast(kind)
+    cast = [column if column.type == kind else decoded(column).cast(kind) for column in columns]
+    return pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)

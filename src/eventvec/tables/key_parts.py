@@ -55,17 +55,13 @@ class Parts:
     @staticmethod
     def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
-        source, lists = table.events.table, table.events.lists
-        key = table.requested.key
-        if key in lists:
+        source, key = table.events.table, table.requested.key
+        if key in table.events.lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
-        names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
-        exploding = table.events.exploding
-        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names), *exploding]))
-        rows, events, bounds = _survey(source, key, exploding[:1])
+        rows, events, bounds = _survey(source, key, table.events.exploding[:1])
         folder.mkdir(mode=0o700)
-        files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(table, columns, events, max(1, EVENTS * rows // events), files, folder)
+        files = () if bounds is None else _spilled(source, table.columns, bounds, folder)
+        return Parts(table, table.columns, events, max(1, EVENTS * rows // events), files, folder)
 
     def __iter__(self) -> Iterator[EventTable]:
         return map(self.part, map(_stored, self.files) if self.files else self._runs())
