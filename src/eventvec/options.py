@@ -79,10 +79,16 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def at_least(name: str, value: float | None, least: int) -> None:
+def at_least(name: str, value: float | None, least: float) -> None:
     """Refuse an option that is below its minimum; None is no value."""
     if value is not None and value < least:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def each_at_least(least: float, **values: float | None) -> None:
+    """Refuse options of which one is below their minimum; None is no value."""
+    for name, value in values.items():
+        at_least(name, value, least)
 
 
 def one_of(name: str, value: Any, accepted: Iterable[str]) -> None:

@@ -40,7 +40,7 @@ def test_values_of_another_shape_are_refused():
 @pytest.mark.parametrize("build", [Harmonics, GatedHead])
 @pytest.mark.parametrize("option", [{"count": 0}, {"period": 0.0}, {"period": math.inf}, {"period": math.nan}])
 def test_numbers_out_of_range_are_refused(build, option):
-    with pytest.raises(ConfigError, match="count must be at least 1, and period above 0 and finite"):
+    with pytest.raises(ConfigError, match=r"count must be at least 1, got 0|period must be above 0 and finite, got"):
         build(**option)
 
 

@@ -232,6 +232,18 @@ def check_depth(layers: int) -> None:
         raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
 
 
+def check_multiple(dim: int, heads: int) -> None:
+    """Refuse a size that cannot be divided among attention heads."""
+    if dim % heads:
+        raise ConfigError(f"dim must be a multiple of heads, got dim {dim}, heads {heads}")
+
+
+def check_odd(name: str, value: int) -> None:
+    """Refuse an even number of events that a convolution reads."""
+    if value % 2 == 0:
+        raise ConfigError(f"{name} must be odd, got {value}")
+
+
 def readable_rows(part: object, x: Sequences) -> Tensor:
     """Return `(n,)` bool: the rows that a method, an encoder or an event encoder can use; all without `usable`."""
     usable = capabilities(part).usable

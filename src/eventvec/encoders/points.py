@@ -14,6 +14,7 @@ from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder, capabilities
 from eventvec.encoders.sinusoidal import side_by_side
 from eventvec.errors import ConfigError, DataError, shown
+from eventvec.options import each_at_least
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
@@ -54,8 +55,7 @@ class Numbers(nn.Module):
 
     def __init__(self, size: int = 1, width: int | None = None) -> None:
         super().__init__()
-        if size < 1 or (width is not None and width < 1):
-            raise ConfigError(f"size and width must be at least 1, got size {size}, width {width}")
+        each_at_least(1, size=size, width=width)
         self.size, self.width, self.dim = size, width, width or size
         self.shape: tuple[int, ...] = (size,)
         self.net = mlp(size, width, width) if width else nn.Identity()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.pooling import pooled
 from eventvec.errors import ConfigError
-from eventvec.options import one_of
+from eventvec.options import each_at_least, one_of
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
 from eventvec.sequences import Sequences, single_events
@@ -64,8 +64,7 @@ class Recurrent(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if dim < 1 or layers < 1:
-            raise ConfigError(f"dim and layers must be at least 1, got dim {dim}, layers {layers}")
+        each_at_least(1, dim=dim, layers=layers)
         check_depth(layers)
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
         one_of("cell", cell, kinds)

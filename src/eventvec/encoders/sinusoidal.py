@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import DataError
+from eventvec.options import above_zero, each_at_least
 
 
 class Harmonics(nn.Module):
@@ -60,8 +61,5 @@ def side_by_side(values: Tensor, size: int, what: str) -> Tensor:
 
 def check_harmonics(size: int, count: int, period: float) -> None:
     """Refuse numbers of harmonics that are out of range."""
-    if min(size, count) < 1 or not 0 < period < math.inf:
-        raise ConfigError(
-            f"size and count must be at least 1, and period above 0 and finite, "
-            f"got size {size}, count {count}, period {period}"
-        )
+    each_at_least(1, size=size, count=count)
+    above_zero("period", period)
