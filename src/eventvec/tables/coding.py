@@ -146,6 +146,11 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)
 
 
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table with values in place of dictionaries, of which each batch may have its own."""
+    return pa.table({name: decoded(table.column(name)) for name in table.column_names})
+
+
 def _plain_or_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column, decoded if it is a dictionary of other values than texts."""
     texts = isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) == "text"

@@ -22,6 +22,7 @@ from eventvec.tables.addresses import (
     quoted,
     without_secrets_of,
 )
+from eventvec.tables.coding import without_dictionaries
 from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
@@ -72,7 +73,7 @@ def write_duckdb(address: Address, rows: Rows) -> None:
         with _opened(address, read_only=False) as connection:
             if is_new:
                 path.chmod(0o600)
-            connection.register(ROWS, _writable(rows.table))
+            connection.register(ROWS, without_dictionaries(rows.table))  # from which it would make fixed lists
             connection.execute("BEGIN")
             exists, before = _note(connection, address)
             if exists:
@@ -175,12 +176,3 @@ def _comments(connection: Any, address: Address, kind: str) -> list[str | None]:
 def _described(connection: Any, name: str) -> list[tuple[str, str]]:
     """Return the names and types of a table's columns."""
     return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()]
-
-
-def _writable(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionaries are their values, because DuckDB makes fixed lists of values from them."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))

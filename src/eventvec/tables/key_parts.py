@@ -89,7 +89,7 @@ class Parts:
                 if complete and longer is None:
                     yield open_source(part)
                     continue
-                part = without_dictionaries(part)
+                part = coding.without_dictionaries(part)
                 longer = longer or stack.enter_context(_written(path, part.schema))
                 longer.write_table(part)
                 del part
@@ -102,7 +102,7 @@ class Parts:
             if longer is None:
                 yield open_source(rest)
                 return
-            longer.write_table(without_dictionaries(rest))
+            longer.write_table(coding.without_dictionaries(rest))
         del rest
         pa.default_memory_pool().release_unused()
         yield _stored(path)
@@ -127,11 +127,6 @@ def _stored(path: Path) -> Source:
         mapped = pa.ipc.open_file(file).read_all()
         types = {field.name: field.type for field in mapped.schema}
         return Source(types, load, {name: mapped.column(name).nbytes for name in types})
-
-
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """Return a table with values in place of dictionaries, of which each batch has its own."""
-    return pa.table({name: coding.decoded(table.column(name)) for name in table.column_names})
 
 
 def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
@@ -182,7 +177,7 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in source.parts(columns, ROWS):
-            batch = without_dictionaries(batch)
+            batch = coding.without_dictionaries(batch)
             part = _part_of(columns[0], batch.column(0), bounds)
             batch = batch.take(pa.array(part.argsort(kind="stable")))
             ends = np.bincount(part, minlength=len(paths)).cumsum()

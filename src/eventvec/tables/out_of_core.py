@@ -22,7 +22,7 @@ from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
 from eventvec.tables.arrangement import EventTable, arrange
 from eventvec.tables.assembly import Assembly, described
-from eventvec.tables.coding import counting
+from eventvec.tables.coding import counting, without_dictionaries
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
@@ -125,9 +125,9 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
             entities = keys.keys_of(present, distinct, keys.key_type(key, types[key]))
             rows = rows.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
         if len(rows):
-            sampled.append(key_parts.without_dictionaries(rows))
+            sampled.append(without_dictionaries(rows))
     if not sampled:
-        sampled = [key_parts.without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
+        sampled = [without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
     whole = pa.concat_tables(sampled).combine_chunks()
     sampled.clear()
     for place, name in enumerate(parts.columns):
