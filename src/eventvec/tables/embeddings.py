@@ -20,7 +20,7 @@ from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.addresses import Address, address_of
+from eventvec.tables.addresses import address_of
 from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
@@ -282,8 +282,10 @@ def read_embeddings(path: str | Path) -> Embeddings:
     if address is None and file.is_dir():
         return _joined(file)
     name = str(file) if address is None else address.label
+    what = "file" if address is None else "table"
+    remedy = f"give a {what} that `eventvec embed` or `eventvec.write` wrote"
     if not file.is_file() if address is None else not metadata_of(address)[0]:
-        raise CheckpointError(f"{name} does not exist; give a {_wrote(address)}")
+        raise CheckpointError(f"{name} does not exist; {remedy}")
     try:
         described, table = _stored(file) if address is None else stored_rows(address)
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
@@ -305,8 +307,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         return z
     except (DataError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
-            f"{name} is not an embeddings {'file' if address is None else 'table'}: it lacks columns or metadata that "
-            f"eventvec writes; give a {_wrote(address)}"
+            f"{name} is not an embeddings {what}: it lacks columns or metadata that eventvec writes; {remedy}"
         ) from error
 
 
@@ -344,10 +345,6 @@ def holds_embeddings(path: str | Path) -> bool:
 
 def _has_vectors(names: Iterable[str]) -> bool:
     return not {"embedding", vector_names(1)[0]}.isdisjoint(names)
-
-
-def _wrote(address: Address | None) -> str:
-    return f"{'file' if address is None else 'table'} that `eventvec embed` or `eventvec.write` wrote"
 
 
 def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
