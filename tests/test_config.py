@@ -245,7 +245,7 @@ def test_a_length_that_is_wrong_is_refused(wrong, message):
         ("name=order", ": name 'order' is not known; ENCODERS"),
         ("dim=wide", ".dim must be a whole number, got 'wide'"),
         ("dim=8.0", ".dim must be a whole number, got 8.0"),
-        ("dim=0", ": dim and layers must be at least 1, got dim 0, layers 1"),
+        ("dim=0", ": dim must be at least 1, got 0"),
         ("cell=lstm", " has no option 'cell'; accepted: dim, events, layers, read_out"),
         ("events=3", ".events is 3: input should be an instance of EventEncoding"),
         (

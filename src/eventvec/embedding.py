@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eventvec import distributed
 from eventvec.dataset import Dataset, check_dataset
-from eventvec.encoders.interface import Encoder, capabilities, check_encoder, lineage_of
+from eventvec.encoders.interface import Encoder, capabilities, check_encoder, evaluating, lineage_of
 from eventvec.encoders.joined import Joined
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.precision import Precision, matmul_precision
@@ -130,24 +130,20 @@ def encode(
     device = next((weight.device for weight in encoder.parameters()), x.device)
     x = x.to(device)  # once: windows onto it cost nothing
     vectors = torch.empty(len(x), int(encoder.dim))
-    training, done = encoder.training, 0
+    done = 0
     in_parts = len(x) > 1 and capabilities(encoder).continues and _share_starts(x)
     parts = (_continued if in_parts else _whole)(encoder, x, events_per_batch)
-    encoder.eval()
-    try:
-        with torch.inference_mode(), matmul_precision(precision, device):
-            for rows, z in parts:
-                if len(z) != len(rows):
-                    raise DataError(
-                        f"the encoder returned {len(z):,} vectors for {len(rows):,} rows, but each needs one; a row "
-                        "with several targets is predicted by predict(run, events, at=...)"
-                    )
-                vectors[rows.cpu()] = z.float().cpu()
-                done += len(rows)
-                if progress:
-                    progress(done, len(x))
-    finally:
-        encoder.train(training)
+    with evaluating(encoder), torch.inference_mode(), matmul_precision(precision, device):
+        for rows, z in parts:
+            if len(z) != len(rows):
+                raise DataError(
+                    f"the encoder returned {len(z):,} vectors for {len(rows):,} rows, but each needs one; a row "
+                    "with several targets is predicted by predict(run, events, at=...)"
+                )
+            vectors[rows.cpu()] = z.float().cpu()
+            done += len(rows)
+            if progress:
+                progress(done, len(x))
     if len(wrong := (~vectors.isfinite().all(1)).nonzero()[:, 0]):
         raise DataError(f"{len(wrong):,} of {len(x):,} embeddings are not finite{_reason(x, wrong.to(device))}")
     return vectors

@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -59,6 +59,11 @@ def gather(options: Mapping[str, Any], kind: type[T], *others: type[Any]) -> T:
     return kind(**{name: checked(name, options[name], hint) for name, hint in hints.items()})
 
 
+def gather_all(options: Mapping[str, Any], *kinds: type[Any]) -> list[Any]:
+    """Return a dataclass of each kind, with those of the options that are its fields."""
+    return [gather(options, kind, *kinds) for kind in kinds]
+
+
 def checked(name: str, value: Any, hint: Any) -> Any:
     """Return the value of an option as a plain value."""
     union = get_origin(hint) in (Union, types.UnionType)
@@ -74,10 +79,22 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def at_least(name: str, value: float | None, least: int) -> None:
+def at_least(name: str, value: float | None, least: float) -> None:
     """Refuse an option that is below its minimum; None is no value."""
     if value is not None and value < least:
         raise ConfigError(f"{name} must be at least {least}, got {value}")
+
+
+def each_at_least(least: float, **values: float | None) -> None:
+    """Refuse options of which one is below their minimum; None is no value."""
+    for name, value in values.items():
+        at_least(name, value, least)
+
+
+def one_of(name: str, value: Any, accepted: Iterable[str]) -> None:
+    """Refuse an option that is none of some words."""
+    if value not in (words := list(accepted)):
+        raise ConfigError(f"{name} {value!r} is not known; {nearest(value, words)}")
 
 
 def above_zero(name: str, value: float) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from eventvec.errors import ConfigError
+from eventvec.options import one_of
 
 Precision = Literal["float32", "bfloat16"]
 BFLOAT16_FLAGS = ("avx512_bf16", "amx_bf16", "bf16")
@@ -52,8 +53,7 @@ def float32_products(precision: Literal["highest", "medium"] | None) -> Iterator
 
 def check_precision(precision: str, device: torch.device) -> None:
     """Refuse a precision that is unknown, or that the device does not compute in."""
-    if precision not in ("float32", "bfloat16"):
-        raise ConfigError(f"precision {precision!r} is not known; accepted: float32, bfloat16")
+    one_of("precision", precision, get_args(Precision))
     if precision == "bfloat16" and device.type == "cpu" and not cpu_has_bfloat16():
         flags = ", ".join(BFLOAT16_FLAGS)
         raise ConfigError(

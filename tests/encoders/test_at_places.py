@@ -136,5 +136,5 @@ def test_options_out_of_range_are_refused():
         KernelMean(PointEncoder(), ridge=0.0)
     with pytest.raises(ConfigError, match="dim must be a multiple of heads, got dim 10, heads 4"):
         CrossAttention(PointEncoder(), dim=10, heads=4)
-    with pytest.raises(ConfigError, match="dim and heads must be at least 1"):
+    with pytest.raises(ConfigError, match="heads must be at least 1, got 0"):
         CrossAttention(PointEncoder(), dim=8, heads=0)

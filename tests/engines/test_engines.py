@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,7 +18,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import eventvec as ev
 import processes
-from eventvec.engines import ray_engine, shuffles, spark_engine
+from eventvec.engines import ray_engine, shard_worker, shuffles, spark_engine
 from eventvec.engines.job import Job
 from shard_cases import CUT, by_key, check_alike, events, make, write_events
 
@@ -180,12 +181,16 @@ def test_a_shard_that_cannot_be_read_is_one_sentence_and_the_others_are_written(
 def test_workers_that_die_again_and_again_end_the_job(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ):
-    def dying(job: Job, shard: int, *arguments: object) -> str:
-        if shard == 1:
-            shuffles.score = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
-        return shuffles.scored(job, shard, *arguments)  # type: ignore[arg-type]
+    module, score = {"ray": ray_engine, "spark": spark_engine}[engine], shard_worker.score
+    embed = module._embed
 
-    monkeypatch.setattr({"ray": ray_engine, "spark": spark_engine}[engine], "scored", dying)  # it is sent to workers
+    def dying(job: Job, slices: Any) -> Any:
+        shuffles.score = lambda job, shard, rows: (  # type: ignore[assignment]
+            os.kill(os.getpid(), signal.SIGKILL) if shard == 1 else score(job, shard, rows)
+        )
+        return embed(job, slices)
+
+    monkeypatch.setattr(module, "_embed", dying)  # it is sent to workers
     folder = write_events(events(), tmp_path / "events")
     again = partial(ev.embed_shards, place / "run", folder, tmp_path / "z", engine=engine, shards=3, workers=2)
     with pytest.raises(ev.DataError, match=r"the processes of shard 1 died 3 times, .*; 2 of 3 shards are written and"):

@@ -13,6 +13,7 @@ import pytest
 import eventvec as ev
 from eventvec.engines import event_parts, shards
 from eventvec.engines.event_parts import chunks_of, parts_of, shards_of
+from eventvec.engines.job import EngineOptions
 from shard_cases import check_alike, events, make
 
 TEXTS = pa.array([f"00000000-0000-0000-0000-{card:012d}" for card in (3, 500, 3)])
@@ -27,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def job_of(place: Path, table: Path) -> shards.Job:
-    return shards._job("embed", place / "run", table, place / "new", 3, None, {}, {}, False, "cpu")
+    return shards._job(place / "run", table, None, place / "new", EngineOptions(shards=3), {}, {}, "cpu")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 import eventvec as ev
 from eventvec.engines import output_folder, shard_worker, shards
+from eventvec.engines.job import EngineOptions
 from eventvec.engines.shard_worker import Outcome, score
 from eventvec.files import locked
 from shard_cases import EVENTS, events, make, write_events
@@ -98,8 +99,10 @@ def test_a_folder_in_which_nothing_but_its_subfolder_was_made_is_used(place: Pat
 def test_a_worker_of_a_killed_job_adds_nothing_to_the_next_job(place: Path, tmp_path: Path):
     written = tmp_path / "z"
     reading: dict[str, object] = {"until": 5000}
-    job = shards._job("embed", place / "run", place / "events", written, SHARDS, None, {}, {}, False, "cpu")
-    other = shards._job("embed", place / "run", place / "events", written, SHARDS, None, reading, {}, False, "cpu")
+    job = shards._job(place / "run", place / "events", None, written, EngineOptions(shards=SHARDS), {}, {}, "cpu")
+    other = shards._job(
+        place / "run", place / "events", None, written, EngineOptions(shards=SHARDS), reading, {}, "cpu"
+    )
     written.mkdir()
     assert not output_folder.begin(job, written, False)
     assert not output_folder.begin(other, written, True)

@@ -25,6 +25,7 @@ import processes
 from eventvec.cli import app
 from eventvec.engines import local_engine, shards
 from eventvec.engines.event_parts import chunks_of, parts_of, shards_of
+from eventvec.engines.job import EngineOptions
 from eventvec.engines.shard_worker import score
 from eventvec.tables.shard_folder import digest_of, read_manifest
 from shard_cases import CUT, ENTITIES, EVENTS, by_key, check_alike, events, make, write_events
@@ -126,7 +127,7 @@ def test_parts_have_all_rows_once_and_in_order(place: Path):
 
 
 def job_of(place: Path, **changes: object) -> shards.Job:
-    job = shards._job("embed", place / "run", place / "events", place / "new", SHARDS, None, {}, {}, False, "cpu")
+    job = shards._job(place / "run", place / "events", None, place / "new", EngineOptions(shards=SHARDS), {}, {}, "cpu")
     return replace(job, **changes)
 
 
@@ -285,7 +286,8 @@ def test_files_without_a_key_or_of_another_schema_are_refused(place: Path, tmp_p
 def test_a_file_that_changes_or_goes_meanwhile_is_refused(place: Path, tmp_path: Path):
     folder = write_events(events(), tmp_path / "events")
     job = job_of(
-        place, files=shards._job("embed", place / "run", folder, place / "new", 2, None, {}, {}, False, "cpu").files
+        place,
+        files=shards._job(place / "run", folder, None, place / "new", EngineOptions(shards=2), {}, {}, "cpu").files,
     )
     parts = parts_of(job)
     os.utime(folder / "0.parquet", (1, 1))
@@ -410,3 +412,15 @@ def test_processes_that_die_again_and_again_end_the_job():
 
 def die(signal_: int) -> None:
     os.kill(os.getpid(), signal_)
+
+
+def test_lists_are_exploded_although_no_element_is_a_feature(tmp_path: Path):
+    items = [["a"], ["b", "c"], [], ["a"], ["b"]]
+    events = pl.DataFrame({"id": [1, 1, 2, 2, 3], "t": [1, 2, 1, 2, 1], "v": [0.5, 1, 2, 3, 4], "items": items})
+    events.write_parquet(tmp_path / "events.parquet")
+    data = ev.read(events, key="id", time="t", numeric=["v"], explode=["items"])
+    run = ev.fit("ocp", data, epochs=1, out=tmp_path / "run")
+    ev.embed_shards(tmp_path / "run", tmp_path / "events.parquet", tmp_path / "z", shards=2, workers=1)
+    z = ev.read_embeddings(tmp_path / "z")
+    counts = dict(zip(z.keys.to_pylist(), z.events.tolist(), strict=True))
+    assert counts == dict(zip([1, 2, 3], run.embed(events).events.tolist(), strict=True)) == {1: 3, 2: 2, 3: 1}

@@ -14,7 +14,7 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.sequences import Array
 from eventvec.tables import Fitting, read
 from eventvec.tables.coding import BLOCK
-from eventvec.tables.sorting import in_order, order_of, order_ties, ranks_of
+from eventvec.tables.sorting import canonical_order, in_order, order_of, ranks_of
 
 EDGES = [0, 1, -1, 2**15, 2**16, 2**31, -(2**31), 2**63 - 1, -(2**63)]
 FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, -5e-324]
@@ -144,9 +144,9 @@ def test_rows_are_in_order_by_the_first_column_that_differs():
 
 
 def test_without_ties_or_columns_nothing_is_reordered():
-    columns = {"v": np.array([3, 2])}
-    assert order_ties(columns, [np.array([1, 1])], np.array([0, 1]), ["v"]) == columns  # one event each
-    assert order_ties(columns, [np.array([1, 1])], np.array([0]), []) == columns
+    columns, times = {"v": np.array([3, 2])}, [np.array([1, 1])]
+    assert [len(part) for part in canonical_order(columns, times, np.array([0, 1]))] == [0, 0]  # one event each
+    assert [len(part) for part in canonical_order(dict[str, Array](), times, np.array([0]))] == [0, 0]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "+07:30"), pa.timestamp("us", "Mars/X"), pa.decimal256(60, 2)])

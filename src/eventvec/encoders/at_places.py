@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from eventvec import distributed
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import Encoder, OverEvents, readable_rows
+from eventvec.encoders.interface import Encoder, OverEvents, check_multiple, readable_rows
 from eventvec.encoders.points import PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import DataError
 from eventvec.options import above_zero
 from eventvec.sequences import Sequences, single_events
 
@@ -104,8 +104,7 @@ class CrossAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.points = SetEncoder(events, dim, layers, heads, pair)
-        if dim % heads:
-            raise ConfigError(f"dim must be a multiple of heads, got dim {dim}, heads {heads}")
+        check_multiple(dim, heads)
         self.dim, self.layers, self.heads, self.pair = dim, layers, heads, pair
         self.key = mlp(points_of(self.points).covariate_dim, dim, dim)
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.errors import ConfigError, need
+from eventvec.errors import CheckpointError, ConfigError, need
 from eventvec.sequences import Sequences
 
 DType: TypeAlias = Literal["float32", "bfloat16", "4bit"]
@@ -155,6 +155,26 @@ def stored_tokenizer(text: str) -> Any:
         raise ValueError("the tokenizer in model.safetensors cannot be read") from error
 
 
+def located(backbone: str) -> tuple[Path, str]:
+    """Return the folder of a backbone, and the name under which a run records it: a path is absolute there."""
+    folder = backbone_folder(backbone)
+    return folder, str(folder.absolute()) if folder == Path(backbone) else backbone
+
+
+def encoded(tokenizer: Any, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
+    """Return the tokens of all texts, one text after the other, and `(n,)` the number of tokens of each."""
+    encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
+    ids = concatenated(encoding.ids for encoding in encodings)
+    return ids, torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
+
+
+def other_backbone(backbone: str) -> CheckpointError:
+    """Return the refusal of a backbone that has changed since the training."""
+    return CheckpointError(
+        f"backbone {backbone!r} is not the one that this run was trained with; replace it by the original files"
+    )
+
+
 def blocks(tokens: Sequences) -> Iterator[Tensor]:
     """Yield rows of similar length, longest first, in blocks of at most `BLOCK` tokens, or of a single row."""
     order = tokens.lengths.argsort(descending=True, stable=True)
@@ -165,7 +185,7 @@ def in_blocks(tokens: Sequences, read: Callable[[Sequences], Tensor]) -> Tensor:
     """Return `(n, d)` what a function returns for rows of tokens, which it reads in blocks to bound memory."""
     rows = list(blocks(tokens))
     z = torch.cat([read(tokens[block]) for block in rows])
-    return torch.empty_like(z).index_copy(0, torch.cat(rows), z)
+    return torch.empty_like(z).index_copy(0, torch.cat(rows).to(z.device), z)
 
 
 def concatenated(lists: Iterable[Sequence[int]]) -> Tensor:

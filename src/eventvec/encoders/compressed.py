@@ -145,7 +145,4 @@ class Compressed(nn.Module):
 
 def _total(features: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the sum of a function of blocks of rows in float64."""
-    total = function(features[:BLOCK].double())
-    for block in features[BLOCK:].split(BLOCK):
-        total = total + function(block.double())
-    return total
+    return sum((function(block.double()) for block in features.split(BLOCK)), torch.zeros(()))

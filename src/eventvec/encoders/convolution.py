@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events, check_odd
 from eventvec.errors import ConfigError
+from eventvec.options import each_at_least
 from eventvec.sequences import Sequences
 
 
@@ -45,11 +46,8 @@ class TemporalConvolution(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if min(dim, layers, width, kernel) < 1 or kernel % 2 == 0:
-            raise ConfigError(
-                "dim, layers, width and kernel must be at least 1 and kernel must be odd, "
-                f"got dim {dim}, layers {layers}, width {width}, kernel {kernel}"
-            )
+        each_at_least(1, dim=dim, layers=layers, width=width, kernel=kernel)
+        check_odd("kernel", kernel)
         if layers > 60 or (kernel - 1) << layers >= 1 << 62:  # torch counts the padding in 64 bits
             raise ConfigError(f"the receptive field must be below 2^62 events, got layers {layers}, kernel {kernel}")
         self.events, self.dim, self.layers, self.width, self.kernel = events, dim, layers, width, kernel

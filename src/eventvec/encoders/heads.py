@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from eventvec.encoders.sinusoidal import Harmonics, check_harmonics
-from eventvec.errors import ConfigError
+from eventvec.options import at_least
 
 
 def mlp(*sizes: int) -> nn.Sequential:
@@ -28,8 +28,7 @@ def projection_head(dim: int, out: int) -> nn.Sequential:
     there, the statistics are those of the batch in evaluation mode too: queries and keys have different statistics, and
     with running ones, which mix them, a trained model's validation loss is at chance level.
     """
-    if out < 1:
-        raise ConfigError(f"projection must be at least 1, got {out}")
+    at_least("projection", out, 1)
     first, second = nn.Linear(dim, dim, bias=False), nn.Linear(dim, out, bias=False)
     norms = nn.BatchNorm1d(dim, track_running_stats=False), nn.BatchNorm1d(out, affine=False, track_running_stats=False)
     return nn.Sequential(first, norms[0], nn.ReLU(), second, norms[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
@@ -167,6 +168,17 @@ def embed_beginnings(encoder: Encoder, x: Sequences) -> Tensor:
     return beginnings(x[longest], history, x.lengths)
 
 
+@contextmanager
+def evaluating(module: Module) -> Iterator[None]:
+    """Put a module into evaluation mode inside the block."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
 def lineage_of(encoder: Any) -> Lineage | None:
     """Return what an encoder, or a part of it, has been trained on; None if that is not known."""
     modules = encoder.modules() if isinstance(encoder, nn.Module) else ()
@@ -233,6 +245,18 @@ def check_depth(layers: int) -> None:
     """Refuse a number of layers that no network has; each takes time to build, however small it is."""
     if layers > DEEPEST:
         raise ConfigError(f"layers must be at most {DEEPEST}, got {layers}")
+
+
+def check_multiple(dim: int, heads: int) -> None:
+    """Refuse a size that cannot be divided among attention heads."""
+    if dim % heads:
+        raise ConfigError(f"dim must be a multiple of heads, got dim {dim}, heads {heads}")
+
+
+def check_odd(name: str, value: int) -> None:
+    """Refuse an even number of events that a convolution reads."""
+    if value % 2 == 0:
+        raise ConfigError(f"{name} must be odd, got {value}")
 
 
 def readable_rows(part: object, x: Sequences) -> Tensor:

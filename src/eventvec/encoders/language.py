@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
@@ -21,20 +20,22 @@ from eventvec.dataset import event_lines, static_texts, strings
 from eventvec.encoders.backbones import (
     DType,
     Pooling,
-    backbone_folder,
-    concatenated,
+    encoded,
     file_hash,
     folder_pooling,
     folder_prompt,
     freeze,
     in_blocks,
+    located,
+    other_backbone,
     pool,
     position_count,
     pretrained,
     select_trained,
     stored_tokenizer,
 )
-from eventvec.errors import CheckpointError, ConfigError, nearest
+from eventvec.errors import ConfigError, nearest
+from eventvec.options import one_of
 from eventvec.schema import Schema, check_schema
 from eventvec.sequences import Sequences, keep_copy, on_host, places, read_together, with_copy
 
@@ -133,8 +134,7 @@ class LanguageEncoder(nn.Module):
             "pooling": pooling, "hidden": hidden, "reads": reads, "first": first, "temporal": temporal, "dtype": dtype
         }  # fmt: skip
         for option, accepted in ACCEPTED.items():
-            if words[option] not in accepted:
-                raise ConfigError(f"{option} {words[option]!r} is not known; {nearest(words[option], accepted)}")
+            one_of(option, words[option], accepted)
         fixed = {"hidden": "all"} if reads != "all" else {}
         fixed |= {"first": "text", "temporal": "sinusoidal"} if reads == "serialised" else {}
         for option, required in fixed.items():
@@ -145,8 +145,7 @@ class LanguageEncoder(nn.Module):
                 )
         if dtype != "float32" and not lora:
             raise ConfigError(f"lora must be at least 1 where dtype is {dtype}, got 0: such weights cannot be trained")
-        folder = backbone_folder(backbone)
-        self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
+        folder, self.backbone = located(backbone)
         self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
         self.prompt = folder_prompt(folder)
         self.schema, self.text, self.lora, self.longest = schema, text, lora, longest
@@ -234,10 +233,7 @@ class LanguageEncoder(nn.Module):
         """Restore the tokenizer from the result of `get_extra_state`; refuse the weights of another backbone."""
         saved = json.loads(bytes(state.cpu().numpy()))
         if saved["backbone"] != self.origin:
-            raise CheckpointError(
-                f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
-                "original files"
-            )
+            raise other_backbone(self.backbone)
         self.prompt = saved["prompt"]
         self._tokenize(stored_tokenizer(saved["tokenizer"]))
 
@@ -262,9 +258,7 @@ class LanguageEncoder(nn.Module):
 
     def encode(self, texts: Sequence[str], special: bool = True) -> tuple[Tensor, Tensor]:
         """Return the tokens of all texts, concatenated, and `(n,)` the number of tokens of each."""
-        encodings = self.tokenizer.encode_batch_fast(list(texts), add_special_tokens=special)
-        ids = concatenated(encoding.ids for encoding in encodings)
-        return ids, torch.tensor([len(encoding) for encoding in encodings], dtype=torch.int64)
+        return encoded(self.tokenizer, texts, special)
 
     def _words(self) -> Sequences:
         return Sequences({"token": self.ids}, self.lengths.cumsum(0) - self.lengths, self.lengths)

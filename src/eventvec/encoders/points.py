@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from eventvec.encoders.event_encoder import code_embedding
 from eventvec.encoders.heads import mlp
 from eventvec.encoders.interface import Encoder, capabilities
+from eventvec.encoders.sinusoidal import side_by_side
 from eventvec.errors import ConfigError, DataError, shown
+from eventvec.options import each_at_least
 from eventvec.schema import Schema
 from eventvec.sequences import Sequences
 
@@ -32,6 +34,10 @@ class ValueEncoding(Protocol):
         """Return `(events, dim)` from values `(events, ...)`."""
 
 
+Side: TypeAlias = tuple[ValueEncoding | None, nn.ModuleList, tuple[str, ...]]
+"""The covariate or the observation: the network of its numbers, the embeddings of its codes, and its columns."""
+
+
 class Numbers(nn.Module):
     """A covariate or observation network for numbers: the identity, or a network with one hidden layer.
 
@@ -49,21 +55,14 @@ class Numbers(nn.Module):
 
     def __init__(self, size: int = 1, width: int | None = None) -> None:
         super().__init__()
-        if size < 1 or (width is not None and width < 1):
-            raise ConfigError(f"size and width must be at least 1, got size {size}, width {width}")
+        each_at_least(1, size=size, width=width)
         self.size, self.width, self.dim = size, width, width or size
         self.shape: tuple[int, ...] = (size,)
         self.net = mlp(size, width, width) if width else nn.Identity()
 
     def forward(self, values: Tensor) -> Tensor:
         """Return `(events, dim)` from values `(events, size)`, or `(events,)` where the size is 1."""
-        shape = tuple(values.shape[1:])
-        if shape != (self.size,) and (shape, self.size) != ((), 1):
-            raise DataError(
-                f"values have shape {shape}, but this network takes {self.size} number{'s' * (self.size > 1)} per "
-                "value; set the option `size` of numbers"
-            )
-        out: Tensor = self.net(values.float().reshape(-1, self.size))
+        out: Tensor = self.net(side_by_side(values, self.size, "values"))
         return out
 
 
@@ -146,21 +145,14 @@ class PointEncoder(nn.Module):
             context: As many rows, from whose earliest event time is counted; x itself if not given.
             star: What follows the name of a column in messages.
         """
-        return self._encoded(self.covariate, self.covariate_codes, self.covariates, x, context, star)
+        return self._encoded((self.covariate, self.covariate_codes, self.covariates), x, context, star)
 
     def g_obs(self, x: Sequences, star: str = "") -> Tensor:
         """Return `(total, observation_dim)` the encoded observations of events; `star` as for `g_cov`."""
-        return self._encoded(self.observation, self.observation_codes, self.observations, x, None, star)
+        return self._encoded((self.observation, self.observation_codes, self.observations), x, None, star)
 
-    def _encoded(
-        self,
-        network: ValueEncoding | None,
-        tables: nn.ModuleList,
-        names: tuple[str, ...],
-        x: Sequences,
-        context: Sequences | None,
-        star: str,
-    ) -> Tensor:
+    def _encoded(self, side: Side, x: Sequences, context: Sequences | None, star: str) -> Tensor:
+        network, tables, names = side
         numbers = [] if network is None else [network(self.numbers(self.numeric(names), x, context, star))]
         codes = [values for name in names if name in self.codes for values in [self.column(name, x)]]
         return torch.cat([*numbers, *(table(code.long()) for table, code in zip(tables, codes, strict=True))], 1)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from eventvec import distributed
 from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
 from eventvec.encoders.pooling import pooled, pooled_until
-from eventvec.errors import ConfigError, nearest
+from eventvec.errors import ConfigError
+from eventvec.options import each_at_least, one_of
 from eventvec.scan import routing
 from eventvec.scan.pack import Pack
 from eventvec.sequences import Sequences, single_events
@@ -64,12 +65,10 @@ class Recurrent(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if dim < 1 or layers < 1:
-            raise ConfigError(f"dim and layers must be at least 1, got dim {dim}, layers {layers}")
+        each_at_least(1, dim=dim, layers=layers)
         check_depth(layers)
         kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
-        if cell not in kinds:
-            raise ConfigError(f"cell {cell!r} is not known; {nearest(cell, kinds)}")
+        one_of("cell", cell, kinds)
         if not read_out or not set(read_out) <= set(READ_OUTS) or len(set(read_out)) < len(read_out):
             raise ConfigError(
                 f"read_out must be one or more of {', '.join(READ_OUTS)}, each once, got {list(read_out)}"

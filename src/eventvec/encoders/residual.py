@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, OverEvents, check_events
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_events, check_odd
 from eventvec.encoders.normalisation import BatchNorm1d
-from eventvec.errors import ConfigError
+from eventvec.options import each_at_least
 from eventvec.sequences import Sequences
 
 STAGES = 4
@@ -48,11 +48,8 @@ class ResidualNetwork(OverEvents):
     def __init__(self, events: EventEncoding, dim: int = 100, width: int = 32, kernel: int = 3) -> None:
         super().__init__()
         check_events(events)
-        if min(dim, width, kernel) < 1 or kernel % 2 == 0:
-            raise ConfigError(
-                "dim, width and kernel must be at least 1 and kernel must be odd, "
-                f"got dim {dim}, width {width}, kernel {kernel}"
-            )
+        each_at_least(1, dim=dim, width=width, kernel=kernel)
+        check_odd("kernel", kernel)
         self.events, self.dim, self.width, self.kernel = events, dim, width, kernel
         sizes = [width, *(width * 2**stage for stage in range(STAGES))]
         blocks = []
@@ -64,15 +61,12 @@ class ResidualNetwork(OverEvents):
 
     def forward(self, x: Sequences) -> Tensor:
         """Return `(n, dim)`, one embedding per row."""
-        lengths = x.lengths
-        if not x.total:  # torch's convolution refuses an empty series
-            mean = torch.zeros(len(x), self.outputs.in_features, device=x.device)
-            nothing: Tensor = self.outputs(mean)
-            return nothing.float()
-        h = F.relu(self.inputs(x.pad(self.events(x)).mT, lengths))
-        for block in self.blocks:
-            h, lengths = block(h, lengths)
-        mean = h.float().sum(-1) / lengths.clamp(min=1).unsqueeze(1)
+        mean, lengths = torch.zeros(len(x), self.outputs.in_features, device=x.device), x.lengths
+        if x.total:  # torch's convolution refuses an empty series
+            h = F.relu(self.inputs(x.pad(self.events(x)).mT, lengths))
+            for block in self.blocks:
+                h, lengths = block(h, lengths)
+            mean = h.float().sum(-1) / lengths.clamp(min=1).unsqueeze(1)
         out: Tensor = self.outputs(mean)
         return out.float()
 

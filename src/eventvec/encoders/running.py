@@ -238,15 +238,13 @@ def merged(first: Tensor, second: Tensor) -> Tensor:
     n, m = first[..., COUNT], second[..., COUNT]
     weight = m / (n + m).clamp(min=1)
     difference = second[..., MEAN] - first[..., MEAN]
-    extremes = torch.stack(
-        [torch.minimum(first[..., LOW], second[..., LOW]), torch.maximum(first[..., HIGH], second[..., HIGH])], -1
-    )
     both = torch.stack(
         [
             n + m,
             first[..., MEAN] + difference * weight,
             (first[..., NORM].square() + second[..., NORM].square() + difference.square() * n * weight).sqrt(),
-            *extremes.unbind(-1),
+            torch.minimum(first[..., LOW], second[..., LOW]),
+            torch.maximum(first[..., HIGH], second[..., HIGH]),
             second[..., LAST],
         ],
         -1,

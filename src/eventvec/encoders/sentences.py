@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -14,18 +13,19 @@ from torch import Tensor, nn
 from eventvec.dataset import static_texts, strings
 from eventvec.encoders.backbones import (
     Pooling,
-    backbone_folder,
-    blocks,
-    concatenated,
+    encoded,
     folder_pooling,
     folder_prompt,
     freeze,
+    in_blocks,
+    located,
+    other_backbone,
     pool,
     position_count,
     pretrained,
     select_trained,
 )
-from eventvec.errors import CheckpointError, ConfigError, nearest
+from eventvec.options import one_of
 from eventvec.sequences import Sequences
 
 CACHED = 2**20
@@ -68,10 +68,8 @@ class SentenceEncoder(nn.Module):
         prompt: str | None = None,
     ) -> None:
         super().__init__()
-        if pooling not in (accepted := ("auto", *get_args(Pooling))):
-            raise ConfigError(f"pooling {pooling!r} is not known; {nearest(pooling, accepted)}")
-        folder = backbone_folder(backbone)
-        self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
+        one_of("pooling", pooling, ("auto", *get_args(Pooling)))
+        folder, self.backbone = located(backbone)
         self.lora = lora
         self.pooling: Pooling = (folder_pooling(folder) or "mean") if pooling == "auto" else pooling
         self.prompt = folder_prompt(folder) if prompt is None else prompt
@@ -109,10 +107,7 @@ class SentenceEncoder(nn.Module):
     def set_extra_state(self, state: Tensor) -> None:
         """Refuse weights that were trained with another backbone, by the hash of `get_extra_state`."""
         if bytes(state.cpu().numpy()) != self.origin.encode():
-            raise CheckpointError(
-                f"backbone {self.backbone!r} is not the one that this run was trained with; replace it by the "
-                "original files"
-            )
+            raise other_backbone(self.backbone)
 
     def _lookup(self, texts: list[str]) -> Tensor:
         """Return `(n, dim)` the vectors of texts; those that are not known yet are computed and kept."""
@@ -136,17 +131,14 @@ class SentenceEncoder(nn.Module):
     def _encode(self, texts: Sequence[str]) -> Tensor:
         """Return `(n, dim)`, block by block, zeros for empty texts."""
         device = self.model.get_input_embeddings().weight.device
-        encodings = self.tokenizer.encode_batch_fast([self.prompt + text for text in texts])
-        lengths = torch.tensor([len(each) for each in encodings], dtype=torch.int64)
-        ids = concatenated(each.ids for each in encodings)
+        ids, lengths = encoded(self.tokenizer, [self.prompt + text for text in texts])
         tokens = Sequences({"token": ids}, lengths.cumsum(0) - lengths, lengths)
         filled = torch.tensor([bool(text) for text in texts], dtype=torch.bool).nonzero().squeeze(1)
-        order = [filled[rows] for rows in blocks(tokens[filled])]
         vectors = torch.zeros(len(texts), self.dim, device=device)
         if not len(filled):
             return vectors
-        read = torch.cat([self._read(tokens[rows].to(device)) for rows in order])
-        return vectors.index_copy(0, torch.cat(order).to(device), read)
+        read = in_blocks(tokens[filled], lambda block: self._read(block.to(device)))
+        return vectors.index_copy(0, filled.to(device), read)
 
     def _read(self, tokens: Sequences) -> Tensor:
         mask = tokens.mask()

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from eventvec.encoders.heads import mlp
-from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events, check_multiple
 from eventvec.encoders.normalisation import BatchNorm1d
-from eventvec.errors import ConfigError
+from eventvec.options import at_least, each_at_least, one_of
 from eventvec.sequences import Sequences
 
 
@@ -53,14 +53,12 @@ class SetEncoder(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if min(dim, heads) < 1 or layers < 0 or (layers and dim % heads):
-            raise ConfigError(
-                "dim and heads must be at least 1, layers at least 0, and dim a multiple of heads if there are layers, "
-                f"got dim {dim}, layers {layers}, heads {heads}"
-            )
+        each_at_least(1, dim=dim, heads=heads)
+        at_least("layers", layers, 0)
+        if layers:
+            check_multiple(dim, heads)
         check_depth(layers)
-        if pair not in ("mlp", "gated"):
-            raise ConfigError(f"pair {pair!r} is not known; accepted: mlp, gated")
+        one_of("pair", pair, ("mlp", "gated"))
         self.events, self.dim, self.layers, self.heads, self.pair = events, dim, layers, heads, pair
         self.each = _Gated(events.dim, dim) if pair == "gated" else mlp(events.dim, dim, dim, dim, dim)
         self.blocks = nn.ModuleList(_Block(dim, heads) for _ in range(layers))

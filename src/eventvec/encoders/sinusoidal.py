@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import DataError
+from eventvec.options import above_zero, each_at_least
 
 
 class Harmonics(nn.Module):
@@ -41,21 +42,24 @@ class Harmonics(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return `(n, 2 · size · count)` from values `(n, size)`, or `(n,)` where the size is 1."""
-        size, shape = self.size, tuple(values.shape[1:])
-        if shape != (size,) and (shape, size) != ((), 1):
-            raise DataError(
-                f"covariates have shape {shape}, but these features take {size} number{'s' * (size > 1)} per "
-                "covariate; set the option `size`"
-            )
+        numbers = side_by_side(values, self.size, "covariates")
         with torch.autocast(values.device.type, enabled=False):  # bfloat16 would move angles by up to a tenth
-            angles = 2 * math.pi * (values.float().reshape(-1, size) @ self.frequencies)
+            angles = 2 * math.pi * (numbers @ self.frequencies)
         return torch.cat([angles.sin(), angles.cos()], 1)
+
+
+def side_by_side(values: Tensor, size: int, what: str) -> Tensor:
+    """Return `(n, size)` float32 from values `(n, size)`, or `(n,)` where the size is 1."""
+    shape = tuple(values.shape[1:])
+    if shape != (size,) and (shape, size) != ((), 1):
+        raise DataError(
+            f"{what} have shape {shape}, but this network takes {size} number{'s' * (size > 1)} per value; set the "
+            "option `size`"
+        )
+    return values.float().reshape(-1, size)
 
 
 def check_harmonics(size: int, count: int, period: float) -> None:
     """Refuse numbers of harmonics that are out of range."""
-    if min(size, count) < 1 or not 0 < period < math.inf:
-        raise ConfigError(
-            f"size and count must be at least 1, and period above 0 and finite, "
-            f"got size {size}, count {count}, period {period}"
-        )
+    each_at_least(1, size=size, count=count)
+    above_zero("period", period)

@@ -6,16 +6,15 @@ Weights are loaded from a local folder or an installed package, never from the n
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from eventvec.dataset import strings
 from eventvec.encoders.backbones import (
-    backbone_folder,
     concatenated,
     in_blocks,
+    located,
     position_count,
     pretrained,
     stored_tokenizer,
@@ -56,8 +55,7 @@ class TextEncoder(nn.Module):
 
     def __init__(self, backbone: str, text: str, longest: int | None = None) -> None:
         super().__init__()
-        folder = backbone_folder(backbone)
-        self.backbone = str(folder.absolute()) if folder == Path(backbone) else backbone
+        folder, self.backbone = located(backbone)
         self.text, self.longest = text, longest
         self.model, self.tokenizer = pretrained(folder)
         self.dim, positions = int(self.model.config.hidden_size), position_count(self.model)

@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events
+from eventvec.encoders.interface import EventEncoding, OverEvents, check_depth, check_events, check_multiple
 from eventvec.errors import ConfigError
+from eventvec.options import each_at_least
 from eventvec.sequences import Sequences
 
 
@@ -51,12 +52,9 @@ class Transformer(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if min(dim, layers, heads, longest) < 1 or dim % (2 * heads) or not 0 <= dropout < 1:
-            raise ConfigError(
-                "dim, layers, heads and longest must be at least 1, dim a multiple of twice heads, dropout in [0, 1), "
-                f"got dim {dim}, layers {layers}, heads {heads}, longest {longest}, dropout {dropout}"
-            )
-        check_depth(layers)
+        _check(dim, layers, heads, dropout, longest, width=1)
+        if dim % (2 * heads):
+            raise ConfigError(f"dim must be a multiple of twice heads, got dim {dim}, heads {heads}")
         self.events, self.dim, self.layers, self.heads = events, dim, layers, heads
         self.dropout, self.longest = dropout, longest
         self.inputs = nn.Linear(events.dim, dim)
@@ -121,12 +119,8 @@ class PaperTransformer(OverEvents):
     ) -> None:
         super().__init__()
         check_events(events)
-        if min(dim, layers, heads, width, longest) < 1 or dim % heads or not 0 <= dropout < 1:
-            raise ConfigError(
-                "dim, layers, heads, width and longest must be at least 1, dim a multiple of heads, dropout in [0, 1), "
-                f"got dim {dim}, layers {layers}, heads {heads}, width {width}, longest {longest}, dropout {dropout}"
-            )
-        check_depth(layers)
+        _check(dim, layers, heads, dropout, longest, width)
+        check_multiple(dim, heads)
         self.events, self.dim, self.layers, self.heads = events, dim, layers, heads
         self.width, self.dropout, self.longest = width, dropout, longest
         self.inputs = nn.Linear(events.dim, dim)  # the public code's convolution of kernel size 1
@@ -138,6 +132,14 @@ class PaperTransformer(OverEvents):
         """Return `(n, dim)`, one embedding per row."""
         recent = _latest(x, self.longest)
         return _attend(self.blocks, self.start, recent, self.inputs(self.events(recent)))
+
+
+def _check(dim: int, layers: int, heads: int, dropout: float, longest: int, width: int) -> None:
+    """Refuse options out of range."""
+    each_at_least(1, dim=dim, layers=layers, heads=heads, longest=longest, width=width)
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"dropout must be in [0, 1), got {dropout}")
+    check_depth(layers)
 
 
 def _latest(x: Sequences, longest: int) -> Sequences:

@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 from eventvec.engines.job import EventFile, Job
 from eventvec.errors import DataError, shown
 from eventvec.sequences import Array
-from eventvec.tables.coding import decoded
+from eventvec.tables.coding import without_dictionaries
 from eventvec.tables.hashing import mix
 from eventvec.tables.keys import key_hashes, key_series
+from eventvec.tables.layouts import plain
 from eventvec.tables.paths import stamp_of
 from eventvec.tables.sources import refusing_damage, same_types
 
@@ -94,7 +95,8 @@ def chunks_of(job: Job, part: Part, finished: Collection[int]) -> Iterator[Chunk
         groups = range(part.first, part.end)
         begun = sum(opened.metadata.row_group(group).num_rows for group in range(part.first))
         for number, batch in enumerate(opened.iter_batches(ROWS, row_groups=groups, columns=list(job.columns))):
-            table = pa.table({name: _movable(pa.chunked_array([batch.column(name)])) for name in job.columns})
+            table = pa.Table.from_batches([batch]).select(list(job.columns))
+            table = without_dictionaries(plain(table, str(path)))  # pyarrow cannot reorder rows of every type
             shard = shards_of(table.column(0), job.shards, f"column {shown(job.columns[0])} of {path}", begun)
             begun += len(table)
             yield Chunk(part.number << 32 | number, _divided(table, shard, job.shards, finished))
@@ -105,13 +107,6 @@ def _check_unchanged(file: EventFile) -> None:
     """Refuse a file that is not as it was when the job began."""
     if stamp_of(Path(file.path))[1:] != (file.bytes, file.changed):
         raise DataError(f"{file.path} changed since the job began; give the command again when it is complete")
-
-
-def _movable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column in a type whose rows pyarrow can reorder."""
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    column = decoded(column)
-    return column.cast(views[column.type]) if column.type in views else column
 
 
 def shards_of(keys: pa.ChunkedArray, shards: int, what: str, begun: int = 0) -> Array:

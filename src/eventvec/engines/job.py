@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from eventvec.errors import ConfigError, nearest
-from eventvec.options import at_least
+from eventvec.options import at_least, one_of
 
 EngineName = Literal["local", "ray", "spark"]
 ROWS_OF_SHARD = 1 << 21
@@ -52,8 +51,8 @@ class EngineOptions:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        if self.engine is not None and self.engine not in get_args(EngineName):
-            raise ConfigError(f"engine {self.engine!r} is not known; {nearest(self.engine, get_args(EngineName))}")
+        if self.engine is not None:
+            one_of("engine", self.engine, get_args(EngineName))
         at_least("shards", self.shards, 1)
         at_least("workers", self.workers, 1)
 

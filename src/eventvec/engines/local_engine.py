@@ -62,19 +62,15 @@ def _divide(job: Job, part: Part, file: Path) -> Outcome:
     if file.exists():
         return Outcome()
     try:
-        _write(job, part, file)
+        with whole(file) as draft, ExitStack() as stack:
+            writer = None
+            for chunk in chunks_of(job, part, ()):  # of all shards, because the file may be read again later
+                for rows in chunk.by_shard:
+                    writer = writer or stack.enter_context(pa.ipc.new_file(str(draft), rows.schema))
+                    writer.write_batch(rows)
     except (EventvecError, OSError) as error:
         return Outcome(error=str(error))
     return Outcome()
-
-
-def _write(job: Job, part: Part, file: Path) -> None:
-    with whole(file) as draft, ExitStack() as stack:
-        writer = None
-        for chunk in chunks_of(job, part, ()):  # of all shards, because the file may be read again later
-            for rows in chunk.by_shard:
-                writer = writer or stack.enter_context(pa.ipc.new_file(str(draft), rows.schema))
-                writer.write_batch(rows)
 
 
 def _rows_of(files: Sequence[Path], shards: int, shard: int) -> list[pa.Table]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from eventvec.engines.event_parts import Part
 from eventvec.engines.job import Job
 from eventvec.engines.shard_worker import Outcome
-from eventvec.engines.shuffles import SHUFFLED, divided, explaining, scored
+from eventvec.engines.shuffles import OUTCOMES, SHUFFLED, divided, explaining, scored
 from eventvec.errors import need
 
 
@@ -37,7 +37,7 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
         shown, context.enable_progress_bars = context.enable_progress_bars, False
         try:
             n_workers = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            divide, embed = _divide(job, frozenset(finished)), _embed(job)
+            divide, embed = partial(_divide, job, frozenset(finished)), partial(_embed, job)
             table = data.from_items([part._asdict() for part in parts], override_num_blocks=len(parts))
             shuffled = table.map_batches(divide, batch_size=1, batch_format="pyarrow", zero_copy_batch=True)
             together = shuffled.groupby("shard", num_partitions=job.shards)
@@ -54,25 +54,13 @@ def run_ray(job: Job, parts: Sequence[Part], finished: Collection[int], workers:
             ray.shutdown()
 
 
-def _divide(job: Job, finished: Collection[int]) -> Callable[[pa.Table], Iterator[pa.Table]]:
-    """Return the function that divides the rows of parts into shards."""
-
-    def divide(parts: pa.Table) -> Iterator[pa.Table]:
-        yield SHUFFLED.empty_table()
-        for part in parts.to_pylist():
-            for rows in divided(job, Part(**part), finished):
-                yield pa.Table.from_batches([rows])
-
-    return divide
+def _divide(job: Job, finished: Collection[int], parts: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of parts, divided into shards."""
+    yield SHUFFLED.empty_table()
+    for rows in divided(job, finished, parts):
+        yield pa.Table.from_batches([rows])
 
 
-def _embed(job: Job) -> Callable[[pa.Table], pa.Table]:
-    """Return the function that embeds the entities of a shard."""
-
-    def embed(slices: pa.Table) -> pa.Table:
-        columns: dict[str, list[Any]] = slices.to_pydict()
-        shards = columns["shard"][:1]
-        outcomes = [scored(job, shard, columns["place"], columns["rows"]) for shard in shards]
-        return pa.table({"outcome": pa.array(outcomes, pa.string())})
-
-    return embed
+def _embed(job: Job, slices: pa.Table) -> pa.Table:
+    """Return the outcome of the shard of some slices."""
+    return pa.Table.from_batches(scored(job, slices.to_pylist()), OUTCOMES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,9 @@ from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError, need
 from eventvec.files import locked, path_only, run_above, write_text
-from eventvec.options import accepts, gather
+from eventvec.options import accepts, gather_all
 from eventvec.precision import Precision
 from eventvec.runs import Run
-from eventvec.runs.run_files import read_info
 from eventvec.tables import check_place
 from eventvec.tables.addresses import address_of
 from eventvec.tables.arrangement import open_table
@@ -138,17 +137,9 @@ def embed_shards(
         >>> len(done.shards), done.rows, sorted(z.keys.to_pylist())
         (2, 5, [1, 2, 3])
     """
-    engine = gather(options, EngineOptions, Cuts, TableFormat)
-    _need_package(engine)
-    cuts, table_format = (
-        gather(options, Cuts, EngineOptions, TableFormat),
-        gather(options, TableFormat, EngineOptions, Cuts),
-    )
-    if cuts.cutoffs is not None and not _is_path(cuts.cutoffs):
-        raise ConfigError("cutoffs must be the path of a table, which workers read")
-    reading = {name: value for name, value in {**vars(cuts), **vars(table_format)}.items() if value is not None}
-    scoring = {"normalize": normalize, "precision": precision}
-    job = _job("embed", run, events, output, engine.shards, None, reading, scoring, wide, device)
+    engine, cuts, table_format = gather_all(options, EngineOptions, Cuts, TableFormat)
+    reading, scoring = {**vars(cuts), **vars(table_format)}, {"normalize": normalize, "precision": precision}
+    job = _job(run, events, None, output, engine, reading, scoring, device, wide)
     return _run(job, engine, overwrite, progress)
 
 
@@ -202,18 +193,8 @@ def update_shards(
         >>> done.new, counts
         (0, [2, 2])
     """
-    chosen = gather(options, UpdateOptions, EngineOptions, TableFormat)
-    engine, table_format = (
-        gather(options, EngineOptions, UpdateOptions, TableFormat),
-        gather(options, TableFormat, UpdateOptions, EngineOptions),
-    )
-    _need_package(engine)
-    if chosen.history is not None and not _is_path(chosen.history):
-        raise ConfigError("history must be the path of a table, which workers read")
-    reading = {name: value for name, value in vars(table_format).items() if value is not None}
-    shards = number_of_stores(Path(state), read_info(Path(run))["id"], engine.shards)
-    job = _job("update", run, events, output, shards, state, reading, vars(chosen), False, device)
-    job = replace(job, stores=create_stores(Path(state), job.run_id, job.shards))
+    chosen, engine, table_format = gather_all(options, UpdateOptions, EngineOptions, TableFormat)
+    job = _job(run, events, Path(state), output, engine, vars(table_format), vars(chosen), device)
     return _run(job, engine, overwrite, progress)
 
 
@@ -222,73 +203,70 @@ def _is_path(table: Any) -> bool:
 
 
 def _job(
-    command: Any,
     run: Path | str,
     events: Path | str,
+    state: Path | None,
     output: Path | str,
-    shards: int | None,
-    state: Path | str | None,
+    engine: EngineOptions,
     reading: Mapping[str, Any],
     scoring: Mapping[str, Any],
-    wide: bool,
     device: str,
+    wide: bool = False,
 ) -> Job:
-    """Return a job after a check of what it reads, see `Job`."""
+    """Return a job after a check of what it reads, see `Job`; of an update, the state stores exist afterwards."""
+    if engine.engine in PACKAGES:
+        need(PACKAGES[engine.engine], engine.engine)
+    reading = {name: value for name, value in reading.items() if value is not None}
+    tables = {name: {**reading, **scoring}.get(name) for name in ("cutoffs", "history")}
+    for name, table in tables.items():
+        if table is not None and not _is_path(table):
+            raise ConfigError(f"{name} must be the path of a table, which workers read")
+    paths = {name: os.path.abspath(table) for name, table in tables.items() if table}
     if isinstance(run, Run):
         raise ConfigError("an engine needs the folder of a run, which each of its workers loads; give its path")
     choose_device(device)
-    if not _is_path(reading.get("cutoffs") or ""):
-        raise ConfigError("cutoffs must be the path of a table, which workers read")
     if not _is_path(events):
         raise ConfigError(
             "an engine reads Parquet files: give a file, a folder or a glob; write other tables to Parquet first"
         )
     folder = path_only(output)
-    _check_output(folder, [Path(run), *([] if state is None else [Path(state)])])
+    _check_output(folder, [Path(run), *([] if state is None else [state])])
     trained = runs.load(run)
-    options = ReadOptions.of(dict(reading))
-    table = open_table(events, trained.schema, options)
-    source, lists, key = table.events.table, table.events.lists, table.requested.key
+    shards = engine.shards if state is None else number_of_stores(state, trained.id, engine.shards)
+    options = ReadOptions.of(reading)
+    opened = open_table(events, trained.schema, options)
+    source, key = opened.events.table, opened.requested.key
     if not source.files or not source.typed or not source.ordered:
         raise ConfigError("an engine reads Parquet files; write other tables to Parquet first")
-    if key in lists:
+    if key in opened.events.lists:
         raise ConfigError(f"an engine needs a key of the rows, and {key!r} is of the elements of lists")
     key_type(key, source.types[key])
     _check_output(folder, [*source.files, Path(events)])
     if cutoffs := reading.get("cutoffs"):
-        opened = open_source(cutoffs)
-        opened.need([key if key in opened.types else table.key_as or key, str(reading["cutoff_column"])], str(cutoffs))
-    names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
+        moments = open_source(cutoffs)
+        key_there = key if key in moments.types else opened.key_as or key
+        moments.need([key_there, str(reading["cutoff_column"])], str(cutoffs))
     files = tuple(event_file(file) for file in source.files)
-    further = [
-        os.path.abspath(table[name]) for table, name in ((reading, "cutoffs"), (scoring, "history")) if table.get(name)
-    ]
+    shards = shards or shards_for(sum(file.rows for file in files))
     return Job(
-        command=command,
+        command="embed" if state is None else "update",
         run=str(Path(run).absolute()),
         run_id=trained.id,
         files=files,
-        columns=tuple(dict.fromkeys([key, *(lists.get(name, name) for name in names)])),
-        shards=shards or shards_for(sum(file.rows for file in files)),
+        columns=tuple(opened.columns),
+        shards=shards,
         output=str(folder.absolute()),
-        state=None if state is None else str(Path(state).absolute()),
-        reading={name: os.path.abspath(value) if name == "cutoffs" else value for name, value in reading.items()},
-        scoring={
-            name: os.path.abspath(value) if name == "history" and value else value for name, value in scoring.items()
-        },
+        state=None if state is None else str(state.absolute()),
+        reading={name: paths.get(name, value) for name, value in reading.items()},
+        scoring={name: paths.get(name, value) for name, value in scoring.items()},
         wide=wide,
         device=device,
-        tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in further},
+        tables={path: tuple(stamp_of(file)[1:] for file in files_of(path)) for path in paths.values()},
         origin=options.describe(events),
         versions=runs.versions(),
         vocabulary=trained.schema.vocabulary,
+        stores=None if state is None else create_stores(state, trained.id, shards),
     )
-
-
-def _need_package(engine: EngineOptions) -> None:
-    """Refuse an engine that is not installed, before anything is written."""
-    if engine.engine in PACKAGES:
-        need(PACKAGES[engine.engine], engine.engine)
 
 
 def _check_output(folder: Path, inputs: list[Path]) -> None:

@@ -6,9 +6,12 @@ types for a number, an order and bytes only, whatever the events hold, and no va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from operator import itemgetter
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,10 +22,17 @@ from eventvec.errors import DataError, EventvecError
 
 SHUFFLED = pa.schema([("shard", pa.int32()), ("place", pa.int64()), ("rows", pa.binary())])
 """The columns of the table that an engine shuffles: it brings the rows of one `shard` together."""
+OUTCOMES = pa.schema([("outcome", pa.string())])
 
 
-def divided(job: Job, part: Part, finished: Collection[int]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a part with the columns of `SHUFFLED`.
+def divided(job: Job, finished: Collection[int], parts: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parts, whose numbers a table has, with the columns of `SHUFFLED`."""
+    for part in parts.to_pylist():
+        yield from _divided(job, finished, Part(**part))
+
+
+def _divided(job: Job, finished: Collection[int], part: Part) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a part.
 
     An error stops the job, because a shard must not be embedded without some of its rows. Its sentence is left in the
     output folder, since engines wrap exceptions in their own.
@@ -40,13 +50,15 @@ def divided(job: Job, part: Part, finished: Collection[int]) -> Iterator[pa.Reco
         raise
 
 
-def scored(job: Job, shard: int, places: Sequence[int], rows: Sequence[bytes]) -> str:
-    """Return the outcome of a shard as JSON.
+def scored(job: Job, slices: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+    """Yield the outcome of each shard as JSON, from its slices, rows of `SHUFFLED`, which follow one another."""
+    for shard, group in itertools.groupby(slices, key=itemgetter("shard")):
+        streams = [each["rows"] for each in sorted(group, key=itemgetter("place"))]
+        yield pa.record_batch([[_scored(job, shard, streams)]], OUTCOMES)
 
-    Args:
-        places: The place of each of its slices in the order of the table.
-    """
-    ordered = [stream for _, stream in sorted(zip(places, rows, strict=True), key=lambda pair: pair[0])]
+
+def _scored(job: Job, shard: int, ordered: Sequence[bytes]) -> str:
+    """Return the outcome of a shard as JSON."""
     try:
         with _counting_deaths(job, f"shard {shard}"):
             return score(job, shard, partial(_tables, ordered)).model_dump_json()

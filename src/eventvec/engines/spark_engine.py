@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -45,10 +45,10 @@ def run_spark(job: Job, parts: Sequence[Part], finished: Collection[int], worker
         n_left = max(job.shards - len(finished), 1)
         table = ours.createDataFrame([tuple(part) for part in parts], ", ".join(f"{name} int" for name in Part._fields))
         spread = table.repartition(max(len(parts), 1), "number")
-        shuffled = spread.mapInArrow(_divide(job, frozenset(finished)), "shard int, place bigint, rows binary")
+        shuffled = spread.mapInArrow(partial(_divide, job, frozenset(finished)), "shard int, place bigint, rows binary")
         together = shuffled.repartition(n_left, "shard").sortWithinPartitions("shard", "place")
         with explaining(job, failures):
-            for row in together.mapInArrow(_embed(job), "outcome string").collect():
+            for row in together.mapInArrow(partial(_embed, job), "outcome string").collect():
                 yield Outcome.model_validate_json(row.outcome)
     finally:
         if is_ours:
@@ -75,25 +75,12 @@ def _session(sql: Any, no_session: type[Exception], workers: int | None) -> tupl
         raise ConfigError("Spark did not start; it needs Java 17 or later, in the PATH or in JAVA_HOME") from error
 
 
-def _divide(job: Job, finished: Collection[int]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that divides the rows of parts into shards."""
-
-    def divide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for part in batch.to_pylist():
-                yield from divided(job, Part(**part), finished)
-
-    return divide
+def _divide(job: Job, finished: Collection[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parts, divided into shards."""
+    for batch in batches:
+        yield from divided(job, finished, batch)
 
 
-def _embed(job: Job) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that embeds the entities of shards, whose slices follow one another."""
-
-    def embed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        slices = (row for batch in batches for row in batch.to_pylist())
-        for shard, group in itertools.groupby(slices, key=lambda row: row["shard"]):
-            together = list(group)
-            outcome = scored(job, shard, [row["place"] for row in together], [row["rows"] for row in together])
-            yield pa.record_batch({"outcome": pa.array([outcome], pa.string())})
-
-    return embed
+def _embed(job: Job, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the outcome of each shard, from its slices."""
+    return scored(job, (row for batch in batches for row in batch.to_pylist()))

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, evaluating
 from eventvec.errors import DataError
 from eventvec.sequences import Sequences
 
@@ -110,12 +110,8 @@ def explained_features(method: WithFeatures, x: Sequences, rng: torch.Generator)
 
 def _encoded(encoder: Encoder, rows: Sequences) -> Tensor:
     """Return `(n, dim)` embeddings in evaluation mode."""
-    was_training = encoder.training
-    encoder.eval()
-    with torch.no_grad():
-        z = torch.cat([encoder(rows[block]) for block in torch.arange(len(rows), device=rows.device).split(BATCH)])
-    encoder.train(was_training)
-    return z
+    with evaluating(encoder), torch.no_grad():
+        return torch.cat([encoder(rows[block]) for block in torch.arange(len(rows), device=rows.device).split(BATCH)])
 
 
 def _r2(z: Tensor, values: Tensor, half: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from eventvec.encoders.at_places import targets_of
 from eventvec.encoders.heads import PlainHead
-from eventvec.encoders.interface import Encoder
+from eventvec.encoders.interface import Encoder, evaluating
 from eventvec.encoders.points import TIME, PointEncoder, earliest, points_of
 from eventvec.errors import ConfigError, DataError
 from eventvec.methods.declarations import usable_rows
@@ -113,17 +113,13 @@ def covariate_use(method: Targeted, x: Sequences, rng: torch.Generator) -> Covar
     rows = usable_rows(method, x).nonzero().squeeze(1)
     if len(rows) < 2:
         raise DataError(f"at least 2 rows must be usable to permute x* among them, got {len(rows)} of {len(x):,}")
-    size, training = min(BATCH, len(rows)), method.training
-    losses = []
-    try:
-        method.eval()
+    size, losses = min(BATCH, len(rows)), []
+    with evaluating(method):
         for _ in range(BATCHES):
             batch = rows[torch.randperm(len(rows), generator=rng, device=x.device)[:size]]
             context = hold_out(method.views(x[batch], rng)[0], method.targets)
             other = permuted(context, points_of(method.encoder), method.targets)
             losses.append([float(method.loss_of_targets(targets)) for targets in (context, other)])
-    finally:
-        method.train(training)
     loss, elsewhere = (sum(values) / len(losses) for values in zip(*losses, strict=True))
     plain = isinstance(vars(method).get("target_head"), PlainHead)
     queries = size * method.targets

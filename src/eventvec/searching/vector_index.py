@@ -16,6 +16,7 @@ import torch
 
 from eventvec.errors import CheckpointError, ConfigError, DataError, refuse_masked
 from eventvec.files import path_only
+from eventvec.options import at_least
 from eventvec.runs.run_files import read_tensors, write_tensors
 from eventvec.schema import Schema
 from eventvec.searching.inverted import Inverted
@@ -148,8 +149,7 @@ class Index:
             ConfigError: If `count` is below 1.
             DataError: If the queries have another number of dimensions, or a number is masked.
         """
-        if count < 1:
-            raise ConfigError(f"count must be at least 1, got {count}")
+        at_least("count", count, 1)
         refuse_masked(queries, "queries")
         queries = np.atleast_2d(np.asarray(queries, np.float32))
         if queries.shape[1] != self.z.shape[1]:

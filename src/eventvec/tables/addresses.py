@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode
 
 import pyarrow as pa
@@ -77,13 +77,9 @@ class Address:
     def identity(self) -> tuple[Any, ...]:
         """What two addresses of one table share, as far as it can be told without a connection."""
         path = self.path
-        if path is None:
-            return (
-                self.kind,
-                self.name.partition("#")[0],
-                self.table[-2:] if self.table[:1] != ("public",) else self.table[1:],
-            )
-        return self.kind, path.resolve(), self.table if self.table[:1] != ("main",) else self.table[1:]
+        place = self.name.partition("#")[0] if path is None else path.resolve()
+        default = "public" if path is None else "main"
+        return self.kind, place, self.table[1:] if self.table[:1] == (default,) else self.table
 
 
 @dataclass(frozen=True)
@@ -92,15 +88,41 @@ class Opened:
 
     Args:
         types: The type of each column.
-        load: A function that reads the named columns.
-        scan: A function that yields the named columns in parts of about as many rows, all as they are at one moment.
+        scan: A function that yields the named columns in parts of about as many rows, all as they are at one moment, or
+            with None in a single part.
         files: The files whose changes are those of the table; none where this cannot be told, as for a server.
     """
 
     types: Mapping[str, pa.DataType]
-    load: Callable[[Sequence[str]], pa.Table]
-    scan: Callable[[Sequence[str], int], Iterator[pa.Table]]
+    scan: Callable[[Sequence[str], int | None], Iterator[pa.Table]]
     files: tuple[Path, ...] = ()
+
+    def load(self, names: Sequence[str]) -> pa.Table:
+        """Return the named columns."""
+        (table,) = self.scan(names, None)
+        return table
+
+
+class Rows(NamedTuple):
+    """Rows to write to a table of a database.
+
+    Args:
+        comment: The comment by which the table is recognised.
+        keys: The columns that identify a row; none if rows may repeat.
+        merge: Whether rows with other keys remain.
+        check: Raises an error for the comment of an existing table that must not be changed.
+    """
+
+    table: pa.Table
+    comment: str
+    keys: Sequence[str]
+    merge: bool
+    check: Callable[[str | None], None]
+
+
+def parts_of(reader: pa.RecordBatchReader, rows: int | None) -> Iterator[pa.Table]:
+    """Yield what a reader has as `Opened.scan` does, whose batches have so many rows."""
+    yield from [reader.read_all()] if rows is None else (pa.Table.from_batches([batch]) for batch in reader)
 
 
 def address_of(source: Any) -> Address | None:

@@ -48,19 +48,26 @@ class EventTable:
     notes: tuple[str, ...]
     ordered: bool = True
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table that are read, the key first."""
+        used = [self.requested.key, self.requested.time, *([] if self.order is None else [self.order]), *self.names]
+        lists = self.events.lists
+        return list(dict.fromkeys([*(lists.get(name, name) for name in used), *self.events.exploding]))
+
 
 def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, options: ReadOptions) -> EventTable:
     """Return a table of events with the roles of its columns, by a schema or by the options of `read`."""
-    columns, table = options.columns, options.table
+    columns, form = options.columns, options.table
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
-    text = [time_column] if time_column and table.time_format else []
+    text = [time_column] if time_column and form.time_format else []
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if column.text]
         text += [column.name for column in schema.texts]
     elif isinstance(columns.texts, list | tuple):
         text += [name for name in columns.texts if isinstance(name, str)]
     key = schema.key if schema else request.MEDS["key"] if columns.meds else columns.key
-    explode = (table.explode if table.explode is not None or schema is None else schema.explode) or ()
+    explode = (form.explode if form.explode is not None or schema is None else schema.explode) or ()
     raw = open_events(source, text, key)
     events = exploded(raw, explode)
     opened = events.table
@@ -74,15 +81,13 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
         requested = request.by_meds(opened, roles)
     else:
         requested = request.by_name(opened, columns.key, columns.time, named)
-    key_as = table.key_as or (schema.key_as if schema else None)
-    order = table.order if table.order is not None or schema is None else schema.order
-    ties = table.ties or (schema.ties if schema else "file")
+    key_as = form.key_as or (schema.key_as if schema else None)
+    order = form.order if form.order is not None or schema is None else schema.order
+    ties = form.ties or (schema.ties if schema else "file")
     request.check(opened, requested, key_as or requested.key, order)
     names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    if not raw.ordered:
-        used = [requested.key, requested.time, order or requested.key, *names]
-        events = exploded(raw.together([*(events.lists.get(name, name) for name in used), *events.exploding]), explode)
-    return EventTable(events, requested, names, order, ties, key_as, tuple(explode), tuple(notes), opened.ordered)
+    table = EventTable(events, requested, names, order, ties, key_as, tuple(explode), tuple(notes), opened.ordered)
+    return table if raw.ordered else replace(table, events=exploded(raw.together(table.columns), explode))
 
 
 @dataclass(frozen=True)

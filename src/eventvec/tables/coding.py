@@ -146,6 +146,11 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([part.dictionary.take(part.indices) for part in column.chunks], column.type.value_type)
 
 
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """Return a table with values in place of dictionaries, of which each batch may have its own."""
+    return pa.table({name: decoded(table.column(name)) for name in table.column_names})
+
+
 def _plain_or_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column, decoded if it is a dictionary of other values than texts."""
     texts = isinstance(column.type, pa.DictionaryType) and kind_of(column.type.value_type) == "text"
@@ -189,8 +194,7 @@ def as_numbers(column: Coded) -> Coded:
 
 def numbers(name: str, column: pa.ChunkedArray) -> Array:
     """Return `(rows,)` float32, NaN where missing; true and false are 1 and 0."""
-    if kind_of(getattr(column.type, "value_type", column.type)) != "text":
-        column = decoded(column)
+    column = _plain_or_texts(column)
     kind = kind_of(column.type)
     if kind in ("time", "other"):
         raise DataError(f"column {shown(name)} cannot be numeric: it holds {column.type}; accepted: numbers, booleans")

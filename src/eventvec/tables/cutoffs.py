@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
@@ -62,12 +61,9 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
     key = loaded.column_names[0]
     parsed = times.same_kind(column, _parsed(loaded, column), schema)
     positions = align(keys, pl.DataFrame({key: key_series(loaded.column(key), key)}), key)
-    order = np.lexsort([parsed.values, positions])
-    entities, values = positions[order], parsed.values[order]
-    first = np.append(True, (entities[1:] != entities[:-1]) | (values[1:] != values[:-1]))[: len(order)] & (
-        entities >= 0
-    )
-    return entities[first], values[first]
+    known = pl.DataFrame({"entity": positions, "time": parsed.values}).filter(pl.col("entity") >= 0)
+    cuts = known.unique().sort("entity", "time")
+    return cuts["entity"].to_numpy(writable=True), cuts["time"].to_numpy(writable=True)
 
 
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError
-from eventvec.tables.addresses import Address, Opened
+from eventvec.tables.addresses import Address, Opened, Rows
 from eventvec.tables.delta_tables import delta_note, open_delta, write_delta
 from eventvec.tables.duckdb_tables import duckdb_note, open_duckdb, write_duckdb
 from eventvec.tables.postgres_tables import open_postgres, postgres_note, write_postgres
@@ -19,9 +19,6 @@ START = '{"eventvec": '
 """The beginning of the comment on a table that eventvec writes, before the metadata of the rows as JSON."""
 NOTES = {"duckdb": duckdb_note, "postgres": postgres_note, "delta": delta_note}
 WRITERS = {"duckdb": write_duckdb, "postgres": write_postgres, "delta": write_delta}
-"""Each takes the address, the rows, the comment by which the table is recognised, the columns that identify a row (none
-if rows may repeat), whether rows with other keys remain, and `check`, which raises an error for the comment of an
-existing table that must not be changed."""
 
 
 def open_database(address: Address, key: str | None = None) -> Opened:
@@ -70,7 +67,7 @@ def write_database(
             )
 
     comment = f"{START}{json.dumps(described, default=str)}}}"
-    WRITERS[address.kind](address, table, comment, keys, merge, check)
+    WRITERS[address.kind](address, Rows(table, comment, keys, merge, check))
 
 
 def stored_rows(address: Address) -> tuple[dict[str, Any], pa.Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, need
-from eventvec.tables.addresses import Address, Opened, other_columns
+from eventvec.tables.addresses import Address, Opened, Rows, other_columns, parts_of
 
 ENTRY = "eventvec"
 """The entry of the first column's metadata that eventvec writes."""
@@ -30,16 +30,12 @@ def open_delta(address: Address) -> Opened:
         files = (*_files(address, table), *_deletions(address, table))
     types = {field.name: field.type for field in schema}
 
-    def load(names: Sequence[str]) -> pa.Table:
+    def scan(names: Sequence[str], rows: int | None) -> Iterator[pa.Table]:
         with _refusals(address):
-            return _loaded(table, list(names) or list(types)[:1]).select(list(names))
+            reader = _reader(table, list(names) or list(types)[:1], rows)
+            yield from (part.select(list(names)) for part in parts_of(reader, rows))
 
-    def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        with _refusals(address):
-            for batch in _batches(table, list(names), rows):
-                yield pa.Table.from_batches([batch]).select(list(names))
-
-    return Opened(types, load, scan, files)
+    return Opened(types, scan, files)
 
 
 def delta_note(address: Address) -> tuple[bool, str | None]:
@@ -50,28 +46,21 @@ def delta_note(address: Address) -> tuple[bool, str | None]:
         return True, _entry(_table(address))
 
 
-def write_delta(
-    address: Address,
-    table: pa.Table,
-    comment: str,
-    keys: Sequence[str],
-    merge: bool,
-    check: Callable[[str | None], Any],
-) -> None:
+def write_delta(address: Address, rows: Rows) -> None:
     """Write a table as one version: it appears or is replaced whole, or nothing changes.
 
     A new folder gets mode 0700. If another process writes a version meanwhile, the write is refused.
     """
     deltalake: Any = need("deltalake", "delta")
-    path, rows = Path(address.place), _writable(table)
+    path, table = Path(address.place), _writable(rows.table)
     with _refusals(address):
         existing = _table(address) if (path / "_delta_log").is_dir() else None
         if existing is not None:
-            check(_entry(existing))
-        if merge and existing is not None:
-            rows = _merged(address, _loaded(existing, None), rows, keys)
-        first = rows.schema.field(0)
-        marked = rows.cast(rows.schema.set(0, first.with_metadata({ENTRY: comment})))
+            rows.check(_entry(existing))
+        if rows.merge and existing is not None:
+            table = _merged(address, _reader(existing, None, None).read_all(), table, rows.keys)
+        first = table.schema.field(0)
+        marked = table.cast(table.schema.set(0, first.with_metadata({ENTRY: rows.comment})))
         if existing is None:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             deltalake.write_deltalake(str(path), marked, mode="error")
@@ -103,25 +92,19 @@ def _deletions(address: Address, table: Any) -> list[Path]:
     return [commit] if commit.is_file() else []
 
 
-def _loaded(table: Any, columns: list[str] | None) -> pa.Table:
-    """Return columns of a table, in the order of its files where these have no deletion vectors."""
+def _reader(table: Any, columns: list[str] | None, rows: int | None) -> pa.RecordBatchReader:
+    """Return columns of a table in batches of at most so many rows; without deletion vectors in the order of its files.
+
+    Deletion vectors and renamed columns are read by the engine of deltalake alone.
+    """
     from deltalake.exceptions import DeltaProtocolError
 
     try:
-        return table.to_pyarrow_table(columns=columns)
-    except DeltaProtocolError:  # deletion vectors and renamed columns, which only the engine of deltalake reads
-        return pa.table(table.scan(columns=columns))
-
-
-def _batches(table: Any, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield columns of a table in batches of at most so many rows, see `_loaded`."""
-    from deltalake.exceptions import DeltaProtocolError
-
-    try:
-        batches = table.to_pyarrow_dataset().to_batches(columns=columns, batch_size=rows, batch_readahead=1)
+        dataset = table.to_pyarrow_dataset()
     except DeltaProtocolError:
-        batches = pa.RecordBatchReader.from_stream(table.scan(columns=columns))
-    yield from batches
+        return pa.RecordBatchReader.from_stream(table.scan(columns=columns))
+    few_at_once = {} if rows is None else {"batch_size": rows, "batch_readahead": 1}
+    return dataset.scanner(columns=columns, **few_at_once).to_reader()
 
 
 def _entry(table: Any) -> str | None:

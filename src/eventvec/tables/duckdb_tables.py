@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,24 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import DataError, need
-from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
+from eventvec.tables.addresses import (
+    Address,
+    Opened,
+    Rows,
+    literal,
+    merging,
+    other_columns,
+    parts_of,
+    quoted,
+    without_secrets_of,
+)
+from eventvec.tables.coding import without_dictionaries
 from eventvec.tables.duckdb_queries import check_query, check_table
 
 ROWS = "eventvec_rows"
 """The name under which DuckDB sees the rows to write."""
+SIZE = 1 << 20
+"""The number of rows that DuckDB computes at once, if nothing else is asked for."""
 SETTINGS = {"autoinstall_known_extensions": "false", "python_enable_replacements": "false"}
 """Settings by which DuckDB fetches no program from the network, and sees no variable of Python."""
 
@@ -25,22 +38,17 @@ def open_duckdb(address: Address) -> Opened:
     rows = f"({address.query}\n)" if address.query else quoted(*address.table)
     with _reading(address) as connection:
         schema = _reader(connection, f"SELECT * FROM {rows} LIMIT 0").schema
-        in_file = not address.query and bool(_comments(connection, address))  # a view may read other files
+        in_file = not address.query and bool(_comments(connection, address, "table"))  # a view may read other files
 
-    def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
+    def scan(names: Sequence[str], size: int | None) -> Iterator[pa.Table]:
         columns = ", ".join(map(quoted, names)) or "NULL"
         with _reading(address) as connection:
-            for batch in _reader(connection, f"SELECT {columns} FROM {rows}", size):
-                yield pa.Table.from_batches([batch])
-
-    def load(names: Sequence[str]) -> pa.Table:
-        columns = ", ".join(map(quoted, names)) or "NULL"
-        with _reading(address) as connection:
-            return _reader(connection, f"SELECT {columns} FROM {rows}").read_all()
+            reader = _reader(connection, f"SELECT {columns} FROM {rows}", size or SIZE)
+            yield from parts_of(reader, size)
 
     path = Path(address.place)
     files = [file for file in (path, path.with_name(path.name + ".wal")) if file.is_file()]
-    return Opened({field.name: field.type for field in schema}, load, scan, tuple(files) if in_file else ())
+    return Opened({field.name: field.type for field in schema}, scan, tuple(files) if in_file else ())
 
 
 def duckdb_note(address: Address) -> tuple[bool, str | None]:
@@ -52,14 +60,7 @@ def duckdb_note(address: Address) -> tuple[bool, str | None]:
         return _note(connection, address)
 
 
-def write_duckdb(
-    address: Address,
-    table: pa.Table,
-    comment: str,
-    keys: Sequence[str],
-    merge: bool,
-    check: Callable[[str | None], Any],
-) -> None:
+def write_duckdb(address: Address, rows: Rows) -> None:
     """Write a table in one transaction: it appears or is replaced whole, or nothing changes.
 
     A new file gets mode 0600, and is deleted if the table cannot be written.
@@ -72,20 +73,20 @@ def write_duckdb(
         with _opened(address, read_only=False) as connection:
             if is_new:
                 path.chmod(0o600)
-            connection.register(ROWS, _writable(table))
+            connection.register(ROWS, without_dictionaries(rows.table))  # from which it would make fixed lists
             connection.execute("BEGIN")
             exists, before = _note(connection, address)
             if exists:
-                check(before)
-            if merge and exists:
+                rows.check(before)
+            if rows.merge and exists:
                 if _described(connection, name) != _described(connection, ROWS):
                     raise other_columns(address)
-                replaced, absent = merging(name, ROWS, keys)
+                replaced, absent = merging(name, ROWS, rows.keys)
                 connection.execute(f"DELETE FROM {name} old WHERE {replaced}")
                 connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM {ROWS} new WHERE {absent}")
             else:
                 connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {ROWS}")
-            connection.execute(f"COMMENT ON TABLE {name} IS {literal(comment)}")
+            connection.execute(f"COMMENT ON TABLE {name} IS {literal(rows.comment)}")
             connection.execute("COMMIT")
         written = True
     finally:
@@ -128,7 +129,7 @@ def _reading(address: Address) -> Iterator[Any]:
         yield connection
 
 
-def _reader(connection: Any, query: str, rows: int = 1 << 20) -> pa.RecordBatchReader:
+def _reader(connection: Any, query: str, rows: int = SIZE) -> pa.RecordBatchReader:
     """Return the result of a query, in batches of so many rows, which are computed when they are read."""
     reader: pa.RecordBatchReader = connection.sql(query).to_arrow_reader(rows)
     return reader
@@ -160,34 +161,18 @@ def _sentence(address: Address, error: Exception) -> str:
 
 def _note(connection: Any, address: Address) -> tuple[bool, str | None]:
     """Return whether a table or view exists, and the comment of a table."""
-    if comments := _comments(connection, address):
-        return True, comments[0]
-    return bool(_listed(connection, address, "1", "view")), None
+    tables, views = (_comments(connection, address, kind) for kind in ("table", "view"))
+    return bool(tables or views), tables[0] if tables else None
 
 
-def _comments(connection: Any, address: Address) -> list[str | None]:
-    """Return the comment of a table in a list; an empty list if the file has no such table, but perhaps a view."""
-    return [row[0] for row in _listed(connection, address, "comment", "table")]
-
-
-def _listed(connection: Any, address: Address, column: str, kind: str) -> list[Any]:
-    """Return a column of DuckDB's list of its tables or views, for the one at an address."""
+def _comments(connection: Any, address: Address, kind: str) -> list[str | None]:
+    """Return the comment of a table or a view in a list; an empty list if the file has no such one."""
     schema, name = address.table if len(address.table) == 2 else ("main", address.table[0])
     place = f"database_name = current_database() AND schema_name = ? AND lower({kind}_name) = lower(?)"
-    query = f"SELECT {column} FROM duckdb_{kind}s() WHERE {place}"
-    rows: list[Any] = connection.execute(query, [schema, name]).fetchall()
-    return rows
+    query = f"SELECT comment FROM duckdb_{kind}s() WHERE {place}"
+    return [comment for (comment,) in connection.execute(query, [schema, name]).fetchall()]
 
 
 def _described(connection: Any, name: str) -> list[tuple[str, str]]:
     """Return the names and types of a table's columns."""
     return [(row[0], row[1]) for row in connection.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()]
-
-
-def _writable(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionaries are their values, because DuckDB makes fixed lists of values from them."""
-    fields = [
-        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))

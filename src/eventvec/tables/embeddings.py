@@ -20,7 +20,7 @@ from eventvec.files import whole
 from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables import times
-from eventvec.tables.addresses import Address, address_of
+from eventvec.tables.addresses import address_of
 from eventvec.tables.databases import metadata_of, open_database, stored_rows, write_database
 from eventvec.tables.keys import holdout_mask, texts
 from eventvec.tables.outputs import MARK, check_output
@@ -97,7 +97,7 @@ class Embeddings:
             data.keys,
             values.astype(np.float32, copy=False),
             x.lengths.numpy(),
-            _last_times(data),
+            times.last_times(x, np.full(len(data), np.nan if data.schema.time_kind == "float" else NO_TIME)),
             data.schema,
             metadata,
             data.moments,
@@ -116,14 +116,17 @@ class Embeddings:
             rows: Positions, a boolean mask or a slice; a single position gives one entity.
         """
         positions = np.arange(len(self))[rows].reshape(-1)
-        columns = {"values": self.values, "events": self.events, "last_time": self.last_time}
-        parts = {name: column[positions] for name, column in columns.items()}
-        if self.moments is not None:
-            parts["moments"] = self.moments[positions]
+        parts: dict[str, Any] = {name: column[positions] for name, column in self._arrays.items()}
         return replace(self, keys=self.keys.take(pa.array(positions)), **parts)
 
     def __repr__(self) -> str:
         return f"Embeddings({len(self):,} entities, {self.values.shape[1]} numbers each)"
+
+    @property
+    def _arrays(self) -> dict[str, Array]:
+        """The arrays with an entry for each row: `values`, `events`, `last_time`, and `moments` if there are any."""
+        arrays = {"values": self.values, "events": self.events, "last_time": self.last_time}
+        return arrays if self.moments is None else {**arrays, "moments": self.moments}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -244,20 +247,18 @@ def write(
         kind = type(table).__name__
         raise ConfigError(f"write takes a path and the result of embed, predict, surprise or future_labels, got {kind}")
     check_output(path, overwrite=overwrite)
-    arrow, key = (table, []) if isinstance(table, pa.Table) else (table.arrow(wide=wide), [table.schema.key_out])
+    arrow = table.arrow(wide=wide) if isinstance(table, Embeddings) else table
+    described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
+    names = [described[each] for each in ("key", "moment") if each in described and isinstance(table, Embeddings)]
     address = address_of(path)
     if merge and (address is None or isinstance(table, pa.Table)):
         raise ConfigError("merge=True is for embeddings in a table of a database, such as duckdb:///z.db#embeddings")
     if address is not None:
-        described = json.loads((arrow.schema.metadata or {}).get(MARK, b"{}"))
-        names = (
-            [] if isinstance(table, pa.Table) else [described[name] for name in ("key", "moment") if name in described]
-        )
         write_database(address, arrow, described, names, merge=merge, overwrite=overwrite)
         return
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as draft:
-        pq.write_table(arrow, draft, compression="zstd", use_dictionary=key)
+        pq.write_table(arrow, draft, compression="zstd", use_dictionary=names[:1])
 
 
 def read_embeddings(path: str | Path) -> Embeddings:
@@ -280,8 +281,10 @@ def read_embeddings(path: str | Path) -> Embeddings:
     if address is None and file.is_dir():
         return _joined(file)
     name = str(file) if address is None else address.label
+    what = "file" if address is None else "table"
+    remedy = f"give a {what} that `eventvec embed` or `eventvec.write` wrote"
     if not file.is_file() if address is None else not metadata_of(address)[0]:
-        raise CheckpointError(f"{name} does not exist; give a {_wrote(address)}")
+        raise CheckpointError(f"{name} does not exist; {remedy}")
     try:
         described, table = _stored(file) if address is None else stored_rows(address)
         key, schema = described.pop("key"), Schema.from_json(json.dumps(described.pop("schema")), name)
@@ -303,8 +306,7 @@ def read_embeddings(path: str | Path) -> Embeddings:
         return z
     except (DataError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException, OSError) as error:
         raise CheckpointError(
-            f"{name} is not an embeddings {'file' if address is None else 'table'}: it lacks columns or metadata that "
-            f"eventvec writes; give a {_wrote(address)}"
+            f"{name} is not an embeddings {what}: it lacks columns or metadata that eventvec writes; {remedy}"
         ) from error
 
 
@@ -321,13 +323,7 @@ def _joined(folder: Path) -> Embeddings:
                 f"{file.name} in {folder} is of another schema than {files[0].name}; remove it, and {AGAIN}"
             )
     metadata = agreed([part.metadata for part in parts], [file.name for file in files], folder)
-    arrays: dict[str, Any] = {
-        "values": np.concatenate([part.values for part in parts]),
-        "events": np.concatenate([part.events for part in parts]),
-        "last_time": np.concatenate([part.last_time for part in parts]),
-    }
-    if first.moments is not None:
-        arrays["moments"] = np.concatenate([part.moments for part in parts if part.moments is not None])
+    arrays: dict[str, Any] = {name: np.concatenate([part._arrays[name] for part in parts]) for name in first._arrays}
     return replace(first, keys=pa.concat_arrays([part.keys for part in parts]), metadata=metadata, **arrays)
 
 
@@ -350,10 +346,6 @@ def _has_vectors(names: Iterable[str]) -> bool:
     return not {"embedding", vector_names(1)[0]}.isdisjoint(names)
 
 
-def _wrote(address: Address | None) -> str:
-    return f"{'file' if address is None else 'table'} that `eventvec embed` or `eventvec.write` wrote"
-
-
 def _stored(file: Path) -> tuple[dict[str, Any], pa.Table]:
     """Return the metadata and the rows of a file."""
     return json.loads((parquet_schema(file).metadata or {})[MARK]), pq.ParquetFile(file).read()
@@ -370,17 +362,6 @@ def _vectors(values: Array, wide: bool) -> dict[str, pa.Array]:
     if wide:
         return {name: pa.array(values[:, place].copy()) for place, name in enumerate(vector_names(dim))}
     return {"embedding": pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), dim)}
-
-
-def _last_times(data: Dataset) -> Array:
-    """Return `(n,)` the time of each entity's last event; NaN or `NO_TIME` where there is none."""
-    x = data.sequences.to("cpu")
-    column = x.columns.get("time")
-    absent = np.full(len(x), np.nan if data.schema.time_kind == "float" else NO_TIME)
-    if not isinstance(column, Tensor) or not len(column):
-        return absent
-    last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
-    return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:

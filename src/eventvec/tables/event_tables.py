@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eventvec.errors import ConfigError, DataError, shown
-from eventvec.tables.coding import decoded
+from eventvec.tables.coding import decoded, without_dictionaries
 from eventvec.tables.sources import Source, Tabular, open_source
 
 TABLE = "table"
@@ -35,29 +35,13 @@ def open_events(source: Tabular | Mapping[str, Tabular], text: Sequence[str] = (
     sizes = {column: sum(each.get(column, 0) for each in known) for column in (*columns, TABLE)}
 
     def load(names: Sequence[str]) -> pa.Table:
-        parts = [
-            each.load([name for name in names if name in each.types] or list(each.types)[:1])
-            for each in sources.values()
-        ]
-        counts = [part.num_rows for part in parts]
-        merged = {name: _merged([part[name] if name in part.column_names else None for part in parts], counts,
-                                types[name])
-                  for name in names if name != TABLE}  # fmt: skip
-        if TABLE in names:
-            codes = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), counts))
-            merged[TABLE] = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, pa.array(list(sources)))])
-        return pa.table({name: merged[name] for name in names})
+        return _below({table: each.load(_present(each, names)) for table, each in sources.items()}, names, types)
 
     def scan(names: Sequence[str], rows: int) -> Iterator[pa.Table]:
         values = {column: _values(kind) for column, kind in types.items()}
         for table, each in sources.items():
-            present = [name for name in names if name in each.types]
-            for part in each.parts(present or list(each.types)[:1], rows):
-                given = {name: decoded(part[name]) if name in present else None for name in names}
-                merged = {name: _merged([given[name]], [len(part)], values[name]) for name in names if name != TABLE}
-                if TABLE in names:
-                    merged[TABLE] = pa.chunked_array([pa.repeat(table, len(part))])
-                yield pa.table({name: merged[name] for name in names})
+            for part in each.parts(_present(each, names), rows):
+                yield _below({table: without_dictionaries(part)}, names, values)
 
     files = [file for each in sources.values() for file in each.files]
     return Source(
@@ -100,6 +84,22 @@ def _type(column: str, sources: Mapping[str, Source]) -> pa.DataType:
         ) from error
 
 
+def _present(source: Source, names: Sequence[str]) -> list[str]:
+    """Return those of some columns that a table has, or its first, which has its number of rows."""
+    return [name for name in names if name in source.types] or list(source.types)[:1]
+
+
+def _below(parts: Mapping[str, pa.Table], names: Sequence[str], types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Return the named columns of parts of tables, one table below the other."""
+    counts = [len(part) for part in parts.values()]
+    codes = pa.array(np.repeat(np.arange(len(parts), dtype=np.int32), counts))
+    columns = {TABLE: pa.chunked_array([pa.DictionaryArray.from_arrays(codes, pa.array(list(parts)))])}
+    for name in set(names) - {TABLE}:
+        of_tables = [part[name] if name in part.column_names else None for part in parts.values()]
+        columns[name] = _merged(of_tables, counts, types[name])
+    return pa.table({name: columns[name] for name in names})
+
+
 def _values(kind: pa.DataType) -> pa.DataType:
     """Return the type of the values of a dictionary, and another type as it is."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -111,12 +111,8 @@ def _merged(parts: Sequence[pa.ChunkedArray | None], counts: Sequence[int], kind
     if len(loaded) == 1 and pa.types.is_dictionary(next(iter(loaded))):
         kind = loaded.pop()
     columns = [
-        pa.chunked_array([pa.nulls(count, kind)]) if part is None else _cast(part, kind)
+        pa.chunked_array([pa.nulls(count, kind)]) if part is None else part
         for part, count in zip(parts, counts, strict=True)
     ]
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], kind)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    plain = column if column.type == kind else decoded(column)
-    return plain if plain.type == kind else plain.cast(kind)
+    cast = [column if column.type == kind else decoded(column).cast(kind) for column in columns]
+    return pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,17 +55,13 @@ class Parts:
     @staticmethod
     def of(table: EventTable, folder: Path) -> Parts:
         """Return the parts of a table, whose rows are written to files in a folder if they are not in order of keys."""
-        source, lists = table.events.table, table.events.lists
-        key = table.requested.key
-        if key in lists:
+        source, key = table.events.table, table.requested.key
+        if key in table.events.lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
-        names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
-        exploding = table.events.exploding
-        columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names), *exploding]))
-        rows, events, bounds = _survey(source, key, exploding[:1])
+        rows, events, bounds = _survey(source, key, table.events.exploding[:1])
         folder.mkdir(mode=0o700)
-        files = () if bounds is None else _spilled(source, columns, bounds, folder)
-        return Parts(table, columns, events, max(1, EVENTS * rows // events), files, folder)
+        files = () if bounds is None else _spilled(source, table.columns, bounds, folder)
+        return Parts(table, table.columns, events, max(1, EVENTS * rows // events), files, folder)
 
     def __iter__(self) -> Iterator[EventTable]:
         return map(self.part, map(_stored, self.files) if self.files else self._runs())
@@ -92,7 +89,7 @@ class Parts:
                 if complete and longer is None:
                     yield open_source(part)
                     continue
-                part = without_dictionaries(part)
+                part = coding.without_dictionaries(part)
                 longer = longer or stack.enter_context(_written(path, part.schema))
                 longer.write_table(part)
                 del part
@@ -105,7 +102,7 @@ class Parts:
             if longer is None:
                 yield open_source(rest)
                 return
-            longer.write_table(without_dictionaries(rest))
+            longer.write_table(coding.without_dictionaries(rest))
         del rest
         pa.default_memory_pool().release_unused()
         yield _stored(path)
@@ -130,11 +127,6 @@ def _stored(path: Path) -> Source:
         mapped = pa.ipc.open_file(file).read_all()
         types = {field.name: field.type for field in mapped.schema}
         return Source(types, load, {name: mapped.column(name).nbytes for name in types})
-
-
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """Return a table with values in place of dictionaries, of which each batch has its own."""
-    return pa.table({name: coding.decoded(table.column(name)) for name in table.column_names})
 
 
 def _survey(source: Source, key: str, exploding: tuple[str, ...]) -> tuple[int, int, pa.Array | None]:
@@ -185,7 +177,7 @@ def _spilled(source: Source, columns: list[str], bounds: pa.Array, folder: Path)
     with ExitStack() as stack:
         writers: dict[int, Any] = {}
         for batch in source.parts(columns, ROWS):
-            batch = without_dictionaries(batch)
+            batch = coding.without_dictionaries(batch)
             part = _part_of(columns[0], batch.column(0), bounds)
             batch = batch.take(pa.array(part.argsort(kind="stable")))
             ends = np.bincount(part, minlength=len(paths)).cumsum()
@@ -202,8 +194,5 @@ def _part_of(key: str, column: pa.ChunkedArray, bounds: pa.Array) -> Array:
     ranks, distinct = keys.rank_keys(key, column)
     if distinct is None:
         return np.searchsorted(bounds.to_numpy(), ranks, side="right").astype(np.int16)
-    both = pa.chunked_array([bounds.cast(distinct.type), distinct]).combine_chunks()
-    order = pc.sort_indices(both).to_numpy()  # stable: a bound stands before the key that equals it
-    below = np.empty(len(both), np.int64)
-    below[order] = np.cumsum(order < len(bounds))
-    return below[len(bounds) :].astype(np.int16)[ranks]
+    below = pl.Series(bounds.cast(distinct.type)).search_sorted(pl.Series(distinct), side="right")
+    return below.to_numpy().astype(np.int16)[ranks]

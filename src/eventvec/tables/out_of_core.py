@@ -22,7 +22,7 @@ from eventvec.schema import Schema
 from eventvec.tables import key_parts, keys, mapped
 from eventvec.tables.arrangement import EventTable, arrange
 from eventvec.tables.assembly import Assembly, described
-from eventvec.tables.coding import counting
+from eventvec.tables.coding import counting, without_dictionaries
 from eventvec.tables.column_builders import NestedSinks
 from eventvec.tables.column_reader import ColumnReader
 from eventvec.tables.cutoffs import cutoff_table, digest_of
@@ -118,18 +118,16 @@ def _sampled_kinds(parts: Parts, options: ReadOptions) -> tuple[dict[str, Guess]
     share, sampled, types = key_parts.EVENTS / parts.events, list[pa.Table](), table.events.table.types
     key = table.requested.key
     for part in parts:
-        rows = part.events.table
+        rows = part.events.table.load(parts.columns)
         if share < 1:
-            ranks, distinct = keys.rank_keys(key, rows.load([key]).column(0))
+            ranks, distinct = keys.rank_keys(key, rows.column(key))
             present, row_of = np.unique(ranks, return_inverse=True)
             entities = keys.keys_of(present, distinct, keys.key_type(key, types[key]))
-            chosen = keys.holdout_mask(entities, share, SEED)[row_of]
-            if chosen.any():
-                sampled.append(key_parts.without_dictionaries(rows.load(parts.columns).filter(pa.array(chosen))))
-        else:
-            sampled.append(key_parts.without_dictionaries(rows.load(parts.columns)))
+            rows = rows.filter(pa.array(keys.holdout_mask(entities, share, SEED)[row_of]))
+        if len(rows):
+            sampled.append(without_dictionaries(rows))
     if not sampled:
-        sampled = [key_parts.without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
+        sampled = [without_dictionaries(next(iter(parts)).events.table.load(parts.columns))]
     whole = pa.concat_tables(sampled).combine_chunks()
     sampled.clear()
     for place, name in enumerate(parts.columns):

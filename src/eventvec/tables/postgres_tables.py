@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventvec.errors import ConfigError, DataError, EventvecError, need, shown
-from eventvec.tables.addresses import Address, Opened, literal, merging, other_columns, quoted, without_secrets_of
+from eventvec.tables.addresses import Address, Opened, Rows, literal, merging, other_columns, quoted, without_secrets_of
 from eventvec.tables.postgres_queries import check_query
 
 CASTS = {
@@ -49,17 +49,13 @@ def open_postgres(address: Address, key: str | None) -> Opened:
             _refuse_infinity(name, column)
         return pa.table(dict(zip(names, loaded, strict=True)))
 
-    def load(names: Sequence[str]) -> pa.Table:
+    def scan(names: Sequence[str], size: int | None) -> Iterator[pa.Table]:
         with _reading(address) as cursor:
             cursor.execute(_select(columns, names, rows))
-            return plain(cursor.fetch_arrow_table(), names)
+            parts = [cursor.fetch_arrow_table()] if size is None else _gathered(cursor.fetch_record_batch(), size)
+            yield from (plain(part, names) for part in parts)
 
-    def scan(names: Sequence[str], size: int) -> Iterator[pa.Table]:
-        with _reading(address) as cursor:
-            cursor.execute(_select(columns, names, rows))
-            yield from (plain(part, names) for part in _gathered(cursor.fetch_record_batch(), size))
-
-    return Opened(types, load, scan)
+    return Opened(types, scan)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
@@ -80,14 +76,7 @@ def postgres_note(address: Address) -> tuple[bool, str | None]:
         return _note(cursor, address)
 
 
-def write_postgres(
-    address: Address,
-    table: pa.Table,
-    comment: str,
-    keys: Sequence[str],
-    merge: bool,
-    check: Callable[[str | None], Any],
-) -> None:
+def write_postgres(address: Address, rows: Rows) -> None:
     """Write a table in one transaction: it appears or is replaced whole, or nothing changes.
 
     A table with the same columns keeps its indexes and rights, and its readers see the earlier rows until the end of
@@ -102,24 +91,24 @@ def write_postgres(
         exists, _ = _note(cursor, address)
         if exists:
             cursor.execute(f"LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE")
-            check(_note(cursor, address)[1])
-        cursor.adbc_ingest(ROWS, _writable(table), mode="create", temporary=True)
-        selected = _selected(cursor, table)
+            rows.check(_note(cursor, address)[1])
+        cursor.adbc_ingest(ROWS, _writable(rows.table), mode="create", temporary=True)
+        selected = _selected(cursor, rows.table)
         equal = exists and _columns(cursor, f"SELECT * FROM {name}") == _columns(cursor, f"{selected}")
-        if merge and exists and not equal:
+        if rows.merge and exists and not equal:
             raise other_columns(address)
         if equal:
-            replaced, absent = merging(name, ROWS, keys) if merge else ("true", "true")
+            replaced, absent = merging(name, ROWS, rows.keys) if rows.merge else ("true", "true")
             cursor.execute(f"DELETE FROM {name} old WHERE {replaced}")
-            columns = ", ".join(map(quoted, table.column_names))
+            columns = ", ".join(map(quoted, rows.table.column_names))
             cursor.execute(f"INSERT INTO {name} ({columns}) {selected} WHERE {absent}")
         else:
             if exists:
                 cursor.execute(f"DROP TABLE {name}")
             cursor.execute(f"CREATE TABLE {name} AS {selected}")
-            if keys:
-                cursor.execute(f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(quoted, keys))})")
-        cursor.execute(f"COMMENT ON TABLE {name} IS {literal(comment)}")
+            if rows.keys:
+                cursor.execute(f"ALTER TABLE {name} ADD PRIMARY KEY ({', '.join(map(quoted, rows.keys))})")
+        cursor.execute(f"COMMENT ON TABLE {name} IS {literal(rows.comment)}")
         cursor.execute(f"DROP TABLE {ROWS}")
         connection.commit()
 

@@ -83,12 +83,10 @@ def _matched(data: Dataset, keys: pa.ChunkedArray, key: str) -> tuple[Array, Arr
     entities, distinct = coding.factorize(pa.chunked_array([held]))
     entity = align(distinct, frame, key)
     _refuse(key, entity < 0, "key", f"without events among {len(distinct):,} entities; leave out these rows")
-    order = entities.argsort(kind="stable")
-    firsts, counts = (np.searchsorted(entities[order], entity, side) for side in ("left", "right"))
-    counts = counts - firsts
-    places = np.arange(len(frame)).repeat(counts)
-    steps = np.arange(len(places)) - (counts.cumsum() - counts).repeat(counts)
-    return order[firsts.repeat(counts) + steps], places
+    rows = pl.DataFrame({"entity": entities.astype(np.int64), "row": np.arange(len(entities))})
+    wanted = pl.DataFrame({"entity": entity, "place": np.arange(len(entity))})
+    pairs = wanted.join(rows, on="entity", maintain_order="left_right")
+    return pairs["row"].to_numpy(), pairs["place"].to_numpy()
 
 
 def _values(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from eventvec.errors import ConfigError, nearest
+from eventvec.errors import ConfigError
 from eventvec.files import path_only
-from eventvec.options import as_table, check_seed, gather
+from eventvec.options import as_table, check_seed, gather_all, one_of
 from eventvec.schema import Ties
 from eventvec.tables.coding import Fitting
 from eventvec.tables.lists import check_names
@@ -108,8 +108,8 @@ class TableFormat:
     def __post_init__(self) -> None:
         if self.explode is not None:
             check_names("explode", self.explode)
-        if self.ties is not None and self.ties not in get_args(Ties):
-            raise ConfigError(f"ties {self.ties!r} is not known; {nearest(str(self.ties), get_args(Ties))}")
+        if self.ties is not None:
+            one_of("ties", self.ties, get_args(Ties))
 
 
 @dataclass(frozen=True)
@@ -187,14 +187,7 @@ class ReadOptions:
     @staticmethod
     def of(options: Mapping[str, Any]) -> ReadOptions:
         """Return the options of a caller, in their groups."""
-        return ReadOptions(
-            gather(options, Columns, *GROUPS),
-            gather(options, TableFormat, *GROUPS),
-            gather(options, Cuts, *GROUPS),
-            gather(options, HoldOut, *GROUPS),
-            gather(options, StaticColumns, *GROUPS),
-            gather(options, Storage, *GROUPS),
-        )
+        return ReadOptions(*gather_all(options, *GROUPS))
 
     def describe(self, source: Tabular | Mapping[str, Tabular]) -> dict[str, Any]:
         """Return the `[data]` table of a configuration: `path`, and the options that differ from their defaults.

@@ -58,18 +58,6 @@ def ranks_of(name: str, column: pa.ChunkedArray) -> Array:
     return ranks
 
 
-def order_ties(
-    columns: Mapping[str, Array], times: Sequence[Array], heads: Array, names: Sequence[str]
-) -> dict[str, Array]:
-    """Return columns of which the named ones are reordered by `canonical_order`."""
-    places, order = canonical_order({name: columns[name] for name in names}, times, heads)
-    reordered = dict(columns)
-    for name in names if len(places) else ():
-        reordered[name] = columns[name].copy()
-        reordered[name][places] = columns[name][order]
-    return reordered
-
-
 def canonical_order(columns: Mapping[Name, Array], times: Sequence[Array], heads: Array) -> tuple[Array, Array]:
     """Return `(tied,)` the places of events that share entity and time with others, and which event each place gets.
 

@@ -26,9 +26,9 @@ def describe(data: Dataset) -> list[dict[str, Any]]:
     """
     x, schema = data.sequences, data.schema
     rows = [_row(schema.key, f"key ({data.keys.type})"), _row(schema.time, f"time ({schema.time_kind})")]
-    rows += [_row(field.name, *_summarise(field, _by_parts(x, field.name))) for field in schema.fields]
-    rows += [_row(field.name, "summed", _bag(field, x)) for field in schema.bags]
-    rows += [_row(field.name, *_summarise(field, _by_parts(x, field.name))) for field in schema.texts]
+    for column in (*schema.fields, *schema.bags, *schema.texts):
+        kind, entries = _summarise(column, _by_parts(x, column.name))
+        rows.append(_row(column.name, "summed" if column in schema.bags else kind, entries))
     for field in schema.static:
         if field.name in x.static:
             kind, entries = _summarise(field, [x.static[field.name]])
@@ -68,14 +68,17 @@ def _by_parts(x: Sequences, name: str) -> Iterator[Values]:
 
 
 def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, float]]:
-    """Return the kind of a column and the entries of its row."""
-    total, missing, unknown, spread = 0, 0, 0, Spread()
+    """Return the kind of a column and the entries of its row; unknown elements of lists are counted among these."""
+    total, n_codes, missing, unknown, spread = 0, 0, 0, 0, Spread()
     for values in parts:
         total += len(values)
+        if isinstance(field, Categorical):
+            codes = values if isinstance(values, Tensor) else values.values("code")
+            n_codes, unknown = n_codes + len(codes), unknown + int((codes == UNKNOWN).sum())
         if not isinstance(values, Tensor):
             missing += int((values.lengths == 0).sum())
         elif isinstance(field, Categorical):
-            missing, unknown = missing + int((values == MISSING).sum()), unknown + int((values == UNKNOWN).sum())
+            missing += int((values == MISSING).sum())
         elif isinstance(field, Vector):
             missing += int(values.isnan().any(1).sum())
         else:
@@ -87,23 +90,11 @@ def _summarise(field: Static, parts: Iterable[Values]) -> tuple[str, dict[str, f
         return "text", shares
     if isinstance(field, Categorical):
         kind = "hashed" if field.buckets else "categorical"
-        return kind, {"values": field.size - FIRST, "unknown": unknown / max(total, 1), **shares}
+        return kind, {"values": field.size - FIRST, "unknown": unknown / max(n_codes, 1), **shares}
     if isinstance(field, Vector):
         return "vector", {"values": field.size, **shares}
     numbers = {"mean": spread.mean, "std": spread.std} if spread.count else {}
     return "numeric", {**numbers, **shares}
-
-
-def _bag(field: Categorical, x: Sequences) -> dict[str, float]:
-    """Return the entries of a list column: unknown elements, and events without any."""
-    elements, unknown, missing = 0, 0, 0
-    for bags in _by_parts(x, field.name):
-        assert not isinstance(bags, Tensor)
-        elements += bags.total
-        unknown += int((bags.values("code") == UNKNOWN).sum())
-        missing += int((bags.lengths == 0).sum())
-    shares = {"unknown": unknown / max(elements, 1), "missing": missing / max(x.total, 1)}
-    return {"values": field.size - FIRST, **shares}
 
 
 def _row(name: str, kind: str, entries: Mapping[str, float] | None = None) -> dict[str, Any]:

@@ -8,12 +8,11 @@ is that of the batch. The file that holds the states is in `store`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -22,18 +21,21 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.embedding import described_parts
-from eventvec.encoders.interface import Encoder
-from eventvec.errors import CheckpointError, ConfigError, DataError, nearest
-from eventvec.options import accepts, at_least, gather
+from eventvec.encoders.interface import evaluating
+from eventvec.errors import CheckpointError, ConfigError, DataError
+from eventvec.options import accepts, at_least, gather_all, one_of
 from eventvec.runs import Run
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
-from eventvec.updating.entity_state import RecentEvents, RecurrentStates, choose_state
+from eventvec.updating.entity_state import States, choose_state
 from eventvec.updating.late_events import Late, Plan, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
 from eventvec.updating.store_file import Shard, opened
+
+Events: TypeAlias = Dataset | Tabular | Sequence[Mapping[str, Any]]
+"""The events of a batch: a data set, a table, or a list with a dictionary for each event."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,7 @@ class UpdateOptions:
     keep: int | None = None
 
     def __post_init__(self) -> None:
-        if self.late not in get_args(Late):
-            raise ConfigError(f"late {self.late!r} is not known; {nearest(self.late, get_args(Late))}")
+        one_of("late", self.late, get_args(Late))
         if (self.late == "recompute") != (self.history is not None):
             raise ConfigError(
                 "late='recompute' and history= must be given together (--late recompute --history EVENTS)"
@@ -102,9 +103,7 @@ class Updated:
 
 
 @accepts(UpdateOptions, TableFormat)
-def update(
-    run: Run, events: Dataset | Tabular | Sequence[Mapping[str, Any]], state: Path | str, **options: Any
-) -> Updated:
+def update(run: Run, events: Events, state: Path | str, **options: Any) -> Updated:
     """Return the embeddings of the entities that have new events, and bring their stored states up to date.
 
     The result is that of embedding the whole history, up to float32 rounding. When the function returns, the batch is
@@ -145,17 +144,11 @@ def update(
         >>> np.array_equal(again.embeddings, second.embeddings)
         True
     """
-    chosen = gather(options, UpdateOptions, TableFormat)
-    return apply_batch(run, events, state, chosen, gather(options, TableFormat, UpdateOptions))
+    return apply_batch(run, events, state, *gather_all(options, UpdateOptions, TableFormat))
 
 
 def apply_batch(
-    run: Run,
-    events: Dataset | Tabular | Sequence[Mapping[str, Any]],
-    state: Path | str,
-    chosen: UpdateOptions,
-    table_format: TableFormat,
-    shard: Shard | None = None,
+    run: Run, events: Events, state: Path | str, chosen: UpdateOptions, form: TableFormat, shard: Shard | None = None
 ) -> Updated:
     """Return what `update` returns, also from the store of a shard.
 
@@ -163,7 +156,7 @@ def apply_batch(
         shard: The place of the store in a folder of stores.
     """
     events = _rereadable(events, run.schema.key)
-    read = _with_events(_coded(run, events, table_format)).to("cpu")
+    read = _with_events(_coded(run, events, form)).to("cpu")
     texts = keys.texts(read.keys)
     if repeated := len(texts) - texts.n_unique():
         raise DataError(f"each key must stand in one row, got {repeated:,} repeated keys")
@@ -171,7 +164,7 @@ def apply_batch(
     data = read if order.is_sorted() else read[order.cast(pl.Int64).to_numpy()]
     names = texts.gather(order).to_list()
     identity = batch_identity(data, Path(state).absolute().parent)
-    with _evaluation_mode(run.encoder):
+    with evaluating(run.encoder):
         states = choose_state(run.encoder, data, chosen.recent)
         with (
             opened(state, run.id, states.kind, vocabulary=run.schema.vocabulary, shard=shard) as store,
@@ -181,8 +174,8 @@ def apply_batch(
             if batch:
                 return _as_read(_applied_before(run, store, batch, data, identity, states), read)
             before = store.facts(names, _time_type(data))
-            history = partial(_history, run, chosen.history, table_format)
-            error = partial(refusal, events, data, before, table_format.time_format)
+            history = partial(_history, run, chosen.history, form)
+            error = partial(refusal, events, data, before, form.time_format)
             planned = plan(data, before, chosen.late, history, error)
             first = store.next_version()
             vectors = _apply(store, first, names, before, planned, states)
@@ -195,7 +188,7 @@ def apply_batch(
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
 
 
-def _rereadable(events: Dataset | Tabular | Sequence[Mapping[str, Any]], key: str) -> Dataset | Tabular:
+def _rereadable(events: Events, key: str) -> Dataset | Tabular:
     """Return events in a form that can be read twice, which a stream cannot."""
     if isinstance(events, list | tuple):
         return events_table(events, key)
@@ -228,9 +221,7 @@ def _as_read(updated: Updated, read: Dataset) -> Updated:
     return replace(updated, embeddings=replace(embeddings, metadata=metadata), data=data)
 
 
-def _apply(
-    store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: RecurrentStates | RecentEvents
-) -> Tensor:
+def _apply(store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States) -> Tensor:
     """Write each entity's next version, numbered from `first`, and return `(n, dim)` the embeddings."""
     x, vectors = planned.x.to(states.device), torch.empty(len(names), states.dim)
     for begin in range(0, len(names), ROWS):
@@ -273,19 +264,7 @@ def _part(facts: Facts, rows: slice) -> Facts:
     return Facts(*(values[rows] for values in facts))
 
 
-@contextmanager
-def _evaluation_mode(encoder: Encoder) -> Iterator[None]:
-    training = encoder.training
-    encoder.eval()
-    try:
-        yield
-    finally:
-        encoder.train(training)
-
-
-def _applied_before(
-    run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: RecurrentStates | RecentEvents
-) -> Updated:
+def _applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identity: str, states: States) -> Updated:
     """Return the rows of a batch that was applied before; the store stays as it is."""
     if batch.fingerprint != identity:
         raise DataError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from eventvec.schema import Schema
 from eventvec.sequences import Sequences, join
 
 
-def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> RecurrentStates | RecentEvents:
+def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
     """Return what is stored for each entity: the encoder's state if it has one, else its `recent` latest events.
 
     Args:
@@ -149,3 +149,6 @@ class RecentEvents:
         """Return `(n, dim)` the embeddings that were stored."""
         vectors = np.frombuffer(b"".join(state[: self.prefix] for state in states), "<f4").astype(np.float32)
         return torch.from_numpy(vectors).view(len(states), self.dim)
+
+
+States: TypeAlias = RecurrentStates | RecentEvents

@@ -15,13 +15,13 @@ from torch import Tensor
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
 from eventvec.schema import Schema
-from eventvec.sequences import Array, Sequences, Values, join, searchsorted, stack
+from eventvec.sequences import Array, Sequences, join, searchsorted, stack
 from eventvec.tables import keys, times
 from eventvec.tables.coding import count_and_first
 from eventvec.tables.event_tables import open_events
 from eventvec.tables.lists import exploded
 from eventvec.tables.nested import distinct_rows
-from eventvec.tables.sorting import order_ties
+from eventvec.tables.sorting import canonical_order
 from eventvec.tables.sources import Tabular
 from eventvec.updating.store import Facts
 
@@ -76,18 +76,8 @@ def plan(
         count = f"{spanning:,} of {data.sequences.total:,} events"
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, data.schema.clock)
-    last = np.where(x.lengths.numpy() > 0, _last(x), before.last_time)
+    last = times.last_times(x, before.last_time)
     return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(n_late.sum()), notes)
-
-
-def _last(x: Sequences) -> Array:
-    """Return `(n,)` the time of each row's last event; the value of an empty row is arbitrary."""
-    time = x.columns["time"]
-    assert isinstance(time, Tensor)
-    if not len(time):
-        return np.zeros(len(x), time.numpy().dtype)
-    last: Array = time[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
-    return last
 
 
 def _continued(x: Sequences, before: Facts, known: Array, clock: bool) -> Sequences:
@@ -141,7 +131,8 @@ def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, histo
     missing = replace(new, lengths=new.lengths * torch.from_numpy(~contains_batch))
     whole = _in_time_order(join(past, missing), data.schema)
     wrong = ~contains_batch & (n_past != n_seen)
-    wrong |= _last(whole) != np.maximum(before.last_time[rows], _last(new))
+    last_time = before.last_time[rows]
+    wrong |= times.last_times(whole, last_time) != np.maximum(last_time, times.last_times(new, last_time))
     if wrong.any():
         raise DataError(
             f"the history of {int(wrong.sum()):,} of {len(rows):,} entities with late events is not what the store was "
@@ -167,14 +158,8 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
     x = replace(x, columns={**x.columns, "gap": gap})
     if schema.ties == "file" or schema.order is not None:  # the ranks in a column are not known here any more
         return x
-    names = [field.name for field in (*schema.fields, *schema.nested)]
-    columns, nested = dict[str, Array](), dict[str, Sequences]()
-    for name, values in x.columns.items():
-        if isinstance(values, Tensor):
-            columns[name] = values.numpy()
-        else:
-            nested[name], columns[name] = distinct_rows(values)
-    ordered = order_ties(columns, [time[order]], heads, names)
-    tensors: dict[str, Values] = {name: torch.from_numpy(values) for name, values in ordered.items()}
-    tensors |= {name: rows[torch.from_numpy(ordered[name])] for name, rows in nested.items()}
-    return replace(x, columns=tensors)
+    columns = {field.name: x.columns[field.name] for field in (*schema.fields, *schema.nested)}
+    compared = {n: v.numpy() if isinstance(v, Tensor) else distinct_rows(v)[1] for n, v in columns.items()}
+    places, sources = canonical_order(compared, [time[order]], heads)
+    index = torch.arange(x.total).index_copy(0, torch.from_numpy(places), torch.from_numpy(sources))
+    return replace(x, columns={**x.columns, **{name: values[index] for name, values in columns.items()}})

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from eventvec.errors import ConfigError
-from eventvec.options import at_least
+from eventvec.options import at_least, one_of
 from eventvec.sequences import Sequences, Values
 from eventvec.views.draws import shuffled_order, sources
 
@@ -48,8 +47,7 @@ class Counterfeits:
 
     def __post_init__(self) -> None:
         at_least("count", self.count, 1)
-        if self.exchanged not in get_args(Exchanged):
-            raise ConfigError(f"exchanged must be types or gaps, got {self.exchanged!r}")
+        one_of("exchanged", self.exchanged, get_args(Exchanged))
 
     def usable(self, x: Sequences) -> Tensor:
         """Return `(n,)` bool: true for rows of at least two events, or two intervals, that can be exchanged."""

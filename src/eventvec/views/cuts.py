@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from eventvec.errors import ConfigError, DataError
+from eventvec.errors import DataError
+from eventvec.options import at_least
 from eventvec.sequences import Sequences, Values, keep_copy, on_host, searchsorted
 
 
@@ -45,8 +46,7 @@ def hold_out(x: Sequences, targets: int = 1) -> Sequences:
         >>> hold_out(x, targets=2).static["targets"].values("x").tolist()
         [1, 2]
     """
-    if targets < 1:
-        raise ConfigError(f"targets must be at least 1, got {targets}")
+    at_least("targets", targets, 1)
     if x.device.type == "cpu" and (count := int((x.lengths < targets).sum())):
         what = (
             "a target is the first event of a row"

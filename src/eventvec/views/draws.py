@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -64,6 +67,40 @@ def shuffled_order(row: Tensor, rng: torch.Generator) -> Tensor:
     """Return `(total,)` positions of events, in random order within each row; `row` must be non-decreasing."""
     half = torch.rand(len(row), generator=rng, device=row.device, dtype=torch.float64) / 2  # never rounds to 1
     return (row + half).view(torch.int64).argsort()  # bits sort as the numbers do, and integers by a radix sort
+
+
+@dataclass(frozen=True)
+class Sized:
+    """The options of samplers that draw views of some lengths."""
+
+    count: int = 5
+    shortest: int = 15
+    longest: int = 150
+
+    fewest: ClassVar[int] = 2
+    """The smallest `count`."""
+
+    def __post_init__(self) -> None:
+        at_least("count", self.count, self.fewest)
+        check_bounds(self.shortest, self.longest)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows with more than one possible view."""
+        return x.lengths > self.shortest
+
+
+@dataclass(frozen=True)
+class Disjoint:
+    """The option of samplers that divide the events of a row."""
+
+    count: int = 5
+
+    def __post_init__(self) -> None:
+        at_least("count", self.count, 2)
+
+    def usable(self, x: Sequences) -> Tensor:
+        """Return `(n,)` bool: true for rows of at least two events."""
+        return x.lengths >= 2
 
 
 def check_bounds(shortest: int, longest: int) -> None:

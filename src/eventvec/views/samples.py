@@ -11,30 +11,28 @@ from torch import Tensor
 from eventvec.errors import ConfigError
 from eventvec.options import at_least
 from eventvec.sequences import Sequences, keep_copy, on_host, with_copy
-from eventvec.views.draws import check_bounds, integers, shuffled_order, slice_lengths, sources, subset
+from eventvec.views.draws import Disjoint, Sized, integers, shuffled_order, slice_lengths, sources, subset
 from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 
-@dataclass(frozen=True)
-class _Sized:
-    """The options of samplers of subsets of some sizes."""
+class _Samples(Sized):
+    """Random subsets of a row's events, whose sizes a subclass draws."""
 
-    count: int = 5
-    shortest: int = 15
-    longest: int = 150
+    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
+        """Return `(views, source)`, `count` views of each row, row after row."""
+        source = sources(len(batch), self.count, batch.device)
+        rows = batch[source]
+        size = self._sizes(rows.lengths, rng)
+        return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
 
-    def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-        check_bounds(self.shortest, self.longest)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with more than one possible sample."""
-        return x.lengths > self.shortest
+    def _sizes(self, lengths: Tensor, rng: torch.Generator) -> Tensor:
+        """Return `(m,)` the size of the view of each row, by their lengths."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class RandomSamples(_Sized):
+class RandomSamples(_Samples):
     """A fixed number of random subsets of each row's events, in the order of time.
 
     The size is drawn as `RandomSlices` draws a length; every subset of that size has the same probability (Babaev et
@@ -57,16 +55,12 @@ class RandomSamples(_Sized):
         [0, 0, 0]
     """
 
-    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, source)`, `count` views of each row, row after row."""
-        source = sources(len(batch), self.count, batch.device)
-        rows = batch[source]
-        size = slice_lengths(rows.lengths, self.shortest, self.longest, rng)
-        return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
+    def _sizes(self, lengths: Tensor, rng: torch.Generator) -> Tensor:
+        return slice_lengths(lengths, self.shortest, self.longest, rng)
 
 
 @dataclass(frozen=True)
-class CappedSamples(_Sized):
+class CappedSamples(_Samples):
     """A fixed number of random subsets of each row's events, whose sizes are drawn without regard to the row.
 
     The size is uniform on `{shortest, …, longest - 1}` and then capped at the row's length, as in the public code of
@@ -95,17 +89,13 @@ class CappedSamples(_Sized):
                 f"longest must be above shortest, got longest {self.longest} and shortest {self.shortest}"
             )
 
-    def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
-        """Return `(views, source)`, `count` views of each row, row after row."""
-        source = sources(len(batch), self.count, batch.device)
-        rows = batch[source]
-        size = torch.full_like(source, self.longest - self.shortest)
-        size = torch.minimum(self.shortest + integers(size, rng), rows.lengths)
-        return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
+    def _sizes(self, lengths: Tensor, rng: torch.Generator) -> Tensor:
+        size = torch.full_like(lengths, self.longest - self.shortest)
+        return torch.minimum(self.shortest + integers(size, rng), lengths)
 
 
 @dataclass(frozen=True)
-class DisjointSamples:
+class DisjointSamples(Disjoint):
     """A random partition of each row's events: each event goes to one of the views, independently of the others.
 
     This is Algorithm 2 of Babaev et al. 2022, although their text describes contiguous segments. The events of a view
@@ -124,15 +114,6 @@ class DisjointSamples:
         >>> sorted(DisjointSamples(count=2)(x, torch.Generator())[0].values("code").tolist())
         [0, 1, 2, 3, 4, 5]
     """
-
-    count: int = 5
-
-    def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows of at least two events."""
-        return x.lengths >= 2
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, at most `count` views of each row, row after row."""

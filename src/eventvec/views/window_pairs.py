@@ -44,6 +44,15 @@ class _Windows:
             usable[block].index_fill_(0, source[_count_pairs(distinct_times(groups), self) >= 1], True)
         return usable
 
+    def _consecutive(self, batch: Sequences, rng: torch.Generator, *, biased: bool) -> tuple[Sequences, Tensor]:
+        """Return `(views, label)` of consecutive windows; half of the biased pairs with label 0 are in order."""
+        (groups, times), step = _draw_groups(batch, self, rng), 1 + self.skip
+        label = coins(len(groups), rng)
+        forward = label | coins(len(groups), rng) if biased else label
+        window = integers(_count_pairs(times, self), rng)
+        views = _pair_views(groups, times, window + step * ~forward, window + step * forward, self.length, rng)
+        return views, label.float()
+
 
 @dataclass(frozen=True)
 class OrderPairs(_Windows):
@@ -79,11 +88,7 @@ class OrderPairs(_Windows):
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, label)`, at most `count` pairs per row."""
-        (groups, times), step = _draw_groups(batch, self, rng), 1 + self.skip
-        label = coins(len(groups), rng)
-        window = integers(_count_pairs(times, self), rng)
-        views = _pair_views(groups, times, window + step * ~label, window + step * label, self.length, rng)
-        return views, label.float()
+        return self._consecutive(batch, rng, biased=False)
 
 
 @dataclass(frozen=True)
@@ -102,12 +107,7 @@ class BiasedOrderPairs(_Windows):
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, label)`, at most `count` pairs per row."""
-        (groups, times), step = _draw_groups(batch, self, rng), 1 + self.skip
-        label = coins(len(groups), rng)
-        forward = label | coins(len(groups), rng)
-        window = integers(_count_pairs(times, self), rng)
-        views = _pair_views(groups, times, window + step * ~forward, window + step * forward, self.length, rng)
-        return views, label.float()
+        return self._consecutive(batch, rng, biased=True)
 
 
 @dataclass(frozen=True)

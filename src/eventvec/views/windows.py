@@ -12,14 +12,14 @@ from torch import Tensor
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import at_least
 from eventvec.sequences import Sequences, on_host, places, searchsorted, with_copy
-from eventvec.views.draws import check_bounds, cut_at_random, integers, slice_lengths, sources
+from eventvec.views.draws import Disjoint, Sized, check_bounds, cut_at_random, integers, slice_lengths, sources
 
 LARGEST_WIDTH = 2**62
 """A width beyond any integer time, which can be added to one without overflow."""
 
 
 @dataclass(frozen=True)
-class RandomSlices:
+class RandomSlices(Sized):
     """A fixed number of random slices of each row: contiguous windows whose lengths are drawn uniformly.
 
     These are the slices of the public code (Babaev et al. 2022). In a row of T events, the length of a slice is uniform
@@ -44,17 +44,7 @@ class RandomSlices:
         [0, 0, 0, 1, 1, 1]
     """
 
-    count: int = 5
-    shortest: int = 15
-    longest: int = 150
-
-    def __post_init__(self) -> None:
-        at_least("count", self.count, 1)
-        check_bounds(self.shortest, self.longest)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows with more than one possible slice."""
-        return x.lengths > self.shortest
+    fewest = 1
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, `count` views of each row, row after row."""
@@ -115,7 +105,7 @@ class RejectionSlices:
 
 
 @dataclass(frozen=True)
-class DisjointSegments:
+class DisjointSegments(Disjoint):
     """Contiguous segments that partition each row, cut at random places.
 
     The text of Babaev et al. 2022, Section 3.3, calls these random disjoint samples; their Algorithm 2 is
@@ -135,15 +125,6 @@ class DisjointSegments:
         >>> DisjointSegments(count=3)(x, torch.Generator())[0].values("code").tolist()
         [0, 1, 2, 3, 4, 5]
     """
-
-    count: int = 5
-
-    def __post_init__(self) -> None:
-        at_least("count", self.count, 2)
-
-    def usable(self, x: Sequences) -> Tensor:
-        """Return `(n,)` bool: true for rows of at least two events."""
-        return x.lengths >= 2
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
         """Return `(views, source)`, at most `count` views of each row, row after row, in the order of time."""
