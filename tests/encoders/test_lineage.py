@@ -39,8 +39,8 @@ def test_embeddings_have_the_holdouts_and_labels_of_both_runs_of_an_encoder() ->
     assert metadata["run"] == second.id
     assert metadata["labels"] == ["churn"]
     assert metadata["holdouts"] == [
-        {"run": first.id, "fraction": 0.25, "seed": 3, "fingerprint": data.fingerprint},
-        {"run": second.id, "fraction": 0.5, "seed": 7, "fingerprint": other.fingerprint},
+        {"run": first.id, "fraction": 0.25, "seed": 3, "fingerprint": data.fingerprint, "last_event": 29},
+        {"run": second.id, "fraction": 0.5, "seed": 7, "fingerprint": other.fingerprint, "last_event": 29},
     ]
     with pytest.raises(ev.ConfigError, match="2 runs that did not hold the same entities out"):
         ev.embed(method.encoder, dataset()).held_out  # noqa: B018

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
