@@ -61,8 +61,17 @@ def one_long_row() -> tuple[nn.Module, Sequences]:
     return SquaredEmbeddings(), make.sequences([0, 1, 1, 0, 60])
 
 
-OTHERS = {"gated": gated, "one_long_row": one_long_row}
-"""Besides the cases of the methods: batch norm of points, and a row with nearly all events."""
+def panel() -> tuple[nn.Module, Sequences]:
+    method, x = cases.CASES["supervised"]()
+    rows = torch.arange(len(x)).repeat_interleave(3)
+    lengths = torch.stack([x.lengths // 3, x.lengths - 1, x.lengths], 1).clamp(min=0).flatten()
+    rows_of_times = x.slice(rows, torch.zeros_like(rows), lengths)
+    method.prepare(rows_of_times)
+    return method, rows_of_times
+
+
+OTHERS = {"gated": gated, "one_long_row": one_long_row, "panel": panel}
+"""Besides the cases of the methods: batch norm of points, a row with nearly all events, and several times of rows."""
 
 
 def doubled(x: Sequences) -> Sequences:

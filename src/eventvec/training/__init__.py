@@ -6,6 +6,7 @@
     state        the state of a training, its step and its checkpoint
     fit_options  the options of `fit`
     setup        from a configuration and data to a method that is ready to be trained
+    label_rows   the rows from which labels are learned, as of their times
     fine_tuning  `fine_tune`: a run's encoder is trained further on labels
     optimizer    learning rates, and which weights are trained
     validation   which rows are trained on and which are held out
