@@ -162,7 +162,7 @@ def test_what_needs_one_row_per_entity_refuses_several() -> None:
     with pytest.raises(ConfigError, match=message):
         ev.fit("coles", data, epochs=1)
     with pytest.raises(ConfigError, match=message):
-        ev.audit(ev.fit("coles", ev.read(EVENTS, **READ), epochs=1), data)
+        ev.audit(ev.fit("coles", ev.read(EVENTS, schema=data.schema), epochs=1), data)
 
 
 def test_static_columns_are_those_of_the_entity_at_each_of_its_times() -> None:
