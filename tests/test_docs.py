@@ -167,6 +167,12 @@ def test_programs_that_documents_name_exist(path: Path) -> None:
     assert [name for name in sorted(scripts) if not (ROOT / name).is_file()] == []
 
 
+def test_tests_that_documents_name_exist() -> None:
+    tests = "\n".join(path.read_text() for path in ROOT.glob("tests/**/test_*.py"))
+    named = {name for path in DOCUMENTS for name in re.findall(r"`(test_\w+)`", path.read_text())}
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []
+
+
 # The site
 
 

@@ -226,6 +226,19 @@ def test_an_event_at_the_snapshot_is_neither_history_nor_horizon() -> None:
     assert histories.sequences.lengths.tolist() == [1, 2]  # 1 February is history a month later
 
 
+def test_the_horizon_is_open_at_its_beginning_and_closed_at_its_end() -> None:
+    """Of a snapshot at 10 with a gap of 5, it is (15, 20]; times are whole numbers, the smallest step is 1."""
+    for at, counts in ((10, False), (11, False), (15, False), (16, True), (20, True), (21, False)):
+        table = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, at, 1, 30]})
+        data = ev.read(table, key="card", time="day", numeric=[])
+        labels = pl.DataFrame(ev.future_labels(data, every=10, horizon=5, gap=5, label="event", observed_until=20))
+        assert labels.rows() == [(1, 10, counts), (2, 10, False)]  # a horizon that ends with the observation is known
+        with pytest.raises(DataError, match=r"2 are censored"):
+            ev.future_labels(data, every=10, horizon=5, gap=5, observed_until=19)
+        history = ev.read(table, schema=data.schema, cutoffs=labels, cutoff_column="day")
+        assert history.sequences.lengths.tolist() == [1, 1]  # whatever is in the gap or later is not read
+
+
 def test_snapshots_and_horizons_follow_the_clocks_of_the_zone() -> None:
     data = visits("2024-02-20", "2024-04-30T21:59:59", "2024-04-30T22:00:00", "2024-07-01", zone="UTC")
     labels = ev.future_labels(data, every="1mo", horizon="1mo", label="count", zone=BERLIN)

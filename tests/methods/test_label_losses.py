@@ -203,7 +203,7 @@ def test_methods_are_described_and_built_again(options: dict[str, Any]) -> None:
         name: value.shape for name, value in built.state_dict().items()
     }
     assert describe(again)["method"] == tables["method"]
-    assert {**options, "batch_norm": False, "name": "supervised"} == tables["method"]
+    assert {**options, "batch_norm": False, "inclusive": False, "name": "supervised"} == tables["method"]
 
 
 # Runs

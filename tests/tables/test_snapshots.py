@@ -114,6 +114,25 @@ def test_a_column_of_the_file_keeps_its_name_and_that_of_the_times_changes(name:
     assert z.frame().columns == ["card", f"{name}_cutoff", "embedding", "events", "last_time"]
 
 
+@pytest.mark.parametrize(
+    ("time", "following"),
+    [
+        (7, 8),
+        (7.5, np.nextafter(7.5, 8)),
+        (datetime(2024, 6, 1), datetime(2024, 6, 1, microsecond=1)),
+        (date(2024, 6, 1), date(2024, 6, 2)),
+    ],
+)  # fmt: skip
+def test_inclusive_reads_events_at_the_very_time_and_not_the_next(time: Any, following: Any) -> None:
+    events = pl.DataFrame({"card": [1, 1, 1, 2], "at": [time, time, following, time]})
+    cutoffs = pl.DataFrame({"card": [1, 2], "when": [time, following]})
+    for inclusive, count in ((False, 0), (True, 2)):
+        data = ev.read(
+            events, key="card", time="at", numeric=[], cutoffs=cutoffs, cutoff_column="when", inclusive=inclusive
+        )
+        assert data.sequences.lengths.tolist() == [count, 1]
+
+
 def test_times_of_a_day_beside_events_of_a_date_stay_apart() -> None:
     events = pl.DataFrame({"card": [1, 1], "at": [date(2024, 1, 1), date(2024, 1, 2)], "paid": [1.0, 2.0]})
     moments = [datetime(2024, 1, 2), datetime(2024, 1, 2, 12)]
@@ -143,7 +162,7 @@ def test_what_needs_one_row_per_entity_refuses_several() -> None:
     with pytest.raises(ConfigError, match=message):
         ev.fit("coles", data, epochs=1)
     with pytest.raises(ConfigError, match=message):
-        ev.compare(data, TIMES, "month", out="never", methods=["coles", "ocp"])
+        ev.audit(ev.fit("coles", ev.read(EVENTS, schema=data.schema), epochs=1), data)
 
 
 def test_static_columns_are_those_of_the_entity_at_each_of_its_times() -> None:

@@ -164,7 +164,7 @@ class _Matched:
     @property
     def rows(self) -> Array:
         """The rows of the table that belong to an entity, ascending."""
-        return np.unique(self.places[self.places >= 0])
+        return np.flatnonzero(np.bincount(self.places[self.places >= 0], minlength=1))
 
     def times(self, schema: Schema, others: Collection[str]) -> pl.DataFrame | None:
         """Return the columns with times of each entity, null where it has none, in the unit of the events' times."""

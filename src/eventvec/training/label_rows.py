@@ -39,9 +39,9 @@ def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
 def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple[str, ...]]:
     """Return the labelled rows as of the times of their labels, which are static columns, and notes about the times.
 
-    Data that were cut at a time for each row are returned as they are.
+    Data that were cut at a time for each row, and those whose events have no times, are returned as they are.
     """
-    if data.moments is not None:
+    if data.moments is not None or "time" not in data.sequences.columns:
         return data, ()
     times = pl.DataFrame() if data.label_times is None else data.label_times
     time, chosen = choose(times.columns, data.schema, method.label_time)
