@@ -86,7 +86,7 @@ def _matched(data: Dataset, keys: pa.ChunkedArray, key: str) -> tuple[Array, Arr
     rows = pl.DataFrame({"entity": entities.astype(np.int64), "row": np.arange(len(entities))})
     wanted = pl.DataFrame({"entity": entity, "place": np.arange(len(entity))})
     pairs = wanted.join(rows, on="entity", maintain_order="left_right")
-    return pairs["row"].to_numpy(), pairs["place"].to_numpy()
+    return pairs["row"].to_numpy(writable=True), pairs["place"].to_numpy(writable=True)
 
 
 def _values(
