@@ -258,7 +258,7 @@ def _job(
     if cutoffs := reading.get("cutoffs"):
         opened = open_source(cutoffs)
         opened.need([key if key in opened.types else table.key_as or key, str(reading["cutoff_column"])], str(cutoffs))
-    names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
+    names = [table.requested.time, *table.beside, *table.names]
     files = tuple(event_file(file) for file in source.files)
     further = [
         os.path.abspath(table[name]) for table, name in ((reading, "cutoffs"), (scoring, "history")) if table.get(name)

@@ -58,7 +58,7 @@ class Parts:
         key = table.requested.key
         if key in lists:
             raise ConfigError(f"store= (--store) needs a key of the rows, and {shown(key)} is of the elements of lists")
-        names = [table.requested.time, *([] if table.order is None else [table.order]), *table.names]
+        names = [table.requested.time, *table.beside, *table.names]
         exploding = table.events.exploding
         columns = list(dict.fromkeys([key, *(lists.get(name, name) for name in names), *exploding]))
         rows, events, bounds = _survey(source, key, exploding[:1])

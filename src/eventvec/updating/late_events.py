@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.schema import Schema
+from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences, Values, join, searchsorted, stack
 from eventvec.tables import keys, times
 from eventvec.tables.coding import count_and_first
@@ -160,7 +160,8 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
     schema orders them by their values alone.
     """
     time, rows = x.values("time").numpy(), x.rows().numpy()
-    order = np.lexsort((time, rows))
+    known = [x.values(KNOWN).numpy()] if KNOWN in x.columns else []
+    order = np.lexsort((*known, time, rows))
     x = x.take(x.flat()[torch.from_numpy(order)], x.lengths)
     heads = x.starts[x.lengths > 0].numpy()
     gap = torch.from_numpy(times.intervals(time[order], heads, schema.clock))
@@ -174,7 +175,7 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
             columns[name] = values.numpy()
         else:
             nested[name], columns[name] = distinct_rows(values)
-    ordered = order_ties(columns, [time[order]], heads, names)
+    ordered = order_ties(columns, [each[order] for each in (time, *known)], heads, names)
     tensors: dict[str, Values] = {name: torch.from_numpy(values) for name, values in ordered.items()}
     tensors |= {name: rows[torch.from_numpy(ordered[name])] for name, rows in nested.items()}
     return replace(x, columns=tensors)
