@@ -153,6 +153,11 @@ def test_the_commands_know_when_events_became_known(tmp_path: Path) -> None:
     stored = invoke("embed", folder, files[0], *cutoffs, tmp_path / "s.parquet", "--store", tmp_path / "store")
     assert stored.exit_code == 0, stored.output
     assert np.allclose(ev.read_embeddings(tmp_path / "s.parquet").values, whole.values, atol=1e-5)
+    compared = answer(
+        "compare", *files, "--key", "card", "--time", "at", "--known-at", "posted", "--label", "y", "--methods",
+        "coles,ocp", "--epochs", 1, "--out", tmp_path / "compared", "--models", "logistic_regression",
+    )  # fmt: skip
+    assert all(abs(arm["score"] - 0.5) < 0.15 for arm in compared["arms"])
     without = tmp_path / "without.parquet"
     events().drop("posted").write_parquet(without)
     lacking = invoke("embed", folder, without, "-o", tmp_path / "w.parquet")
