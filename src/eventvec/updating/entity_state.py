@@ -161,7 +161,7 @@ class RecentEvents:
 class KnownStates:
     """What is stored for each entity, and behind it the time at which the last of its events became known.
 
-    An event that became known before an earlier one is refused, because no state can then be that of a cut at a time.
+    An event that became known before an earlier one is refused: no state would be that of a cut between their times.
     """
 
     def __init__(self, states: RecurrentStates | RecentEvents, schema: Schema) -> None:
@@ -181,8 +181,8 @@ class KnownStates:
         if count := int(refused.sum()):
             raise DataError(
                 f"at least {count:,} entities have events that became known before earlier ones of theirs (known_at), "
-                "and a stored state reads events in both orders at once; leave these entities out of the batch, and "
-                "embed their whole histories"
+                "but a state continues only where known times ascend with the times of the events; leave these "
+                "entities out of the batch, and embed their whole histories"
             )
         last[filled] = last_times(x[filled])
         times = last.cpu().numpy().astype(self.time)
