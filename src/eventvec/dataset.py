@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, refuse_masked
-from eventvec.schema import Categorical, Schema
+from eventvec.schema import KNOWN, Categorical, Schema
 from eventvec.sequences import Array, RowIndex, Sequences, Values, histories, on_host
 
 
@@ -178,6 +178,31 @@ def period(x: Sequences) -> tuple[Any, Any] | None:
         return None
     starts, lengths = x.starts[filled], x.lengths[filled]
     return time[starts].min().item(), time[starts + lengths - 1].max().item()  # a row is in order of time
+
+
+def last_times(x: Sequences) -> Tensor:
+    """Return `(n,)` the time from which on all events of a row count, and any number for a row without events.
+
+    It is the time of the last event, or the one at which the last of them became known.
+    """
+    name = KNOWN if KNOWN in x.columns else "time"
+    column = x.columns[name]
+    assert isinstance(column, Tensor)
+    if name == "time" or not len(column):
+        ends = (x.starts + x.lengths - 1).clamp(min=0)
+        return column[ends] if len(column) else column.new_zeros(len(x))
+    last = [column[:0]]
+    for block in x.blocks():
+        rows = x[block]
+        empty = column.new_zeros(len(rows))
+        last.append(empty.scatter_reduce(0, rows.rows(), rows.values(name), "amax", include_self=False))
+    return torch.cat(last)
+
+
+def last_time(x: Sequences) -> Any:
+    """Return the time from which on all events of all rows count, see `last_times`; None without events or times."""
+    filled = x[x.lengths > 0]
+    return last_times(filled).max().item() if len(filled) and "time" in x.columns else None
 
 
 def _key_bytes(keys: pa.Array) -> list[Any]:

@@ -28,7 +28,10 @@ MISSING, UNKNOWN, FIRST = 0, 1, 2
 MAX_BUCKETS = 2**24
 """The largest number of buckets of a hashed column."""
 
-RESERVED = ("time", "gap", "segment")
+KNOWN = "known_at"
+"""The column of the time at which each event became known, where it is not that of the event."""
+
+RESERVED = ("time", "gap", "segment", KNOWN)
 """Column names that have a fixed meaning in `Sequences`."""
 
 TimeKind = Literal["timestamp", "date", "integer", "float"]
@@ -146,6 +149,8 @@ class Schema:
         static: The columns of a table with one row per entity: labels, expert features, descriptions. Data may lack
             them; a method declares those that it needs.
         order: The column that orders an entity's events at one time, if there is one.
+        known_at: The column of the table with the time at which each event became known, if there is one; cuts at a
+            time go by it, and encoders do not read it.
         ties: The order of an entity's events at one time, where no column decides: that of the rows in the table, or
             `canonical`, by the values of the schema's columns.
         explode: The list columns of the table whose elements are one event each.
@@ -172,6 +177,7 @@ class Schema:
     explode: tuple[str, ...] = ()
     bags: tuple[Categorical, ...] = ()
     texts: tuple[Text, ...] = ()
+    known_at: str | None = None
 
     @property
     def clock(self) -> bool:

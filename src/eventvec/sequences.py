@@ -266,13 +266,13 @@ def stack(*parts: Sequences) -> Sequences:
     first = parts[0]
     lengths = torch.cat([part.lengths for part in parts])
     keep_copy(lengths, lambda *copies: torch.cat(copies), *(part.lengths for part in parts))
-    static = {name: _concat([part.static[name] for part in parts]) for name in _common([p.static for p in parts])}
+    static = {name: concat([part.static[name] for part in parts]) for name in _common([p.static for p in parts])}
     names = _common([part.columns for part in parts])
     if all(part.columns[name] is first.columns[name] for part in parts for name in names):
         columns: dict[str, Values] = {name: first.columns[name] for name in names}
         return Sequences(columns, torch.cat([part.starts for part in parts]), lengths, static)
     flat = [part.flat() for part in parts]
-    columns = {n: _concat([part.columns[n][index] for part, index in zip(parts, flat, strict=True)]) for n in names}
+    columns = {n: concat([part.columns[n][index] for part, index in zip(parts, flat, strict=True)]) for n in names}
     return Sequences(columns, lengths.cumsum(0) - lengths, lengths, static)
 
 
@@ -349,7 +349,8 @@ def _common(tables: Sequence[Mapping[str, Values]]) -> list[str]:
     return [name for name in tables[0] if all(name in table for table in tables)]
 
 
-def _concat(parts: Sequence[Values]) -> Values:
+def concat(parts: Sequence[Values]) -> Values:
+    """Return the values of all parts, one part below the other."""
     if all(isinstance(part, Tensor) for part in parts):
         return torch.cat([part for part in parts if isinstance(part, Tensor)])
     return stack(*[part for part in parts if isinstance(part, Sequences)])

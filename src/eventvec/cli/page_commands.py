@@ -65,7 +65,7 @@ def audit(
 
 @command
 @takes(
-    COLUMNS,
+    (Columns, (*COLUMNS[1], "known_at")),
     FORMAT,
     (Cuts, ("until",)),
     Storage,

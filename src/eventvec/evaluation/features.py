@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eventvec.dataset import Dataset, check_dataset, period
+from eventvec.dataset import Dataset, check_dataset, last_time, last_times
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import MOMENT, Handcrafted
@@ -62,11 +62,7 @@ def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -
     else:
         moments = _one(data, instant(data.schema, moment))
     moments = moments.to(x.device)
-    time = x.columns["time"]
-    assert isinstance(time, Tensor)
-    filled = x.lengths > 0
-    last = time[(x.starts + x.lengths - 1)[filled]]
-    if later := int((last > moments[filled]).sum()):
+    if later := int(((last_times(x) > moments) & (x.lengths > 0)).sum()):
         raise DataError(
             f"{later:,} of {len(data):,} entities have events after the moment of prediction; "
             "cut their histories there, with until= or cutoffs="
@@ -81,7 +77,7 @@ def _recorded(data: Dataset) -> Tensor:
         cuts.append(_one(data, instant(data.schema, data.origin.until)))
     if cuts:
         return torch.stack(cuts).amin(0)
-    return _one(data, (period(data.sequences) or (0, 0))[1])
+    return _one(data, last_time(data.sequences) or 0)
 
 
 def _one(data: Dataset, moment: float) -> Tensor:

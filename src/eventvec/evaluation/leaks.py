@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from typing import Any
-
-import torch
 
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import DataError, printable, shown
@@ -14,10 +11,10 @@ from eventvec.evaluation.joined_labels import rows_among
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.addresses import public_name
+from eventvec.tables.cutoffs import cut_before
 from eventvec.tables.cutoffs import ends as last_read
 from eventvec.tables.label_times import NAME_IT, TimedLabels
 from eventvec.tables.sources import Tabular
-from eventvec.views import as_of
 
 PLACES = ("EVENTS", "LABELS")
 """The names in a command of tables that have no path."""
@@ -35,10 +32,10 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
     """
     later = z.last_time > limit if inclusive else z.last_time >= limit
     if count := int(((z.events > 0) & later).sum()):
-        after = "after" if inclusive else "at or after"
+        after, known = "after" if inclusive else "at or after", "known " if z.schema.known_at else ""
         raise DataError(
-            f"{count:,} of {len(z):,} embeddings were made from events {after} {when}, which may tell the label; "
-            f"{remedy}"
+            f"{count:,} of {len(z):,} embeddings were made from events {known}{after} {when}, which may tell the "
+            f"label; {remedy}"
         )
 
 
@@ -77,9 +74,7 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
             )
         data = data[positions]
     if cutoffs is not None:
-        x = data.sequences
-        ends = torch.from_numpy(last_read(cutoffs, read_inclusively(z)).copy())
-        data = replace(data, sequences=as_of(x, ends.to(x.device)))
+        data = cut_before(data, last_read(cutoffs, read_inclusively(z)))
     if changed := int((data.sequences.lengths.cpu().numpy() != z.events).sum()):
         raise DataError(
             f"{changed:,} of {len(z):,} entities have another number of events in the data than were embedded; "

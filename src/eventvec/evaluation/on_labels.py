@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from eventvec.dataset import Dataset, period, repeated
+from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
@@ -252,9 +252,9 @@ def _feature_sets(
     is_other = data.fingerprint != known if known else not np.array_equal(same.sequences.lengths.numpy(), z.events)
     if cutoffs is None and is_other:
         notes.append("The aggregates are of other events than the embedding, or of more entities.")
-    ends = period(data.sequences)
-    if cutoffs is None and data.origin.until is None and data.moments is None and ends is not None:
-        cutoffs = np.full(len(same), ends[1])  # the last event of all data is the moment of prediction
+    last = last_time(data.sequences)
+    if cutoffs is None and data.origin.until is None and data.moments is None and last is not None:
+        cutoffs = np.full(len(same), last)  # the last event of all data is the moment of prediction
     timed = with_moment(same, cutoffs)
     sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
     sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()

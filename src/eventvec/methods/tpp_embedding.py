@@ -19,7 +19,7 @@ from eventvec.methods.declarations import Suggestion, usable_rows
 from eventvec.methods.label_losses import has_label, static_column
 from eventvec.methods.retrieval import score_retrieval
 from eventvec.options import above_zero
-from eventvec.schema import Categorical
+from eventvec.schema import KNOWN, Categorical
 from eventvec.sequences import Sequences
 from eventvec.views import Counterfeits
 from eventvec.views.sizes import validation_share
@@ -212,7 +212,7 @@ def _equal_events(x: Sequences, others: Sequences) -> Tensor:
         others: As many rows, of the same lengths.
     """
     differ = torch.zeros(x.total, dtype=torch.bool, device=x.device)
-    for name in x.columns.keys() - {"gap"}:  # which follows from the times
+    for name in x.columns.keys() - {"gap", KNOWN}:  # the gap follows from the times
         one, other = (_numbers(rows, name) for rows in (x, others))
         if not one.is_floating_point():
             differ |= (one != other).any(1)

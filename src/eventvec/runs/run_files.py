@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eventvec.config import Table, check_tables, parse
-from eventvec.dataset import Dataset, period
+from eventvec.dataset import Dataset, last_time
 from eventvec.encoders.interface import lineage_of
 from eventvec.errors import CheckpointError, ConfigError, misfit, reason, shown
 from eventvec.files import locked, run_above, sweep, whole, write_text
@@ -270,9 +270,9 @@ def start(method: Method, data: Dataset, config: Table, seed: int, path: Path | 
         info["parts"] = parts
     if parent:
         info["from"] = parent.run
-    last = (period(data.sequences) or (None, None))[1]
     holdout = {
-        "run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint, "last_event": last,
+        "run": info["id"], "fraction": share, "seed": holdout_seed, "fingerprint": data.fingerprint,
+        "last_event": last_time(data.sequences),
     }  # fmt: skip
     info["labels"] = list(dict.fromkeys([*(parent.labels if parent else ()), *declared(method).static_columns]))
     if inputs := declared(method).static_inputs:

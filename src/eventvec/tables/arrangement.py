@@ -31,6 +31,7 @@ class EventTable:
         requested: The roles of its columns.
         names: The columns to read beside the key and the time.
         order: The column that orders the events of an entity at one time, if there is one.
+        known_at: The column with the time at which each event became known, if there is one.
         ties: The order of events at one time, where no column decides.
         key_as: The name of the key in files, if it has another there.
         explode: The list columns whose elements are events.
@@ -42,6 +43,7 @@ class EventTable:
     requested: request.Request
     names: list[str]
     order: str | None
+    known_at: str | None
     ties: Ties
     key_as: str | None
     explode: tuple[str, ...]
@@ -49,10 +51,14 @@ class EventTable:
     ordered: bool = True
 
     @property
+    def beside(self) -> list[str]:
+        """The columns that order events or say when they became known."""
+        return [name for name in (self.order, self.known_at) if name is not None]
+
+    @property
     def columns(self) -> list[str]:
         """The columns of the table that are read, the key first."""
-        used = [self.requested.key, self.requested.time, *([] if self.order is None else [self.order]), *self.names]
-        lists = self.events.lists
+        used, lists = [self.requested.key, self.requested.time, *self.beside, *self.names], self.events.lists
         return list(dict.fromkeys([*(lists.get(name, name) for name in used), *self.events.exploding]))
 
 
@@ -60,7 +66,8 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     """Return a table of events with the roles of its columns, by a schema or by the options of `read`."""
     columns, form = options.columns, options.table
     time_column = schema.time if schema else request.MEDS["time"] if columns.meds else columns.time
-    text = [time_column] if time_column and form.time_format else []
+    known_at = columns.known_at if columns.known_at is not None or schema is None else schema.known_at
+    text = [name for name in (time_column, known_at) if name and form.time_format]
     if schema is not None:  # a CSV file has no types: what is text in the schema stays text, such as 1.50 or 1E5
         text += [column.name for column in schema.categorical if column.text]
         text += [column.name for column in schema.texts]
@@ -84,9 +91,13 @@ def open_table(source: Tabular | Mapping[str, Tabular], schema: Schema | None, o
     key_as = form.key_as or (schema.key_as if schema else None)
     order = form.order if form.order is not None or schema is None else schema.order
     ties = form.ties or (schema.ties if schema else "file")
-    request.check(opened, requested, key_as or requested.key, order)
-    names, notes = request.candidates(opened, requested, order) if requested.inferred else (list(requested.listed), [])
-    table = EventTable(events, requested, names, order, ties, key_as, tuple(explode), tuple(notes), opened.ordered)
+    request.check(opened, requested, key_as or requested.key, order, known_at)
+    names, notes = list(requested.listed), list[str]()
+    if requested.inferred:
+        names, notes = request.candidates(opened, requested, (order, known_at))
+    table = EventTable(
+        events, requested, names, order, known_at, ties, key_as, tuple(explode), tuple(notes), opened.ordered
+    )
     return table if raw.ordered else replace(table, events=exploded(raw.together(table.columns), explode))
 
 
@@ -151,20 +162,21 @@ class Counts:
             notes.append(f"{self.held_out:,} of {self.entities:,} entities are held out")
         rest = self.entities - self.held_out
         if cuts.cutoff_column is not None:
-            notes += self._at_cutoffs(table.requested.key, cuts.cutoff_column, cuts.inclusive, rest)
+            notes += self._at_cutoffs(table, cuts.cutoff_column, cuts.inclusive, rest)
             rest = self.with_cutoff
         if cuts.until is not None:
             if not self.earlier:
                 raise DataError(f"no event lies before {cuts.until}; give a later time")
-            notes.append(cut_note(f"before {cuts.until}", self.earlier, self.events, self.empty, rest))
+            when = f"before {cuts.until}"
+            notes.append(cut_note(when, self.earlier, self.events, self.empty, rest, table.known_at))
         return notes
 
-    def _at_cutoffs(self, key: str, column: str, inclusive: bool, entities: int) -> list[str]:
+    def _at_cutoffs(self, table: EventTable, column: str, inclusive: bool, entities: int) -> list[str]:
         """Return sentences about cuts at a time each, of so many entities."""
         if not self.with_cutoff:
             raise DataError(
                 f"none of {entities:,} entities has a time in {shown(column)}: the table with these times has other "
-                f"keys in {shown(key)}"
+                f"keys in {shown(table.requested.key)}"
             )
         when = f"{'at or before' if inclusive else 'before'} the time in {column!r}"
         if not self.before_cutoff:
@@ -172,7 +184,8 @@ class Counts:
         notes, without = list[str](), entities - self.with_cutoff
         if without:
             notes.append(f"{without:,} of {entities:,} entities have no time in {shown(column)} and are left out")
-        notes.append(cut_note(when, self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff))
+        counts = (self.before_cutoff, self.whole, self.empty_before_cutoff, self.with_cutoff)
+        notes.append(cut_note(when, *counts, table.known_at))
         if self.cutoffs > self.with_cutoff:
             notes.append(f"{self.cutoffs:,} rows: {self.with_cutoff:,} entities, each at its times in {column!r}")
         return notes
@@ -209,17 +222,20 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
     tie_ranks = None if table.order is None else _tie_ranks(events, table.order)
     stream = events.stream([requested.key, requested.time, *table.names])  # loads one column after the other
     ranks, distinct = _ranks(table, next(stream))
-    parsed = _times(table, next(stream), schema, options)
+    parsed = _times(table, requested.time, next(stream), schema, options)
     notes = times.epoch_note(requested.time, parsed) if schema is None else ()
     frame = Schema(requested.key, requested.time, parsed.kind, time_zone=parsed.zone)
     counts = Counts(rows=len(parsed.values), without_time=int(parsed.missing.sum()))
-    rows = _arrange(ranks, parsed, tie_ranks, frame.clock)
-    del ranks, parsed, tie_ranks
+    known = None if table.known_at is None else _known(table, table.known_at, parsed, schema or frame, options)
+    rows = _arrange(ranks, parsed, tie_ranks, known, frame.clock)
+    del ranks, parsed, tie_ranks, known
     if events.lengths is not None:
         counts = replace(counts, lists=len(events.lengths), without_elements=int((events.lengths == 0).sum()))
     if not table.ordered and table.order is None and table.ties == "file":
         counts = replace(counts, tied=_tied(rows))
-    frame = replace(frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
+    frame = replace(
+        frame, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode, known_at=table.known_at
+    )
     entities = keys.keys_of(rows.ranks, distinct, keys.key_type(requested.key, events.table.types[requested.key]))
     counts = replace(counts, entities=len(entities))
     if options.holdout.holdout is not None:
@@ -234,11 +250,11 @@ def arrange(table: EventTable, schema: Schema | None, options: ReadOptions) -> A
         rows, entities = rows.keep(with_cutoff), entities.take(pa.array(with_cutoff))
         counts = replace(counts, with_cutoff=len(with_cutoff), cutoffs=len(moments), whole=len(rows.times))
         last = moments[np.flatnonzero(np.diff(positions, append=-1))]  # of each entity
-        rows = rows.before(ends(last, cuts.inclusive))
+        rows = rows.before(ends(last, cuts.inclusive), frame.clock)
         counts = replace(counts, before_cutoff=len(rows.times), empty_before_cutoff=int((rows.lengths == 0).sum()))
     if cuts.until is not None:
         counts = replace(counts, events=len(rows.times))
-        rows = rows.before(np.full(len(entities), times.instant(frame, cuts.until)))
+        rows = rows.before(np.full(len(entities), times.instant(frame, cuts.until)), frame.clock)
         counts = replace(counts, earlier=len(rows.times), empty=int((rows.lengths == 0).sum()))
     return Arranged(frame, rows, entities, stream, counts, notes, row_of, moments)
 
@@ -262,6 +278,7 @@ class EventOrder:
         ranks: `(n,)` the rank of each entity's key, see `keys.keys_of`.
         lengths: `(n,)` int64, the number of events of each entity.
         tie_ranks: `(events,)` the rank of each event among those at its time; None if no column orders them.
+        known: `(events,)` the time at which each event became known; None if no column says so.
     """
 
     order: Array | None
@@ -270,6 +287,7 @@ class EventOrder:
     ranks: Array
     lengths: Array
     tie_ranks: Array | None
+    known: Array | None
 
     def keep(self, entities: Array) -> EventOrder:
         """Return the rows of the entities at ascending positions."""
@@ -283,17 +301,18 @@ class EventOrder:
         filled = self.lengths[self.lengths > 0]
         return filled.cumsum() - filled
 
-    def before(self, ends: Array) -> EventOrder:
-        """Return each entity's events strictly before its end; entities without such events remain as empty rows."""
-        earlier = self.times < np.repeat(ends, self.lengths)
+    def before(self, ends: Array, clock: bool) -> EventOrder:
+        """Return each entity's events that count strictly before its end; entities without any remain as empty rows."""
+        earlier = (self.times if self.known is None else self.known) < np.repeat(ends, self.lengths)
         counts, stops = np.append(0, np.cumsum(earlier)), np.cumsum(self.lengths)
-        return self.only(earlier, self.ranks, counts[stops] - counts[stops - self.lengths])
+        rows = self.only(earlier, self.ranks, counts[stops] - counts[stops - self.lengths])
+        return rows if self.known is None else replace(rows, gaps=times.intervals(rows.times, rows.heads, clock))
 
     def only(self, events: Array, ranks: Array, lengths: Array) -> EventOrder:
         """Return the events of a mask, in rows of the given lengths."""
         order = np.flatnonzero(events) if self.order is None else self.order[events]
-        tie_ranks = None if self.tie_ranks is None else self.tie_ranks[events]
-        return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks)
+        tie_ranks, known = (None if each is None else each[events] for each in (self.tie_ranks, self.known))
+        return EventOrder(order, self.times[events], self.gaps[events], ranks, lengths, tie_ranks, known)
 
 
 def _tie_ranks(events: ExplodedEvents, order: str) -> Array:
@@ -311,9 +330,11 @@ def _ranks(table: EventTable, column: pa.ChunkedArray) -> tuple[Array, pa.Array 
     return table.events.of(table.requested.key, ranks), distinct
 
 
-def _times(table: EventTable, column: pa.ChunkedArray, schema: Schema | None, options: ReadOptions) -> times.Times:
-    """Return the time of each event, in the kind of a fitted schema's times."""
-    name, events = table.requested.time, table.events
+def _times(
+    table: EventTable, name: str, column: pa.ChunkedArray, schema: Schema | None, options: ReadOptions
+) -> times.Times:
+    """Return a time of each event, in the kind of a schema's times."""
+    events = table.events
     with events.counting(name):
         parsed = times.parse_times(name, column, options.table.time_format)
         if not options.columns.meds:
@@ -322,10 +343,21 @@ def _times(table: EventTable, column: pa.ChunkedArray, schema: Schema | None, op
     return parsed if schema is None else times.same_kind(name, parsed, schema)
 
 
-def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: bool) -> EventOrder:
-    """Return the rows in order of rank, time and rank in ties, without rows that have no time."""
+def _known(table: EventTable, name: str, own: times.Times, schema: Schema, options: ReadOptions) -> Array:
+    """Return the time at which each event became known; of rows without a time of their own, any number."""
+    parsed = _times(table, name, next(table.events.stream([name])), schema, options)
+    refuse_rows(
+        name, parsed.missing & ~own.missing, "missing value", "; every event needs a time at which it was known"
+    )
+    return parsed.values
+
+
+def _arrange(
+    ranks: Array, parsed: times.Times, tie_ranks: Array | None, known: Array | None, clock: bool
+) -> EventOrder:
+    """Return the rows in order of rank, time, rank in ties and time of becoming known, without rows without a time."""
     order, values = None, parsed.values
-    ties = [] if tie_ranks is None else [tie_ranks]
+    ties = [each for each in (tie_ranks, known) if each is not None]
     if parsed.missing.any():
         order = np.flatnonzero(~parsed.missing)
         ranks, values, ties = ranks[order], values[order], [each[order] for each in ties]
@@ -336,4 +368,5 @@ def _arrange(ranks: Array, parsed: times.Times, tie_ranks: Array | None, clock: 
     heads = np.flatnonzero(np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)])
     gaps = times.intervals(values, heads, clock)
     lengths = np.diff(np.append(heads, len(values)))
-    return EventOrder(order, pick(values, None), gaps, ranks[heads], lengths, ties[0] if ties else None)
+    tie_ranks, known = (None if tie_ranks is None else ties[0]), (None if known is None else pick(ties[-1], None))
+    return EventOrder(order, pick(values, None), gaps, ranks[heads], lengths, tie_ranks, known)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from eventvec.errors import DataError, shown
-from eventvec.schema import Schema, Text
+from eventvec.schema import KNOWN, Schema, Text
 from eventvec.sequences import Array
 from eventvec.tables import kinds
 from eventvec.tables.arrangement import Counts, EventTable, arrange
@@ -65,6 +65,7 @@ class Assembly:
         self.guesses = dict(guesses or {})
         self.rows: dict[str, Sink] = {}
         self.times, self.gaps = sink(), sink()
+        self.known: Sink | None = None if table.known_at is None else sink()
         self._sink = sink
         self._known: dict[str, Any] = {}
         if schema is not None:
@@ -96,6 +97,8 @@ class Assembly:
             self._append("moments", arranged.moments)
         self.times.append(rows.times)
         self.gaps.append(rows.gaps)
+        if self.known is not None and rows.known is not None:
+            self.known.append(rows.known)
         if rows.tie_ranks is not None and part.ties == "canonical":
             self._tie_ranks = self._tie_ranks or self._sink()
             self._tie_ranks.append(rows.tie_ranks)
@@ -140,7 +143,9 @@ class Assembly:
     @property
     def columns(self) -> dict[str, Sink | NestedSinks]:
         """The values of each column, complete once the assembly is finished."""
-        return {"time": self.times, "gap": self.gaps, **{name: each.sinks for name, each in self._builders.items()}}
+        known = {} if self.known is None else {KNOWN: self.known}
+        builders = {name: each.sinks for name, each in self._builders.items()}
+        return {"time": self.times, "gap": self.gaps, **known, **builders}
 
     def keys(self) -> pa.Array:
         """Return the key of each entity."""
@@ -186,7 +191,7 @@ class Assembly:
             sinks = builder.sinks
             several = [sinks.starts, sinks.lengths] if isinstance(sinks, NestedSinks) else [sinks]
             arrays |= {(name, place): sink.values() for place, sink in enumerate(several)}
-        by = [self.times, *([] if self._tie_ranks is None else [self._tie_ranks])]
+        by = [self.times, *(sink for sink in (self._tie_ranks, self.known) if sink is not None)]
         at, lengths = [sink.values() for sink in by], self.rows["lengths"].values()
         entity = event = 0
         for n_entities, n_events in self._parts:
@@ -205,12 +210,14 @@ class Assembly:
 def described(schema: Schema, frame: Schema) -> Schema:
     """Return a fitted schema as it describes a table.
 
-    It has the name of the key in files from this table, the order of events at one time there, its list columns, and
-    the kind of its times, where the schema was fitted to dates.
+    It has the name of the key in files from this table, the order of events at one time there, the column that says
+    when they became known, its list columns, and the kind of its times, where the schema was fitted to dates.
     """
     if schema.time_kind == "date":
         schema = replace(schema, time_kind=frame.time_kind, time_zone=frame.time_zone)
-    return replace(schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode)
+    return replace(
+        schema, key_as=frame.key_as, order=frame.order, ties=frame.ties, explode=frame.explode, known_at=frame.known_at
+    )
 
 
 def _with_times(before: Schema | None, frame: Schema) -> Schema:

@@ -9,24 +9,27 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
+from torch import Tensor
 
 from eventvec.dataset import Dataset, check_dataset
 from eventvec.errors import printable
 from eventvec.options import writable
-from eventvec.schema import Schema
-from eventvec.sequences import Array
+from eventvec.schema import KNOWN, Schema
+from eventvec.sequences import Array, concat, searchsorted
 from eventvec.tables import times
 from eventvec.tables.coding import BLOCK, refuse_rows
 from eventvec.tables.keys import align, key_series
 from eventvec.tables.sources import Tabular, open_source
 from eventvec.views import as_of
+from eventvec.views.cuts import known_in_order
 
 
 def until(data: Dataset, time: times.Instant) -> Dataset:
-    """Return the data with each entity's events strictly before a time; no event is copied.
+    """Return the data with each entity's events strictly before a time.
 
-    Entities without such events remain as empty rows and are counted in `notes`. The origin of the data records the
-    time, or an earlier one at which the data were cut before.
+    With `known_at`, they are the events that were known before that time. No event is copied, unless events became
+    known in another order than that of their times. Entities without such events remain as empty rows and are counted
+    in `notes`. The origin of the data records the time, or an earlier one at which the data were cut before.
 
     Args:
         data: The data, as read.
@@ -44,12 +47,49 @@ def until(data: Dataset, time: times.Instant) -> Dataset:
     """
     check_dataset(data)
     cutoff, earlier = times.instant(data.schema, time), data.origin.until
-    x = as_of(data.sequences, torch.tensor(cutoff, device=data.sequences.device))
-    note = cut_note(f"before {time}", x.total, data.sequences.total, int((x.lengths == 0).sum()), len(x))
-    origin = data.origin
+    result, n_events, origin = cut_before(data, np.full(len(data), cutoff)), data.sequences.total, data.origin
+    x = result.sequences
+    note = cut_note(f"before {time}", x.total, n_events, int((x.lengths == 0).sum()), len(x), data.schema.known_at)
     if earlier is None or cutoff < times.instant(data.schema, earlier):
         origin = origin.including(until=writable(times.without_numpy(time)))
-    return replace(data, sequences=x, notes=(*data.notes, note), origin=origin)
+    return replace(result, notes=(*result.notes, note), origin=origin)
+
+
+def cut_before(data: Dataset, ends: Array) -> Dataset:
+    """Return the data with each row's events before its end, `(n,)`, by the times at which they became known.
+
+    Where the events that are left are not the first ones of a row, they are copied, with `gap` computed anew, and a
+    note counts these rows. The copies stand below the columns, which are themselves copied and then held in memory.
+    """
+    x, stops = data.sequences, torch.from_numpy(np.array(ends)).to(data.sequences.device)
+    if KNOWN not in x.columns:
+        return replace(data, sequences=as_of(x, stops))
+    lengths, copied, events = searchsorted(x, KNOWN, stops), [x.starts[:0]], [x.starts[:0]]
+    others = (~known_in_order(x)).nonzero()[:, 0]
+    for block in x[others].blocks():
+        rows = others[block]
+        part = x[rows]
+        row = part.rows()
+        known = part.values(KNOWN) < stops[rows][row]
+        counts = row[known].bincount(minlength=len(part))
+        apart = row[known & (part.steps() >= counts[row])].bincount(minlength=len(part)) > 0
+        lengths[rows] = counts
+        copied.append(rows[apart])
+        events.append(part.flat()[known & apart[row]])
+    rows, index = torch.cat(copied), torch.cat(events)
+    if not len(rows):
+        return replace(data, sequences=replace(x, lengths=lengths))
+    first, size = lengths[rows].cumsum(0) - lengths[rows], len(x.columns[KNOWN])
+    columns = {name: concat([values, values[index]]) for name, values in x.columns.items()}
+    time, gap = columns["time"], columns["gap"]
+    assert isinstance(time, Tensor)
+    assert isinstance(gap, Tensor)
+    gaps = times.intervals(time[size:].cpu().numpy(), first.cpu().numpy(), data.schema.clock)
+    gap[size:] = torch.from_numpy(gaps)
+    copies = f"{len(rows):,} of {len(x):,} rows are copies, of {len(index):,} events"
+    note = f"{copies}, because events became known in another order than that of their times"
+    x = replace(x, columns=columns, starts=x.starts.index_copy(0, rows, first + size), lengths=lengths)
+    return replace(data, sequences=x, notes=(*data.notes, note))
 
 
 def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) -> tuple[Array, Array]:
@@ -97,7 +137,7 @@ def digest_of(table: pa.Table) -> str:
 
 
 def snapshots(data: Dataset, entities: Array, moments: Array, inclusive: bool = False) -> Dataset:
-    """Return one row for each time of an entity, with its events before that time; no event is copied.
+    """Return one row for each time of an entity, with its events before that time, see `cut_before`.
 
     Args:
         data: One row per entity.
@@ -105,9 +145,7 @@ def snapshots(data: Dataset, entities: Array, moments: Array, inclusive: bool = 
         moments: `(m,)` times.
         inclusive: Whether the events at that time are among them.
     """
-    rows = data[entities]
-    x = as_of(rows.sequences, torch.from_numpy(ends(moments, inclusive)).to(rows.sequences.device))
-    return replace(rows, sequences=x, moments=moments)
+    return replace(cut_before(data[entities], ends(moments, inclusive)), moments=moments)
 
 
 def ends(moments: Array, inclusive: bool) -> Array:
@@ -117,7 +155,7 @@ def ends(moments: Array, inclusive: bool) -> Array:
     return moments + 1 if moments.dtype.kind == "i" else np.nextafter(moments, np.inf)
 
 
-def cut_note(when: str, remaining: int, events: int, empty: int, entities: int) -> str:
+def cut_note(when: str, remaining: int, events: int, empty: int, entities: int, known_at: str | None) -> str:
     """Return a sentence about the events that remain after a cut, and the entities without any."""
-    note = f"{remaining:,} of {events:,} events lie {when}"
+    note = f"{remaining:,} of {events:,} events {'were known' if known_at else 'lie'} {when}"
     return printable(note) + (f"; {empty:,} of {entities:,} entities have none and are empty rows" if empty else "")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from torch import Tensor
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, last_times
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError, refuse_masked
 from eventvec.files import whole
 from eventvec.schema import Schema
@@ -43,7 +43,8 @@ class Embeddings:
         keys: `n` keys, in the type of the table of events.
         values: `(n, dim)` float32.
         events: `(n,)` int64, the number of events that each vector was made from.
-        last_time: `(n,)` int64 or float64 in the unit of `Sequences`; `NO_TIME` or NaN for an entity without events.
+        last_time: `(n,)` int64 or float64 in the unit of `Sequences`: the time of the last event, or with `known_at`
+            the one at which the last of the events became known; `NO_TIME` or NaN for an entity without events.
         schema: The meaning of the columns of the events.
         metadata: The `fingerprint` of the events and their origin (`data`, see `Origin`); `until` if they were cut at a
             time. If eventvec trained the encoder, also the id of the `run`, and for this run and those before it the
@@ -97,7 +98,7 @@ class Embeddings:
             data.keys,
             values.astype(np.float32, copy=False),
             x.lengths.numpy(),
-            times.last_times(x, np.full(len(data), np.nan if data.schema.time_kind == "float" else NO_TIME)),
+            _last_times(data),
             data.schema,
             metadata,
             data.moments,
@@ -362,6 +363,16 @@ def _vectors(values: Array, wide: bool) -> dict[str, pa.Array]:
     if wide:
         return {name: pa.array(values[:, place].copy()) for place, name in enumerate(vector_names(dim))}
     return {"embedding": pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), dim)}
+
+
+def _last_times(data: Dataset) -> Array:
+    """Return `(n,)` the last time of each entity, see `dataset.last_times`; NaN or `NO_TIME` without events."""
+    x = data.sequences.to("cpu")
+    absent = np.full(len(x), np.nan if data.schema.time_kind == "float" else NO_TIME)
+    if not isinstance(x.columns.get("time"), Tensor):
+        return absent
+    last = last_times(x).numpy()
+    return np.where(x.lengths.numpy() > 0, last, absent.astype(last.dtype))
 
 
 def _matrix(columns: Mapping[str, pa.Array], n: int) -> Array:

@@ -48,7 +48,7 @@ def read_into_store(
     """Return a table of events with columns in a store, which is built if the folder has none."""
     options = replace(options, static=StaticColumns(), storage=Storage())
     resolved = replace(options.table, order=table.order, ties=table.ties, explode=table.explode, key_as=None)
-    others = replace(options, columns=Columns(), table=resolved).describe(source)
+    others = replace(options, columns=Columns(known_at=table.known_at), table=resolved).describe(source)
     if options.cuts.cutoff_column is not None:
         frame = Schema(table.requested.key, table.requested.time, "integer", key_as=table.key_as)
         cutoffs = cutoff_table(options.cuts.cutoffs, frame, options.cuts.cutoff_column)
@@ -79,7 +79,9 @@ def read_into_store(
 def _as_asked(stored: DatasetWithCuts, table: EventTable, schema: Schema | None) -> DatasetWithCuts:
     """Return the content of a store with the schema that reading in memory gives."""
     held = stored.data.schema
-    frame = replace(held, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode)
+    frame = replace(
+        held, key_as=table.key_as, order=table.order, ties=table.ties, explode=table.explode, known_at=table.known_at
+    )
     return stored._replace(data=replace(stored.data, schema=described(schema or held, frame)))
 
 

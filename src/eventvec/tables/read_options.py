@@ -36,6 +36,11 @@ class Columns:
             the sum of the embeddings of its elements, in whatever order they are. A null list is an empty one.
         texts: The columns of free text, such as descriptions, which a frozen text encoder reads. The event encoder
             names it: encoder.events.texts. Texts never enter a run folder.
+        known_at: The column with the time at which each event became known, such as when it was posted or corrected, of
+            the kind of `time`; every event needs one. A cut at a time leaves in the events that were known before it,
+            also those whose own time is later, such as a planned visit. Encoders read the event's own time. Events at
+            one time are in the order in which they became known, where no column `order` decides. Reading by the schema
+            needs the column again.
         meds: The table has the columns of the Medical Event Data Standard: subject_id, time, code, numeric_value. Rows
             without a time are measurements that do not change; they are left out and counted.
         fitting: How the schema is fitted.
@@ -48,6 +53,7 @@ class Columns:
     hashed: Sequence[str] | None = None
     summed: Sequence[str] | None = None
     texts: Sequence[str] | None = None
+    known_at: str | None = None
     meds: bool = False
     fitting: Fitting = Fitting()  # noqa: RUF009 (frozen)
 

@@ -89,12 +89,15 @@ def by_meds(source: Source, options: Mapping[str, object]) -> Request:
     return Request(MEDS["key"], MEDS["time"], (MEDS["code"],), numeric)
 
 
-def check(source: Source, request: Request, key_out: str, order: str | None) -> None:
+def check(source: Source, request: Request, key_out: str, order: str | None, known_at: str | None) -> None:
     """Refuse columns that are absent or cannot have their role."""
     listed = request.listed
-    source.need([request.key, request.time, *listed, *([] if order is None else [order])])
+    source.need([request.key, request.time, *listed, *(name for name in (order, known_at) if name is not None)])
     if request.key == request.time:
         raise ConfigError(f"column {shown(request.key)} is named as the key and as the time; name two columns")
+    if known_at in (request.key, request.time):
+        role = "key" if known_at == request.key else "time"
+        raise ConfigError(f"column {shown(known_at)} is the {role}; name another column in known_at= (--known-at)")
     if repeated := [name for name, count in Counter(listed).items() if count > 1]:
         raise ConfigError(f"column {shown(repeated[0])} is listed twice; list it once, as categorical or as numeric")
     for name, listed_as in request.roles.items():
@@ -135,10 +138,10 @@ def check_static(schema: Schema | None, table: bool, columns: Mapping[str, str] 
         raise ConfigError("static= is given, but the schema has no static columns; leave it out")
 
 
-def candidates(source: Source, request: Request, order: str | None) -> tuple[list[str], list[str]]:
+def candidates(source: Source, request: Request, others: Collection[str | None]) -> tuple[list[str], list[str]]:
     """Return the columns whose kind can be inferred, and a note about each that is left out without being read.
 
-    The key, the time and the column `order`, which orders events at one time, are no candidates. Hashed and
+    The key, the time and the others, which order events or say when they became known, are no candidates. Hashed and
     summed columns and texts, which the caller names, are always used.
     """
     names, notes = [], []
@@ -146,7 +149,7 @@ def candidates(source: Source, request: Request, order: str | None) -> tuple[lis
         if name in request.roles:
             names.append(name)
             continue
-        if name in (request.key, request.time, order):
+        if name in (request.key, request.time, *others):
             continue
         reason = "its name is reserved; rename it" if name in RESERVED else unusable(kind)
         if reason and is_list(kind) and name not in RESERVED:

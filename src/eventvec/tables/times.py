@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from torch import Tensor
 
 from eventvec.errors import ConfigError, DataError, shown
 from eventvec.schema import Schema, TimeKind
-from eventvec.sequences import Array, Sequences
+from eventvec.sequences import Array
 from eventvec.tables.coding import BLOCK, decoded, filled, is_text, nulls, refuse_rows
 
 Instant: TypeAlias = str | int | float | date
@@ -313,15 +312,6 @@ def intervals(values: Array, heads: Array, clock: bool) -> Array:
         gap[start : start + BLOCK] = differences / (SECOND if clock else 1)  # in float64, rounded once
     gap[heads] = np.nan
     return gap
-
-
-def last_times(x: Sequences, otherwise: Array) -> Array:
-    """Return `(n,)` the time of each row's last event, and the other number `(n,)` for a row without events."""
-    column = x.columns.get("time")
-    if not isinstance(column, Tensor) or not len(column):
-        return otherwise
-    last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
-    return np.where(x.lengths.numpy() > 0, last, otherwise.astype(last.dtype))
 
 
 def to_arrow(schema: Schema, values: Array, missing: Array) -> pa.Array:

@@ -13,6 +13,7 @@ from eventvec import distributed
 from eventvec.errors import DataError
 from eventvec.methods.declarations import Method, declared, usable_rows
 from eventvec.precision import matmul_precision
+from eventvec.schema import KNOWN
 from eventvec.sequences import Sequences
 from eventvec.training.fit_options import FitOptions
 from eventvec.views import count_times
@@ -49,7 +50,7 @@ def split(
             "missing"
         )
     if x.total > 1 and all_equal(x[rows[:100]]) and all_equal(x[rows]):
-        names = ", ".join(name for name in x.columns if name != "time")
+        names = ", ".join(name for name in x.columns if name not in ("time", KNOWN))
         notes.append(
             f"all events are equal in all columns ({names}): histories differ only in times and numbers of events, so "
             "little can be learned; name columns that vary"
@@ -169,13 +170,13 @@ def validate(
 
 
 def all_equal(x: Sequences) -> bool:
-    """Return whether all events are equal in all columns but `time`; a missing `gap` equals any other."""
+    """Return whether all events are equal in all columns but those of times; a missing `gap` equals any other."""
     first: dict[str, Tensor] = {}
     for block in x.blocks():
         rows = x[block]
         index = rows.flat()
         for name, column in rows.columns.items():  # stops at the first column that varies
-            if name == "time":
+            if name in ("time", KNOWN):
                 continue
             if not isinstance(column, Tensor):
                 return False

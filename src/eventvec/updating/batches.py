@@ -25,11 +25,13 @@ from eventvec.encoders.interface import evaluating
 from eventvec.errors import CheckpointError, ConfigError, DataError
 from eventvec.options import accepts, at_least, gather_all, one_of
 from eventvec.runs import Run
+from eventvec.schema import KNOWN
+from eventvec.sequences import Array
 from eventvec.tables import Embeddings, keys
 from eventvec.tables.read_options import TableFormat
 from eventvec.tables.sources import Tabular, events_table, open_source
 from eventvec.updating.batch_identity import batch_identity
-from eventvec.updating.entity_state import States, choose_state
+from eventvec.updating.entity_state import States, choose_state, times_of
 from eventvec.updating.late_events import Late, Plan, plan, refusal
 from eventvec.updating.store import RESTORE, ROWS, Batch, Facts, Store
 from eventvec.updating.store_file import Shard, opened
@@ -174,16 +176,16 @@ def apply_batch(
             if batch:
                 return _as_read(_applied_before(run, store, batch, data, identity, states), read)
             before = store.facts(names, _time_type(data))
-            history = partial(_history, run, chosen.history, form)
+            history = partial(_history, run, chosen.history, form, data)
             error = partial(refusal, events, data, before, form.time_format)
             planned = plan(data, before, chosen.late, history, error)
             first = store.next_version()
-            vectors = _apply(store, first, names, before, planned, states)
+            vectors, last_time = _apply(store, first, names, before, planned, states)
             new = int((before.version < 0).sum())
             batch = store.finish(chosen.batch_id, identity, first, len(data), new, planned.late)
             if chosen.keep is not None:
                 store.prune(batch, chosen.keep)
-    embeddings = _embeddings(run, data, batch, vectors, planned.now.events, planned.now.last_time)
+    embeddings = _embeddings(run, data, batch, vectors, planned.now.events, last_time)
     notes = (*data.notes, *planned.notes)
     return _as_read(Updated(embeddings, data, True, new, planned.late, notes), read)
 
@@ -221,16 +223,19 @@ def _as_read(updated: Updated, read: Dataset) -> Updated:
     return replace(updated, embeddings=replace(embeddings, metadata=metadata), data=data)
 
 
-def _apply(store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States) -> Tensor:
-    """Write each entity's next version, numbered from `first`, and return `(n, dim)` the embeddings."""
+def _apply(
+    store: Store, first: int, names: list[str], before: Facts, planned: Plan, states: States
+) -> tuple[Tensor, Array]:
+    """Write each entity's next version, numbered from `first`; return `(n, dim)` the embeddings and the last times."""
     x, vectors = planned.x.to(states.device), torch.empty(len(names), states.dim)
+    last_time = planned.now.last_time.copy()
     for begin in range(0, len(names), ROWS):
         rows = slice(begin, begin + ROWS)
         version = planned.version[rows]
         stored = states.advance(x[rows], version >= 0, store.states(version[version >= 0]))
-        vectors[rows] = states.read(stored)
+        vectors[rows], last_time[rows] = states.read(stored), times_of(states, stored, last_time[rows])
         store.add(first + begin, names[rows], _part(before, rows), _part(planned.now, rows), stored)
-    return vectors
+    return vectors, last_time
 
 
 def _embeddings(run: Run, data: Dataset, batch: Batch, vectors: Tensor, events: Any, last_time: Any) -> Embeddings:
@@ -240,8 +245,11 @@ def _embeddings(run: Run, data: Dataset, batch: Batch, vectors: Tensor, events: 
     return replace(embeddings, events=events, last_time=last_time)
 
 
-def _history(run: Run, history: Tabular | None, table_format: TableFormat) -> Dataset:
-    return run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
+def _history(run: Run, history: Tabular | None, table_format: TableFormat, batch: Dataset) -> Dataset:
+    past = run.read(history) if isinstance(history, Dataset) else run.read(history, **vars(table_format))
+    if (KNOWN in past.sequences.columns) != (KNOWN in batch.sequences.columns):
+        raise DataError("the history and the batch must both have times at which events became known, or neither")
+    return past
 
 
 def _with_events(data: Dataset) -> Dataset:
@@ -282,7 +290,8 @@ def _applied_before(run: Run, store: Store, batch: Batch, data: Dataset, identit
     for begin in range(0, batch.rows, ROWS):
         places, counts, times, stored = store.written(batch, begin)
         if len(places):
-            vectors[places], events[places], last_time[places] = states.read(stored), counts, times
+            vectors[places], events[places] = states.read(stored), counts
+            last_time[places] = times_of(states, stored, times)
             rows = np.append(rows, places)
     notes = [f"this batch was applied before, at {batch.applied} UTC; nothing was changed"]
     if len(rows) < batch.rows:

@@ -14,16 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, last_times
 from eventvec.embedding import encode
 from eventvec.encoders.interface import Encoder, capabilities
-from eventvec.errors import ConfigError
-from eventvec.schema import Schema
+from eventvec.errors import ConfigError, DataError
+from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Sequences, join
+from eventvec.tables.embeddings import NO_TIME
+from eventvec.views.cuts import known_in_order
 
 
 def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
     """Return what is stored for each entity: the encoder's state if it has one, else its `recent` latest events.
+
+    Where events have a time at which they became known, that of the last one is stored behind it.
 
     Args:
         recent: The number of events, for an encoder without a state.
@@ -36,9 +40,12 @@ def choose_state(encoder: Encoder, data: Dataset, recent: int | None) -> States:
         )
     if recent is not None and exact:
         raise ConfigError(f"the encoder {name} continues exactly from a stored state; leave recent= (--recent) out")
+    states: RecurrentStates | RecentEvents
     if recent is not None:
-        return RecentEvents(encoder, data.schema, recent)
-    return RecurrentStates(cast(Updatable, encoder), data.sequences)
+        states = RecentEvents(encoder, data.schema, recent)
+    else:
+        states = RecurrentStates(cast(Updatable, encoder), data.sequences)
+    return KnownStates(states, data.schema) if KNOWN in data.sequences.columns else states
 
 
 class Updatable(Encoder, Protocol):
@@ -151,4 +158,53 @@ class RecentEvents:
         return torch.from_numpy(vectors).view(len(states), self.dim)
 
 
-States: TypeAlias = RecurrentStates | RecentEvents
+class KnownStates:
+    """What is stored for each entity, and behind it the time at which the last of its events became known.
+
+    An event that became known before an earlier one is refused: no state would be that of a cut between their times.
+    """
+
+    def __init__(self, states: RecurrentStates | RecentEvents, schema: Schema) -> None:
+        self.states, self.kind = states, f"{states.kind} and last known time"
+        self.dim, self.device = states.dim, states.device
+        self.time = np.dtype("<f8" if schema.time_kind == "float" else "<i8")
+
+    def advance(self, x: Sequences, known: np.ndarray[Any, np.dtype[Any]], stored: list[bytes]) -> list[bytes]:
+        """Return what is stored after the rows' events, see `RecurrentStates.advance`."""
+        filled, column = x.lengths > 0, x.columns[KNOWN]
+        assert isinstance(column, Tensor)
+        last = torch.full((len(x),), -torch.inf if self.time.kind == "f" else NO_TIME, dtype=column.dtype)
+        last[torch.from_numpy(known)] = torch.from_numpy(self.last_times(stored))
+        last = last.to(x.device)
+        refused = ~known_in_order(x)
+        refused[filled] |= column[x.starts[filled]] < last[filled]
+        if count := int(refused.sum()):
+            raise DataError(
+                f"at least {count:,} entities have events that became known before earlier ones of theirs (known_at), "
+                "but a state continues only where known times ascend with the times of the events; leave these "
+                "entities out of the batch, and embed their whole histories"
+            )
+        last[filled] = last_times(x[filled])
+        times = last.cpu().numpy().astype(self.time)
+        states = self.states.advance(x, known, self._without(stored))
+        return [state + time.tobytes() for state, time in zip(states, times, strict=True)]
+
+    def read(self, states: list[bytes]) -> Tensor:
+        """Return `(n, dim)` the embeddings of what is stored."""
+        return self.states.read(self._without(states))
+
+    def last_times(self, states: list[bytes]) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return `(n,)` the time at which the last event of each became known."""
+        times = b"".join(state[-self.time.itemsize :] for state in states)
+        return np.frombuffer(times, self.time).astype(self.time.newbyteorder("="))
+
+    def _without(self, states: list[bytes]) -> list[bytes]:
+        return [state[: -self.time.itemsize] for state in states]
+
+
+States: TypeAlias = RecurrentStates | RecentEvents | KnownStates
+
+
+def times_of(states: States, stored: list[bytes], own: Any) -> Any:
+    """Return `(n,)` the time of each entity's last event, `own`, or the one at which the last of them became known."""
+    return states.last_times(stored) if isinstance(states, KnownStates) else own

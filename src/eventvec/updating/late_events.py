@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eventvec.dataset import Dataset
 from eventvec.errors import DataError
-from eventvec.schema import Schema
+from eventvec.schema import KNOWN, Schema
 from eventvec.sequences import Array, Sequences, join, searchsorted, stack
 from eventvec.tables import keys, times
 from eventvec.tables.coding import count_and_first
@@ -76,7 +76,7 @@ def plan(
         count = f"{spanning:,} of {data.sequences.total:,} events"
         notes += (f"{count} have the time of the last event of their entity's state, and are read after it",)
     x = _continued(x, before, version >= 0, data.schema.clock)
-    last = times.last_times(x, before.last_time)
+    last = _last_times(x, before.last_time)
     return Plan(x, version, Facts(version, events + x.lengths.numpy(), dropped, last), int(n_late.sum()), notes)
 
 
@@ -132,7 +132,7 @@ def _with_history(data: Dataset, x: Sequences, before: Facts, rows: Array, histo
     whole = _in_time_order(join(past, missing), data.schema)
     wrong = ~contains_batch & (n_past != n_seen)
     last_time = before.last_time[rows]
-    wrong |= times.last_times(whole, last_time) != np.maximum(last_time, times.last_times(new, last_time))
+    wrong |= _last_times(whole, last_time) != np.maximum(last_time, _last_times(new, last_time))
     if wrong.any():
         raise DataError(
             f"the history of {int(wrong.sum()):,} of {len(rows):,} entities with late events is not what the store was "
@@ -151,7 +151,8 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
     schema orders them by their values alone.
     """
     time, rows = x.values("time").numpy(), x.rows().numpy()
-    order = np.lexsort((time, rows))
+    known = [x.values(KNOWN).numpy()] if KNOWN in x.columns else []
+    order = np.lexsort((*known, time, rows))
     x = x.take(x.flat()[torch.from_numpy(order)], x.lengths)
     heads = x.starts[x.lengths > 0].numpy()
     gap = torch.from_numpy(times.intervals(time[order], heads, schema.clock))
@@ -160,6 +161,15 @@ def _in_time_order(x: Sequences, schema: Schema) -> Sequences:
         return x
     columns = {field.name: x.columns[field.name] for field in (*schema.fields, *schema.nested)}
     compared = {n: v.numpy() if isinstance(v, Tensor) else distinct_rows(v)[1] for n, v in columns.items()}
-    places, sources = canonical_order(compared, [time[order]], heads)
+    places, sources = canonical_order(compared, [each[order] for each in (time, *known)], heads)
     index = torch.arange(x.total).index_copy(0, torch.from_numpy(places), torch.from_numpy(sources))
     return replace(x, columns={**x.columns, **{name: values[index] for name, values in columns.items()}})
+
+
+def _last_times(x: Sequences, otherwise: Array) -> Array:
+    """Return `(n,)` the time of each row's last event, and the other number `(n,)` for a row without events."""
+    column = x.columns.get("time")
+    if not isinstance(column, Tensor) or not len(column):
+        return otherwise
+    last = column[(x.starts + x.lengths - 1).clamp(min=0)].numpy()
+    return np.where(x.lengths.numpy() > 0, last, otherwise.astype(last.dtype))

@@ -9,22 +9,53 @@ from torch import Tensor
 
 from eventvec.errors import DataError
 from eventvec.options import at_least
-from eventvec.sequences import Sequences, Values, keep_copy, on_host, searchsorted
+from eventvec.schema import KNOWN
+from eventvec.sequences import Sequences, Values, histories, keep_copy, on_host, searchsorted
 
 
 def as_of(x: Sequences, time: Tensor | float) -> Sequences:
     """Return each row's events strictly before a time; no event is copied.
 
+    Where events have a time at which they became known, it is this time that counts.
+
     Args:
         x: Rows whose column `time` is non-decreasing within each row.
         time: `(n,)` one time per row, or a single one, in the unit of the column.
+
+    Raises:
+        DataError: If a row's events became known in another order than that of their times, so that they must be copied
+            as `until` and the cutoffs of `read` do.
 
     Example:
         >>> x = Sequences({"time": torch.tensor([1, 3, 5, 2, 9])}, torch.tensor([0, 3]), torch.tensor([3, 2]))
         >>> as_of(x, torch.tensor([5, 2])).lengths.tolist()
         [2, 0]
     """
-    return replace(x, lengths=searchsorted(x, "time", torch.as_tensor(time, device=x.device).expand(len(x))))
+    ends, column = torch.as_tensor(time, device=x.device).expand(len(x)), "time"
+    if KNOWN in x.columns:
+        column = KNOWN
+        if others := int((~known_in_order(x)).sum()):
+            raise DataError(
+                f"the events of {others:,} of {len(x):,} rows became known in another order than that of their times, "
+                "so that a cut copies events; cut the data set with until(data, time), or read it with cutoffs="
+            )
+    return replace(x, lengths=searchsorted(x, column, ends))
+
+
+def known_in_order(x: Sequences) -> Tensor:
+    """Return `(n,)` bool, true for rows whose events became known in the order of their times.
+
+    Of rows that begin at the same event, all are as the longest one.
+    """
+    longest, history = histories(x)
+    rows = x[longest]
+    ordered = [history.new_zeros(0, dtype=torch.bool)]
+    for block in rows.blocks():
+        part = rows[block]
+        row, known = part.rows(), part.values(KNOWN)
+        earlier = (known[1:] < known[:-1]) & (row[1:] == row[:-1])
+        ordered.append(row[1:][earlier].bincount(minlength=len(part)) == 0)
+    return torch.cat(ordered)[history]
 
 
 def hold_out(x: Sequences, targets: int = 1) -> Sequences:
