@@ -16,7 +16,13 @@ from eventvec.evaluation.part_sets import is_part, lacking_a_part
 from eventvec.evaluation.printing import Printed, stacked, terminal_table
 from eventvec.sequences import Array
 
-TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
+EARLIER = "earlier_labels"
+"""The set of features of the entity's own earlier labels, and the option that adds it."""
+TOGETHER = {
+    "both": ("embedding", "aggregates"),
+    "embedding_handcrafted": ("embedding", "handcrafted"),
+    f"embedding_{EARLIER}": ("embedding", EARLIER),
+}
 """The sets of features that consist of two others side by side, and are added if both are there."""
 
 if TYPE_CHECKING:
