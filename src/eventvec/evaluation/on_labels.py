@@ -200,7 +200,7 @@ def evaluate(
         if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
-        sets[name] = _caller_features(name, table, labelled, key, of_rows)
+        sets[name], texts_of[name] = _caller_features(name, table, labelled, key, of_rows)
     result = score_features(
         sets,
         values,
@@ -286,8 +286,10 @@ def _feature_sets(
     return sets | baselines(same) | parts, tuple(notes)
 
 
-def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:
-    """Return `(n, d)` features of the caller, in the order of the embeddings.
+def _caller_features(
+    name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None
+) -> tuple[Array, list[str]]:
+    """Return `(n, d)` features of the caller, in the order of the embeddings, and a text for each.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
     """
@@ -317,4 +319,4 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]
-    return values
+    return values, [f"{shown(column)} of {shown(name)}" for column in columns]

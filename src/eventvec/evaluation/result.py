@@ -128,6 +128,7 @@ class Evaluation(Printed):
             the result is too good to be true, see `suspicion`.
         entities: The number of labelled entities, if some have labels at several times.
         run: The id of the run that embedded the entities; None if it is not known.
+        strongest: What single feature predicts the label nearly without error, in words; empty if none.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -153,6 +154,7 @@ class Evaluation(Printed):
     verdict: str = ""
     entities: int | None = None
     run: str | None = None
+    strongest: str = ""
 
     @property
     def metric(self) -> str:
