@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.dataset import repeated
-from eventvec.errors import DataError, no_column, shown
+from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, align_rows, key_series
@@ -117,6 +117,7 @@ def join_labels(
     Raises:
         DataError: If a column is absent, a key, group, time or weight is missing beside a label, the key column cannot
             hold keys, no key matches, or all keys have rows that disagree.
+        ConfigError: If there are `moments` and no column `time`.
     """
     key = table_key or key
     labels = {f"label {i}": name for i, name in enumerate([label] if isinstance(label, str) else label)}
@@ -124,6 +125,11 @@ def join_labels(
     named = {role: name for role, name in others.items() if name is not None}
     if key in labels.values():
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
+    if moments is not None and time is None:
+        raise ConfigError(
+            "entities have several embeddings, each of a time, so that labels need a time too; name its column in the "
+            "label table: label_time= (--label-time)"
+        )
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
     for name in (key, *labels.values(), *named.values()):
         if name not in table.columns:
