@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -14,6 +16,7 @@ import fits
 from commands import answer, invoke
 from eventvec.comparing import side_by_side
 from eventvec.comparing.arms import TRIED, plan
+from eventvec.evaluation.suspicion import OPENING
 from pages import Reader
 
 OPTIONS: dict[str, Any] = {"methods": ["coles", "ocp"], "epochs": 2, "models": ["logistic_regression"]}
@@ -150,6 +153,30 @@ def test_labels_that_cannot_be_scored_are_refused_before_anything_is_trained(
     with pytest.raises(ev.EventvecError, match=sentence):
         ev.compare(fits.dataset(), labels, label, out=tmp_path / "plan", **{**OPTIONS, **options})
     assert not (tmp_path / "plan").exists()
+
+
+def test_what_is_too_good_to_be_true_is_said_first_with_the_name_of_the_arm(
+    finished: tuple[Path, ev.Comparison], tmp_path: Path
+) -> None:
+    data, labels = fits.dataset(), fits.labels()
+    assert OPENING not in finished[1].verdict
+    z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=2), data)
+    copies = (labels["churn"] == "yes").to_numpy()[z.keys.to_numpy()]
+    copy = replace(z, values=z.values * 0 + copies[:, None].astype(np.float32))
+    for arms in ({"coles": copy, "ocp": z}, {"ocp": z, "coles": copy}):
+        scored = side_by_side._scored(arms, data, labels, "churn", models=["logistic_regression"])
+        comparison = replace(finished[1], evaluation=scored)
+        assert comparison.verdict.startswith(f"{OPENING}coles scores 1.000 auroc (logistic_regression)")
+        assert comparison.verdict.endswith(f"whether rows repeat. {comparison._answer()}")
+        assert "both" not in comparison.verdict
+    events = fits.table().join(labels, on="id").with_columns(
+        note=pl.when(pl.col("t") == 4).then("churn").otherwise(pl.lit("none"))
+    )  # fmt: skip
+    told = ev.read(events.drop("churn"), key="id", time="t", categorical=["code", "note"], numeric=["amount"])
+    result = ev.compare(told, labels, "churn", out=tmp_path / "plan", **OPTIONS)
+    assert result.verdict.startswith(OPENING)
+    assert "the feature 'note=" in result.verdict
+    assert "of the column 'note' alone predicts 'churn'" in result.to_dict()["verdict"]
 
 
 def test_the_command_prints_what_python_returns_and_writes_a_page(

@@ -264,6 +264,7 @@ def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it(
             "both_sides is given together with holdout",
         ),
         ({"split_at": "2024-04-01", "gap": "-3d"}, ConfigError, "'-3d' is no length of time for column 'at'"),
+        ({"label_time": "none"}, ConfigError, r"labels need a time too; name its column .* \(--label-time\)"),
         ({"label_time": "weight"}, DataError, "column 'weight' holds float values, but column 'at'"),
     ],
 )

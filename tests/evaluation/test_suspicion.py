@@ -75,7 +75,7 @@ def test_a_sample_of_the_rows_finds_what_all_rows_show() -> None:
     scores = np.array([roc_auc_score(y, column) for column in x.T])
     assert 20 < (scores >= 0.995).sum() < 80
     for part in (scores < 0.995, scores >= 0.995):
-        text = suspicion._strongest(*unnamed(y), {"x": (x[:, part], [f"x{i}" for i in np.flatnonzero(part)])})
+        text = suspicion.strongest(*unnamed(y), {"x": (x[:, part], [f"x{i}" for i in np.flatnonzero(part)])})
         expected = f"the feature x{scores.argmax()} alone predicts 'label' with an AUROC of {scores.max():.3f}"
         assert text == (expected if part[scores.argmax()] else "")
 
@@ -94,7 +94,7 @@ def test_random_features_of_small_tables_stay_silent(seed: int) -> None:
     small = [few, np.arange(20) % 3, np.arange(10.0), np.where(few, np.arange(20) + 0.5, 0.0)]
     for labels in (*small, {"a": few, "b": np.arange(20) < 3}):
         rows = len(labels) if isinstance(labels, np.ndarray) else 20
-        assert suspicion._strongest(*unnamed(labels), {"x": (x[:rows], list("x") * 4000)}) == ""
+        assert suspicion.strongest(*unnamed(labels), {"x": (x[:rows], list("x") * 4000)}) == ""
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -103,8 +103,8 @@ def test_rows_of_one_entity_are_no_evidence_against_chance(seed: int) -> None:
     entity, rng = np.arange(360) % 12, np.random.default_rng(seed)
     x, y = rng.normal(size=(12, 4000))[entity], entity < 4
     names = {"x": (x, list("x") * 4000)}
-    assert suspicion._strongest(*unnamed(y), names) != ""
-    assert suspicion._strongest(*unnamed(y, entity), names) == ""
+    assert suspicion.strongest(*unnamed(y), names) != ""
+    assert suspicion.strongest(*unnamed(y, entity), names) == ""
 
 
 # Copies of a label in the events
@@ -198,6 +198,16 @@ def test_the_sentence_is_in_terminal_json_and_page_and_opens_a_page_of_several_l
     assert headline([doubtful]).startswith(f"churn: {OPENING}")
     assert headline([doubtful]).count(OPENING) == 1
     assert headline([doubtful, plain]).startswith("The results on churn are too good to be true, see what to check")
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_column_of_own_features_that_copies_the_label_is_named(copies: bool) -> None:
+    rng = np.random.default_rng(2)
+    late = np.where(CHURN if copies else rng.random(N) < 0.3, 9.0, 1.0) + 0.01 * rng.random(N)
+    mine = pl.DataFrame({"card": range(N), "spent": rng.normal(size=N), "late fees": late})
+    verdict = evaluated(options={"features": {"mine": mine}}).verdict
+    named = "the feature 'late fees' of 'mine' alone predicts 'churn' with an AUROC of 1.000"
+    assert (named in verdict) == verdict.startswith(OPENING) == copies
 
 
 # Scores of sets of features

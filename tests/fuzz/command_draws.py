@@ -62,6 +62,7 @@ TEXTS = {
     "group": ("group", "label", "absent"), "weight": ("weight", "score", "group", "label", "absent"),
     "split_at": ("2024-01-10", "2024-01-12T00:00Z", "1970-01-01", "soon", "5", ""),
     "gap": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"),
+    "earlier_labels": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"),
     "every": ("1mo", "1w", "12h", "5m", "0", "1s", "99999y", "soon", "5", ""), "name": ("id", "t", "churn", "", "\x00"),
     "horizon": ("1mo", "36h", "1y", "0d", "-1d", "soon", "1e999d", ""), "zone": ("Europe/Berlin", "UTC", "Berlin", ""),
     "where": ("amount>0", "amount<=nan", "code=a", "code=", "=1", "code>1", "id=1", "absent=1", PAYLOADS[0]),

@@ -230,6 +230,8 @@ def _further_use(
             labels, further = options["cutoffs"], {"label_time": options["cutoff_column"]}
             if chance(rng, 0.5):
                 further |= {"split_at": rng.choice(z.moments.tolist()), "both_sides": chance(rng, 0.5)}
+            if chance(rng, 0.5):
+                further |= {"earlier_labels": rng.choice((0, 1, "1d", "1mo"))}
         model = rng.choice(("logistic_regression", "knn", "lightgbm"))
         aggregates = data if chance(rng, 0.5) else None
         attempt(keys, ev.evaluate, z, aggregates, labels, "label", folds=rng.choice((2, 3)), models=[model], **further)

@@ -47,6 +47,12 @@ def test_rows_that_disagree_and_lists_are_left_out_and_counted() -> None:
         "The map shows no columns of lists or bytes: tags.",
     )
 
+    monthly = pl.DataFrame({"card": [1, 1, 2, 2], "day": [4, 8, 4, 8], "x": [1, 2, 1, 2]})
+    data, z = embedded()
+    frame, notes = entity_columns(z, data, monthly, PLAIN)
+    assert "x" not in frame.columns
+    assert notes == ("2 keys of the label table have rows that disagree; the map shows no labels of them.",)
+
 
 def test_a_table_that_does_not_fit_is_refused_without_a_key() -> None:
     _, z = embedded()

@@ -65,7 +65,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which arm to use, and whether it is ahead of simple features of the same events, in words."""
+        """Which arm to use, and whether it is ahead of simple features of the same events, in words; before them, what
+        to check if the scores are too good to be true."""
+        return f"{self.evaluation.verdict} {self._answer()}".lstrip()
+
+    def _answer(self) -> str:
         best = self.choice.winner or self.choice.level[0]
         simple = {r.features: r for r in self._cells() if r.features not in self.costs}
         if not simple:

@@ -25,6 +25,7 @@ from eventvec.evaluation.models import choose as choose_models
 from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import choose_protocol
 from eventvec.evaluation.result import TOGETHER
+from eventvec.evaluation.suspicion import suspicion
 from eventvec.files import path_only, sweep, write_text
 from eventvec.options import check_seed
 from eventvec.runs.run_files import read_info
@@ -211,7 +212,7 @@ def _ticker(progress: Progress | None, before: int, total: int, name: str) -> Ca
 def _scored(
     vectors: Mapping[str, tables.Embeddings], data: Dataset, labels: Tabular, label: str, **options: Any
 ) -> Evaluation:
-    """Return the scores of all arms in the same folds, each under its own name."""
+    """Return the scores of all arms in the same folds, each under its own name; the verdict is what to doubt only."""
     (first, z), *others = vectors.items()
     key = z.schema.key_out
     features = {name: each.frame(wide=True).drop("events", "last_time").rename({key: key}) for name, each in others}
@@ -225,4 +226,5 @@ def _scored(
 
     results = tuple(replace(r, features=named(r.features)) for r in result.results if stays(r.features))
     differences = tuple(replace(d, a=named(d.a), b=named(d.b)) for d in result.differences if stays(d.a, d.b))
-    return replace(result, results=results, differences=differences, verdict="")
+    result = replace(result, results=results, differences=differences)
+    return replace(result, verdict=suspicion(result))

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from eventvec.dataset import repeated
-from eventvec.errors import DataError, no_column, shown
+from eventvec.errors import ConfigError, DataError, no_column, shown
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.keys import align, align_rows, key_series
@@ -117,6 +117,7 @@ def join_labels(
     Raises:
         DataError: If a column is absent, a key, group, time or weight is missing beside a label, the key column cannot
             hold keys, no key matches, or all keys have rows that disagree.
+        ConfigError: If there are `moments` and no column `time`.
     """
     key = table_key or key
     labels = {f"label {i}": name for i, name in enumerate([label] if isinstance(label, str) else label)}
@@ -124,11 +125,16 @@ def join_labels(
     named = {role: name for role, name in others.items() if name is not None}
     if key in labels.values():
         raise DataError(f"the label {shown(key)} is the key; name the column to predict")
+    if moments is not None and time is None:
+        raise ConfigError(
+            "entities have several embeddings, each of a time, so that labels need a time too; name its column in the "
+            "label table: label_time= (--label-time)"
+        )
     table = table if isinstance(table, pl.DataFrame) else read_table(table)
     for name in (key, *labels.values(), *named.values()):
         if name not in table.columns:
             raise DataError(no_column(name, table.columns, table="the label table"))
-    is_missing = np.logical_and.reduce([_is_missing(table[name]).to_numpy() for name in labels.values()])
+    is_missing = np.logical_and.reduce([missing_labels(table[name]).to_numpy() for name in labels.values()])
     if len(table) and is_missing.all():
         named_labels = " and ".join(map(shown, labels.values()))
         raise DataError(f"no row of {len(table):,} has a label ({named_labels}); two distinct values are needed")
@@ -168,13 +174,13 @@ def join_labels(
             "(--cutoffs), and name the column of times: label_time= (--label-time)"
         )
     unmatched = rows.filter(pl.col("position") < 0)
-    values = {name: _values(joined[role]) for role, name in labels.items()}
+    values = {name: plain_values(joined[role]) for role, name in labels.items()}
     return JoinedLabels(
         positions=joined["position"].to_numpy(writable=True),
         labels=values[label] if isinstance(label, str) else values,
-        groups=_values(joined["group"]) if group else None,
+        groups=plain_values(joined["group"]) if group else None,
         times=joined["time"].alias(time) if time else None,
-        weights=_values(joined["weight"]) if weight else None,
+        weights=plain_values(joined["weight"]) if weight else None,
         unmatched=unmatched["key"].n_unique() if moments is None else len(unmatched),
         unlabelled=len(keys) - len(joined),
         null_labels=int(is_missing.sum()),
@@ -216,12 +222,12 @@ def join_timed(
     )
 
 
-def _is_missing(labels: pl.Series) -> pl.Series:
+def missing_labels(labels: pl.Series) -> pl.Series:
     """Return a mask of null and NaN."""
     return labels.is_null() | (labels.is_nan() if labels.dtype.is_float() else False)
 
 
-def _values(column: pl.Series) -> Array:
+def plain_values(column: pl.Series) -> Array:
     """Return a column as an array; categories as text, decimals as floats."""
     if isinstance(column.dtype, pl.Categorical | pl.Enum):
         column = column.cast(pl.String)

@@ -15,6 +15,7 @@ from eventvec.encoders.aggregates import Aggregates
 from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
+from eventvec.evaluation.earlier_labels import earlier_labels
 from eventvec.evaluation.features import feature_texts, with_moment
 from eventvec.evaluation.joined_labels import join_timed, rows_among
 from eventvec.evaluation.leaks import (
@@ -24,8 +25,9 @@ from eventvec.evaluation.leaks import (
     with_cutoffs,
 )
 from eventvec.evaluation.part_sets import is_part, part_sets
-from eventvec.evaluation.result import TOGETHER, Evaluation
+from eventvec.evaluation.result import EARLIER, TOGETHER, Evaluation
 from eventvec.evaluation.scoring import EvaluationOptions, score_features
+from eventvec.evaluation.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings, read, read_table, times
@@ -63,6 +65,8 @@ class LabelOptions(LabelTime):
             describe reaches beyond it.
         both_sides: Let an entity be trained on before that date and tested after it.
         weight: A column of the table of labels with the weight of each label, above 0.
+        earlier_labels: Add the entity's own earlier labels, which are known this length of time after theirs, such as
+            90d. It is the horizon of the labels and their gap together.
 
     Raises:
         ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.
@@ -76,6 +80,7 @@ class LabelOptions(LabelTime):
     gap: times.Duration | None = None
     both_sides: bool = False
     weight: str | None = None
+    earlier_labels: times.Duration | None = None
 
     def __post_init__(self) -> None:
         for name, is_given in (("gap", self.gap is not None), ("both_sides", self.both_sides)):
@@ -105,7 +110,8 @@ def evaluate(
     too, and the caller's `features`. The moment of prediction is the time of the label, or `until`, or the last event
     of the data. Two baselines need no training: `event_count`, and `untrained`, the mean of an event encoder with
     random weights. If the embedding has parts, as `fit` with `beside` makes it, each part alone and the embedding
-    without each part are scored too: `embedding: timing`, `embedding: without timing`.
+    without each part are scored too: `embedding: timing`, `embedding: without timing`. With `earlier_labels`, features
+    of the entity's own labels that were known by then are added, see `docs/evaluation.md`.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
     after the time of their label are refused; the notes say so where labels have no time. If the histories were cut at
@@ -167,25 +173,37 @@ def evaluate(
     moments = None if joined.times is None else joined.times.to_numpy()
     labelled, rows = z[joined.positions], np.arange(joined.matched)
     later, notes = None, (*joined.notes, *_refuse_leaks(labelled, timed, moments, labels, chosen))
-    if chosen.split_at is not None:
-        if moments is None:
+    for option in ("split_at", EARLIER):
+        if getattr(chosen, option) is not None and moments is None:
             raise ConfigError(
-                "split_at needs the time of each label; name its column in the label table: label_time= (--label-time)"
+                f"{option} needs the time of each label; name its column in the label table: label_time= (--label-time)"
             )
+    if chosen.split_at is not None:
+        assert moments is not None
         rows, later, split_notes = _split(z, moments, chosen)
         notes += split_notes
     notes += fitted_later(z.schema, z.metadata.get("holdouts", ()), moments)
-    labelled = labelled[rows]
-    sets, feature_notes = _feature_sets(labelled, data, None if moments is None else moments[rows], chosen.until)
+    labelled, values = labelled[rows], joined.labels
+    moments = None if moments is None else moments[rows]
+    values = {name: each[rows] for name, each in values.items()} if isinstance(values, dict) else values[rows]
+    sets, feature_notes = _feature_sets(labelled, data, moments, chosen.until)
+    texts_of = {} if data is None else feature_texts(z.schema)
+    if chosen.earlier_labels is not None:
+        assert moments is not None
+        targets = target(values, options.get("task"), ", ".join(names)).each
+        sets[EARLIER], texts_of[EARLIER], note = earlier_labels(
+            labelled, _limits(labelled, moments, chosen.until), timed, key, targets, chosen.earlier_labels,
+            chosen.inclusive or read_inclusively(z),
+        )  # fmt: skip
+        feature_notes += (note,)
     for name, table in (features or {}).items():
         if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
-        of_rows = None if moments is None else pl.Series(str(timed.time), moments[rows])
-        sets[name] = _caller_features(name, table, labelled, key, of_rows)
-    values = joined.labels
+        of_rows = None if moments is None else pl.Series(str(timed.time), moments)
+        sets[name], texts_of[name] = _caller_features(name, table, labelled, key, of_rows)
     result = score_features(
         sets,
-        {name: column[rows] for name, column in values.items()} if isinstance(values, dict) else values[rows],
+        values,
         groups=None if joined.groups is None else joined.groups[rows],
         entities=texts(labelled.keys).to_numpy() if repeated(labelled.keys) else None,
         holdout=labelled.held_out if chosen.holdout else None,
@@ -194,7 +212,7 @@ def evaluate(
         weights=None if joined.weights is None else joined.weights[rows],
         label=", ".join(names),
         learned_from=z.metadata.get("labels"),
-        names=None if data is None else feature_texts(z.schema),
+        names=texts_of,
         progress=progress,
         **vars(gather(options, EvaluationOptions, LabelOptions)),
     )
@@ -235,6 +253,13 @@ def _split(z: Embeddings, moments: Array, options: LabelOptions) -> tuple[Array,
     return rows, later[rows], tuple(notes)
 
 
+def _limits(z: Embeddings, moments: Array, until: times.Instant | None) -> Array:
+    """Return `(n,)` the times of the labels, or those at which the histories end if they are earlier."""
+    limits = moments if z.moments is None else np.minimum(moments, z.moments)
+    time = z.metadata.get("until") if until is None else until
+    return limits if time is None else np.minimum(limits, times.instant(z.schema, time))
+
+
 def _feature_sets(
     z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
@@ -261,8 +286,10 @@ def _feature_sets(
     return sets | baselines(same) | parts, tuple(notes)
 
 
-def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:
-    """Return `(n, d)` features of the caller, in the order of the embeddings.
+def _caller_features(
+    name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None
+) -> tuple[Array, list[str]]:
+    """Return `(n, d)` features of the caller, in the order of the embeddings, and a text for each.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
     """
@@ -292,4 +319,4 @@ def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]
-    return values
+    return values, [f"{shown(column)} of {shown(name)}" for column in columns]

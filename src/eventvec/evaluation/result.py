@@ -16,7 +16,13 @@ from eventvec.evaluation.part_sets import is_part, lacking_a_part
 from eventvec.evaluation.printing import Printed, stacked, terminal_table
 from eventvec.sequences import Array
 
-TOGETHER = {"both": ("embedding", "aggregates"), "embedding_handcrafted": ("embedding", "handcrafted")}
+EARLIER = "earlier_labels"
+"""The set of features of the entity's own earlier labels, and the option that adds it."""
+TOGETHER = {
+    "both": ("embedding", "aggregates"),
+    "embedding_handcrafted": ("embedding", "handcrafted"),
+    f"embedding_{EARLIER}": ("embedding", EARLIER),
+}
 """The sets of features that consist of two others side by side, and are added if both are there."""
 
 if TYPE_CHECKING:
@@ -122,6 +128,7 @@ class Evaluation(Printed):
             the result is too good to be true, see `suspicion`.
         entities: The number of labelled entities, if some have labels at several times.
         run: The id of the run that embedded the entities; None if it is not known.
+        strongest: What single feature predicts the label nearly without error, in words; empty if none.
 
     Example:
         >>> scores = Scores((0.80, 0.82, 0.84))
@@ -147,6 +154,7 @@ class Evaluation(Printed):
     verdict: str = ""
     entities: int | None = None
     run: str | None = None
+    strongest: str = ""
 
     @property
     def metric(self) -> str:

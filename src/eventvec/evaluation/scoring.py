@@ -21,7 +21,7 @@ from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.protocols import Protocol, choose_protocol
 from eventvec.evaluation.resampling import replicates, resample
 from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
-from eventvec.evaluation.suspicion import suspicion
+from eventvec.evaluation.suspicion import strongest, suspicion
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
 from eventvec.sequences import Array
@@ -92,7 +92,8 @@ def score_features(
 
     Args:
         features: `(n, d)` numbers for each set of features. If `embedding` and `aggregates` are among the names, `both`
-            is added, in which the two are side by side; with `handcrafted`, `embedding_handcrafted`.
+            is added, in which the two are side by side; with `handcrafted` or `earlier_labels`, `embedding_handcrafted`
+            or `embedding_earlier_labels`.
         labels: `(n,)` one label per row, or several such arrays by name, each binary, of which the mean score counts.
             Rows whose label is None or NaN are left out and counted.
         groups: `(n,)` the group of each row. Groups are never split between training and test, for example the
@@ -170,11 +171,11 @@ def score_features(
         label, labelled.task, len(rows), chosen.folds, protocol.name, labelled.positive, results,
         _differences(results), (*notes, *protocol.notes, *model_notes),
     )  # fmt: skip
+    named = {name: (sets[name], texts) for name, texts in (names or {}).items()}
+    evaluation = replace(evaluation, strongest=strongest(protocol.target, protocol.groups, named))
     if entities is not None:
         evaluation = replace(evaluation, entities=len(np.unique(np.asarray(entities)[rows])))
-    named = {name: (sets[name], texts) for name, texts in (names or {}).items()}
-    doubt = suspicion(evaluation, protocol.target, protocol.groups, named)
-    return replace(evaluation, verdict=f"{doubt} {verdict(evaluation, learned_from)}".lstrip())
+    return replace(evaluation, verdict=f"{suspicion(evaluation)} {verdict(evaluation, learned_from)}".lstrip())
 
 
 def _score(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from eventvec.errors import shown
-from eventvec.evaluation.result import Evaluation
+from eventvec.evaluation.result import EARLIER, Evaluation
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array
 
@@ -24,25 +24,20 @@ BLOCK = 2_000_000
 """The number of values that are ranked together."""
 
 
-def suspicion(
-    evaluation: Evaluation,
-    labelled: Target,
-    groups: Array | None,
-    named: Mapping[str, tuple[Array, Sequence[str]]],
-) -> str:
-    """Return the sentence about a score or a single feature that reaches `SUSPICIOUS`; empty if there is none.
+def suspicion(evaluation: Evaluation) -> str:
+    """Return the sentence about a score that reaches `SUSPICIOUS`, and about `strongest`; empty if there is none.
 
-    `named` has `(n, d)` features with a text for each, `groups` `(n,)` codes of rows that are never split; the rows of
-    one count once as evidence against chance. A class is told from the others by the AUROC in either direction, numbers
-    by the squared rank correlation, both without weights. Of several classes the accuracy and the macro-F1 must both be
-    that high, because one frequent class gives a high accuracy.
+    Of several classes the accuracy and the macro-F1 must both be that high, because one frequent class gives a high
+    accuracy.
     """
-    reasons = [reason for reason in (_highest_score(evaluation), _strongest(labelled, groups, named)) if reason]
+    reasons = [reason for reason in (_highest_score(evaluation), evaluation.strongest) if reason]
     if not reasons:
         return ""
+    is_earlier = any(result.features == EARLIER for result in evaluation.results)
+    delay = "whether earlier labels were known after their delay, " if is_earlier else ""
     return (
-        f"{OPENING}{', and '.join(reasons)}; check whether events at or after the label's time are read, whether a "
-        "column of the events copies the label, and whether rows repeat."
+        f"{OPENING}{', and '.join(reasons)}; check whether events at or after the label's time are read, {delay}"
+        "whether a column of the events copies the label, and whether rows repeat."
     )
 
 
@@ -58,8 +53,13 @@ def _highest_score(evaluation: Evaluation) -> str:
     return reason
 
 
-def _strongest(labelled: Target, groups: Array | None, named: Mapping[str, tuple[Array, Sequence[str]]]) -> str:
-    """Return what the strongest single feature is, if it is suspicious and not so by chance."""
+def strongest(labelled: Target, groups: Array | None, named: Mapping[str, tuple[Array, Sequence[str]]]) -> str:
+    """Return what the strongest single feature is, if it is suspicious and not so by chance; empty otherwise.
+
+    `named` has `(n, d)` features with a text for each, `groups` `(n,)` codes of rows that are never split; the rows of
+    one count once as evidence against chance. A class is told from the others by the AUROC in either direction, numbers
+    by the squared rank correlation, both without weights.
+    """
     best, reason = SUSPICIOUS, ""
     targets = list(_targets(labelled))
     tested = len(targets) * sum(values.shape[1] for values, _ in named.values())
@@ -72,8 +72,8 @@ def _strongest(labelled: Target, groups: Array | None, named: Mapping[str, tuple
         for values, names in named.values():
             columns = np.flatnonzero(_strengths(values[rows[sample]], y[sample]) >= LIKELY)
             strengths = _strengths(values[np.ix_(rows, columns)], y)
-            if len(columns) and (strongest := strengths.max()) >= best and (not reason or strongest > best):
-                best = strongest
+            if len(columns) and (highest := strengths.max()) >= best and (not reason or highest > best):
+                best = highest
                 reason = f"the feature {names[columns[strengths.argmax()]]} alone {what} of {best:.3f}"
     return reason
 

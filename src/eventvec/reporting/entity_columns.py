@@ -66,6 +66,11 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     identity = [key, time] if timed else [key]
     disagreeing = table.select(identity).is_duplicated()
     again = table.filter(disagreeing).select(identity).n_unique()
+    notes = []
+    if again:
+        notes.append(f"{again:,} keys of the label table have rows that disagree; the map shows no labels of them.")
+    if disagreeing.all() and again:
+        return pl.DataFrame(), tuple(notes)
     table = table.filter(~disagreeing)
     moments = moments_of(table[str(time)], z.schema)[0].to_numpy() if timed else None
     positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
@@ -74,9 +79,6 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
             f"none of {len(table):,} rows of the label table has a key (column {key!r}, {table[key].dtype}) among "
             f"{len(z):,} embeddings ({z.keys.type}); name the column that holds the embeddings' key: key= (--key)"
         )
-    notes = []
-    if again:
-        notes.append(f"{again:,} keys of the label table have rows that disagree; the map shows no labels of them.")
     if nested:
         notes.append(f"The map shows no columns of lists or bytes: {listed(nested)}.")
     if absent := int((positions < 0).sum()):
