@@ -58,7 +58,7 @@ TEXTS = {
     "state": ("state.db", "new.db", "lstm.db", "states", "new-states", *INPUTS),
     "store": ("stored", "new-store", "new/store", "mine.txt", "folder", "run", "stored/below", "", ".", "x" * 300),
     "index": ("z.index", *INPUTS), "save": ("new.index", *OUTPUTS), "engine": ("ray", "spark", "x", ""),
-    "cutoff_column": ("decided", "month", "t", "label", "absent"), "label_time": ("decided", "month", "label"),
+    "cutoff_column": ("decided", "month", "t", "label", "absent"), "label_time": ("decided", "month", "label", "none"),
     "group": ("group", "label", "absent"), "weight": ("weight", "score", "group", "label", "absent"),
     "split_at": ("2024-01-10", "2024-01-12T00:00Z", "1970-01-01", "soon", "5", ""),
     "gap": ("1d", "12h", "0", "-1d", "soon", "1e999", "nan", "", "5"),

@@ -37,7 +37,7 @@ def master() -> Path:
     ev.write(folder / "zc.parquet", parts.embed(events))
     searching.Index.of(ev.read_embeddings(folder / "z.parquet")).save(folder / "z.index")
     z = ev.read_embeddings(folder / "z.parquet")
-    result = ev.evaluate(z, None, folder / "labels.parquet", "label", folds=2, models=["knn"])
+    result = ev.evaluate(z, None, folder / "labels.parquet", "label", label_time="none", folds=2, models=["knn"])
     (folder / "label.json").write_text(json.dumps(result.to_dict()))
     run.read(events, store=folder / "stored")
     embed_shards(folder / "run", events, folder / "shards", engine="local", shards=2, workers=1)

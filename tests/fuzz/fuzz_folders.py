@@ -96,7 +96,7 @@ def _embeddings(place: Path, run: str) -> None:
     z = ev.read_embeddings("z.parquet")
     check_finite(z)
     _ = repr(z), z.shape, z.frame(), z.arrow(wide=True)
-    result = ev.evaluate(z, None, "labels.parquet", "label", folds=2, models=["logistic_regression"])
+    result = ev.evaluate(z, None, "labels.parquet", "label", label_time="none", folds=2, models=["logistic_regression"])
     require(bool(result.to_dict()), "the evaluation is empty")
 
 

@@ -214,6 +214,7 @@ def test_files_that_eventvec_did_not_write_are_refused(tmp_path: Path):
         table.replace_schema_metadata({b"eventvec": json.dumps({**described, "schema": {}}).encode()}),
         table.replace_schema_metadata({b"eventvec": json.dumps({**described, "labels": 1}).encode()}),
         table.replace_schema_metadata({b"eventvec": json.dumps({**described, "holdouts": ["x"]}).encode()}),
+        table.replace_schema_metadata({b"eventvec": json.dumps({**described, "data": "x"}).encode()}),
         pa.concat_tables([table, table[:1]]),
         table.drop_columns(["events"]),
         table.drop_columns(["embedding"]),
@@ -222,6 +223,8 @@ def test_files_that_eventvec_did_not_write_are_refused(tmp_path: Path):
         table.set_column(1, "embedding", pa.array(["1.5"] * len(table))),
         table.set_column(1, "embedding", pa.array([["a"]] * len(table), pa.list_(pa.string(), 1))),
     ]
+    pq.write_table(table.replace_schema_metadata({b"eventvec": json.dumps({**described, "data": None}).encode()}), path)
+    assert read_embeddings(path).origin == {}
     for part in damaged:
         pq.write_table(part, path)
         with pytest.raises(CheckpointError, match=r"z.parquet is (not an embeddings file|damaged)"):

@@ -41,7 +41,7 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
 
 def with_cutoffs(z: Embeddings, labels: TimedLabels, source: Tabular) -> str:
     """Return how to embed histories as of the times of labels, and how to name another time."""
-    path = z.metadata.get("data", {}).get("path")
+    path = z.origin.get("path")
     names = [name if isinstance(name, str) else None for name in (path, source)]
     events, table = (shlex.quote(public_name(each)) if each else name for each, name in zip(names, PLACES, strict=True))
     command = f"eventvec embed RUN {events} --cutoffs {table} --cutoff-column {shlex.quote(str(labels.time))} -o Z"
@@ -85,4 +85,4 @@ def same_events(data: Dataset, z: Embeddings, cutoffs: Array | None = None) -> D
 
 def read_inclusively(z: Embeddings) -> bool:
     """Return whether embeddings were made from events up to and including the time of each."""
-    return bool(z.metadata.get("data", {}).get("inclusive", False))
+    return bool(z.origin.get("inclusive", False))

@@ -163,7 +163,7 @@ def evaluate(
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
     key = chosen.key or z.schema.key_out
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
-    origin = z.metadata.get("data", {})
+    origin = z.origin
     time = time_of_cutoffs(chosen.label_time, columns_of(labels), z.keys, z.moments, origin)
     timed = read_labels(labels, z.schema, [key, *names, *others], time)
     joined = join_timed(

@@ -61,7 +61,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
         raise DataError(no_column(key, table.columns, table="the label table"))
     nested = [name for name, kind in table.schema.items() if name != key and (kind.is_nested() or kind == pl.Binary)]
     table = table.drop(nested).filter(pl.col(key).is_not_null()).unique(maintain_order=True)
-    time = options.label_time or z.metadata.get("data", {}).get("cutoff_column")
+    time = str(options.label_time or z.origin.get("cutoff_column"))
     timed = z.moments is not None and time in table.columns
     identity = [key, time] if timed else [key]
     disagreeing = table.select(identity).is_duplicated()
@@ -72,7 +72,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     if disagreeing.all() and again:
         return pl.DataFrame(), tuple(notes)
     table = table.filter(~disagreeing)
-    moments = moments_of(table[str(time)], z.schema)[0].to_numpy() if timed else None
+    moments = moments_of(table[time], z.schema)[0].to_numpy() if timed else None
     positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
     if not (positions >= 0).any():
         raise DataError(

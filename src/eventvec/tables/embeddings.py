@@ -135,6 +135,11 @@ class Embeddings:
         return len(self.keys), int(self.values.shape[1])
 
     @property
+    def origin(self) -> Mapping[str, Any]:
+        """Where the events come from, the options of `Origin`; empty where that is not known."""
+        return self.metadata.get("data") or {}
+
+    @property
     def parts(self) -> dict[str, tuple[int, int]]:
         """The first place of each part in the vectors, and the place after its last; empty if they have no parts."""
         return {name: (int(start), int(end)) for name, (start, end) in self.metadata.get("parts", {}).items()}
@@ -159,7 +164,7 @@ class Embeddings:
             wide: Whether there is one column for each dimension, `emb_000` and so on, instead of one of fixed-size
                 lists.
         """
-        rows = row_columns(self.keys, self.schema, self.moments, self.metadata.get("data", {}))
+        rows = row_columns(self.keys, self.schema, self.moments, self.origin)
         columns = {**rows, **_vectors(self.values, wide), "events": pa.array(self.events)}
         missing = np.isnan(self.last_time) if self.last_time.dtype.kind == "f" else self.last_time == NO_TIME
         columns["last_time"] = times.to_arrow(self.schema, self.last_time, missing)
@@ -293,8 +298,9 @@ def read_embeddings(path: str | Path) -> Embeddings:
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         keys, events = columns.pop(key), columns.pop("events").to_numpy()
         last_time = _raw_times(columns.pop("last_time"))
-        labels, holdouts = described.get("labels") or [], described.get("holdouts") or []
-        if not all(isinstance(name, str) for name in labels) or not all(isinstance(each, dict) for each in holdouts):
+        labels, holdouts, origin = (described.get(name) or [] for name in ("labels", "holdouts", "data"))
+        named = all(isinstance(name, str) for name in labels)
+        if not named or not all(isinstance(each, dict) for each in holdouts) or not isinstance(origin or {}, dict):
             raise TypeError("the metadata are not what was written")
         moments = None if moment is None else _raw_times(columns.pop(moment))
         rows = pl.DataFrame([texts(keys), *([] if moments is None else [pl.Series("moment", moments)])])
