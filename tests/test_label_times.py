@@ -281,3 +281,9 @@ def test_a_date_is_the_start_of_the_day_in_the_zone_of_the_events(zone: str | No
         notes = ev.evaluate(z, data, likes, "y", **MODELS).notes
         assert f"A date in 'known' is the start of that day ({zone or 'UTC'})." in notes
     assert ev.until(data, "2018-11-04").sequences.lengths.tolist() == [1] * 20
+
+
+def test_a_label_table_may_have_columns_of_any_name() -> None:
+    named = labels().rename({"known": "a\0b"})
+    with pytest.raises(DataError, match="embeddings were made from events at or after the time in"):
+        ev.evaluate(run().embed(events()), None, named, "y", **MODELS)

@@ -38,7 +38,10 @@ CALLS = {
     "fit": ("--events", "events.parquet", *ROLES, "--method", "ocp", *FIT, "--out", "out", "--resume"),
     "embed": ("run", "events.parquet", "-o", "out"),
     "update": ("run", "later.parquet", "--state", "state.db", "-o", "out"),
-    "evaluate": ("z.parquet", "labels.parquet", "--label", "label", "--events", "events.parquet", "--folds", "2"),
+    "evaluate": (
+        "z.parquet", "labels.parquet", "--label", "label", "--no-label-time", "--events", "events.parquet", "--folds",
+        "2",
+    ),
     "predict": ("tuned", "events.parquet", "-o", "out"),
     "surprise": ("judge", "events.parquet", "-o", "out"),
     "labels": ("events.parquet", *ROLES, "--every", "1d", "--horizon", "2d", "-o", "out"),

@@ -92,6 +92,6 @@ def _chance(result: Evaluation, z: Embeddings, protected: Tabular, column: str, 
     if result.metric != METRICS["multiclass"][0]:
         return 0.5 if result.metric == METRICS["binary"][0] else 0.0
     frame = read_table(protected, [key, column])
-    rows = rows_among(z, frame[key].to_arrow(), key)
+    rows = rows_among(z, frame[key].alias("").to_arrow(), key)
     counts = frame[column].gather(rows[rows >= 0]).drop_nulls().value_counts()["count"].to_numpy()
     return float(np.max(counts) / np.sum(counts))

@@ -315,7 +315,7 @@ def _caller_features(
     timed = moments is not None and len(names) > 1
     of_keys = frame[names[-1]].to_numpy() if timed else None
     of_rows = None if moments is None else moments.to_numpy()
-    rows = rows_among(z, frame[key].to_arrow(), key, of_keys, of_rows)
+    rows = rows_among(z, frame[key].alias("").to_arrow(), key, of_keys, of_rows)
     if absent := int((rows < 0).sum()):
         raise DataError(f"{absent:,} of {len(z):,} labelled entities have no row in {where}; every one needs a row")
     values: Array = frame.select(columns).cast(pl.Float64).to_numpy()[rows]

@@ -73,7 +73,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
         return pl.DataFrame(), tuple(notes)
     table = table.filter(~disagreeing)
     moments = moments_of(table[time], z.schema)[0].to_numpy() if timed else None
-    positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
+    positions = rows_among(z, table[key].alias("").to_arrow(), key, moments, z.moments)
     if not (positions >= 0).any():
         raise DataError(
             f"none of {len(table):,} rows of the label table has a key (column {key!r}, {table[key].dtype}) among "
