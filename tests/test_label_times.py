@@ -284,6 +284,6 @@ def test_a_date_is_the_start_of_the_day_in_the_zone_of_the_events(zone: str | No
 
 
 def test_a_label_table_may_have_columns_of_any_name() -> None:
-    named = labels().rename({"known": "a\0b"})
+    named = labels().to_arrow().rename_columns(["card", "y", "a\0b"])
     with pytest.raises(DataError, match="embeddings were made from events at or after the time in"):
         ev.evaluate(run().embed(events()), None, named, "y", **MODELS)
