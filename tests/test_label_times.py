@@ -281,3 +281,49 @@ def test_a_date_is_the_start_of_the_day_in_the_zone_of_the_events(zone: str | No
         notes = ev.evaluate(z, data, likes, "y", **MODELS).notes
         assert f"A date in 'known' is the start of that day ({zone or 'UTC'})." in notes
     assert ev.until(data, "2018-11-04").sequences.lengths.tolist() == [1] * 20
+
+
+def test_histories_that_are_cut_elsewhere_are_cut_at_the_labels_too() -> None:
+    """Cutoffs after the time of a label do not let the later events in."""
+    half, days = labels()[: N // 2], [datetime(2024, 5, 1), datetime(2024, 9, 1)]
+    once, twice = (
+        pl.concat([labels().select("card", scored=pl.lit(day)) for day in days[-count:]]) for count in (1, 2)
+    )
+    for cutoffs in (once, twice):
+        data = ev.read(events(), cutoffs=cutoffs, cutoff_column="scored", static=half, **READ)
+        for named in (None, "known"):
+            fitted = ev.fit("supervised", data, label="y", label_time=named, epochs=5, lr=0.01)
+            assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
+            told = pl.DataFrame(ev.predict(fitted, events())).join(labels()[N // 2 :], on="card")
+            assert (told["prediction"] == told["y"].cast(pl.String)).mean() < 0.75
+    data = run().read(events(), cutoffs=twice, cutoff_column="scored")
+    with pytest.raises(ConfigError, match="several times of an entity, in 'scored', .* their time in 'known'"):
+        ev.fine_tune(run(), data, half, "y", label_time="known", epochs=1)
+
+
+def test_a_further_table_of_static_columns_leaves_the_times_of_the_labels() -> None:
+    data = ev.read(events(), static=labels()[: N // 2], **READ)
+    born = pl.DataFrame({"card": range(N), "born": [datetime(1980, 1, 1)] * N, "age": np.arange(N) / 7})
+    fitted = ev.fit("supervised", ev.attach(data, born, {"age": "numeric"}), label="y", epochs=1)
+    assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
+
+
+def test_times_among_which_some_cannot_be_read_are_no_reason_to_read_all_events() -> None:
+    known = pl.when(pl.col("card") < 3).then(pl.lit("unknown")).otherwise(pl.col("known").cast(pl.String))
+    broken = labels().with_columns(known.alias("known"))
+    with pytest.raises(DataError, match=r"3 unreadable times .*; if it is not the time of the labels, .*label_time="):
+        ev.fine_tune(run(), run().read(events()), broken, "y", epochs=1)
+    with pytest.raises(DataError, match="labelled entities have no readable time in 'known'"):
+        ev.fit("supervised", ev.read(events(), static=broken, **READ), label="y", epochs=1)
+    mixed = labels().to_pandas()
+    mixed["known"] = [time if row % 2 else time.date() for row, time in enumerate(mixed["known"])]
+    tuned = ev.fine_tune(run(), run().read(events()), mixed, "y", epochs=1)
+    assert "Only events before the time of each label, in 'known', are read" in tuned.notes
+
+
+def test_a_strict_cut_of_inclusive_histories_is_strict() -> None:
+    later = labels().with_columns(known=pl.col("known") + timedelta(days=90))
+    data = run().read(events(), cutoffs=later.rename({"known": "at"}), cutoff_column="at", inclusive=True)
+    for named in (None, "known"):
+        report = ev.report(run(), data, labels=labels(), label="y", label_time=named, **MODELS)
+        assert "Only events before the time of each label, in 'known', are read." in report.evaluations[0].notes

@@ -61,7 +61,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
         raise DataError(no_column(key, table.columns, table="the label table"))
     nested = [name for name, kind in table.schema.items() if name != key and (kind.is_nested() or kind == pl.Binary)]
     table = table.drop(nested).filter(pl.col(key).is_not_null()).unique(maintain_order=True)
-    time = options.label_time or z.metadata.get("data", {}).get("cutoff_column")
+    time = z.metadata.get("data", {}).get("cutoff_column")
     timed = z.moments is not None and time in table.columns
     identity = [key, time] if timed else [key]
     disagreeing = table.select(identity).is_duplicated()
