@@ -297,7 +297,7 @@ def test_histories_that_are_cut_elsewhere_are_cut_at_the_labels_too() -> None:
             told = pl.DataFrame(ev.predict(fitted, events())).join(labels()[N // 2 :], on="card")
             assert (told["prediction"] == told["y"].cast(pl.String)).mean() < 0.75
     data = run().read(events(), cutoffs=twice, cutoff_column="scored")
-    with pytest.raises(ConfigError, match="several times of an entity, in 'scored', .* their time in 'known'"):
+    with pytest.raises(ConfigError, match=r"several times of an entity, in 'scored', .* their time in 'known'"):
         ev.fine_tune(run(), data, half, "y", label_time="known", epochs=1)
 
 
@@ -327,3 +327,47 @@ def test_a_strict_cut_of_inclusive_histories_is_strict() -> None:
     for named in (None, "known"):
         report = ev.report(run(), data, labels=labels(), label="y", label_time=named, **MODELS)
         assert "Only events before the time of each label, in 'known', are read." in report.evaluations[0].notes
+
+
+def test_labels_are_found_under_either_name_of_the_key_and_streams_are_read_once(tmp_path: Path) -> None:
+    renamed = ev.read(events().rename({"card": "my card"}), **{**READ, "key": "my card"}, key_as="card")
+    trained = ev.fit("coles", renamed, epochs=1, dim=4, beside=[])
+    z = trained.embed(events().rename({"card": "my card"}), cutoffs=labels(), cutoff_column="known")
+    for name in ("card", "my card"):
+        known = labels().rename({"card": name})
+        ev.evaluate(z, None, known, "y", **MODELS)
+        ev.report(trained, renamed, labels=known, label="y", **MODELS)
+        ev.compare(renamed, known, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / name, **MODELS)
+    for call in (
+        lambda stream: ev.evaluate(z, None, stream, "y", **MODELS),
+        lambda stream: ev.report(trained, renamed, labels=stream, label="y", **MODELS).evaluations[0],
+        lambda stream: vectorizer().evaluate(stream, "y", **MODELS),
+    ):
+        evaluation = call(labels().to_arrow().to_reader())
+        assert "Only events before the time of each label, in 'known', are read." in evaluation.notes
+
+
+def test_reports_show_labels_of_several_times() -> None:
+    panel = pl.concat([labels(), labels().with_columns(known=pl.col("known") - timedelta(days=30), y=~pl.col("y"))])
+    data = run().read(events())
+    shown = ev.report(run(), data, labels=panel, label="y", **MODELS)
+    assert f"{2 * N:,} embeddings have a label." in shown.evaluations[0].notes
+    assert "rows that disagree" not in shown.html
+    assert f"{N:,} keys of the label table have rows that disagree" in ev.report(run(), data, labels=panel).html
+
+
+def test_whole_numbers_with_missing_ones_stay_whole() -> None:
+    """pandas holds them as floats."""
+    shop = pl.DataFrame({"card": np.arange(800) // 20, "day": np.tile(np.arange(20), 40), "paid": np.arange(800) % 7})
+    data = ev.read(shop, key="card", time="day", numeric=["paid"])
+    likes = pl.DataFrame({"card": range(40), "day": [10] * 39 + [None], "y": [True, False] * 19 + [True, None]})
+    for given in (likes, likes.to_pandas()):
+        tuned = ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, given, "y", epochs=1)
+        assert "Only events before the time of each label, in 'day', are read" in tuned.notes
+
+
+def test_every_call_says_once_that_a_run_or_a_schema_was_fitted_to_later_events() -> None:
+    later = ev.fit("coles", ev.read(events(), **READ), epochs=1, dim=8, beside=[])
+    scratch = ev.fit("supervised", ev.read(events(), static=labels(), **READ), label="y", epochs=1)
+    for notes in (ev.influence(later, events(), labels(), "y", folds=3).notes, scratch.notes):
+        assert sum("fitted to events up to" in note for note in notes) == 1

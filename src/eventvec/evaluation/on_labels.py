@@ -41,7 +41,7 @@ from eventvec.tables.label_times import (
     time_of_cutoffs,
     untimed,
 )
-from eventvec.tables.sources import Tabular, columns_of
+from eventvec.tables.sources import Tabular, columns_of, kept
 
 
 @dataclass(frozen=True)
@@ -155,13 +155,15 @@ def evaluate(
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
-    key = chosen.key or z.schema.key_out
+    labels = kept(labels)
+    columns = columns_of(labels)
+    key = chosen.key or z.schema.key_in(columns)
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
     origin = z.metadata.get("data", {})
-    time = time_of_cutoffs(chosen.label_time, columns_of(labels), z.keys, z.moments, origin)
+    time = time_of_cutoffs(chosen.label_time, columns, z.keys, z.moments, origin)
     timed = read_labels(labels, z.schema, [key, *names, *others], time)
     joined = join_timed(
-        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=chosen.key,
+        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=key,
         group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
     )  # fmt: skip
     moments = None if joined.times is None else joined.times.to_numpy()
@@ -181,7 +183,7 @@ def evaluate(
         if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments[rows])
-        sets[name] = _caller_features(name, table, labelled, key, of_rows)
+        sets[name] = _caller_features(name, table, labelled, chosen.key, of_rows)
     values = joined.labels
     result = score_features(
         sets,
@@ -261,13 +263,14 @@ def _feature_sets(
     return sets | baselines(same) | parts, tuple(notes)
 
 
-def _caller_features(name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None) -> Array:
+def _caller_features(name: str, table: Tabular, z: Embeddings, key: str | None, moments: pl.Series | None) -> Array:
     """Return `(n, d)` features of the caller, in the order of the embeddings.
 
     A table with the column of times has features as of each time of an entity, and is joined by key and time.
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
+    key = key or z.schema.key_in(frame.columns)
     if key not in frame.columns:
         raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")
     names = [key]

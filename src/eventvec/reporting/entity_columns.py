@@ -55,8 +55,8 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     Rows that disagree about an entity are left out, as are columns of lists and of other values that are not one number
     or text each.
     """
-    key = options.key or z.schema.key_out
     table = read_table(labels, table="the label table")
+    key = options.key or z.schema.key_in(table.columns)
     if key not in table.columns:
         raise DataError(no_column(key, table.columns, table="the label table"))
     nested = [name for name, kind in table.schema.items() if name != key and (kind.is_nested() or kind == pl.Binary)]
@@ -69,7 +69,7 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     table = table.filter(~disagreeing)
     moments = moments_of(table[str(time)], z.schema)[0].to_numpy() if timed else None
     positions = rows_among(z, table[key].to_arrow(), key, moments, z.moments)
-    if not (positions >= 0).any():
+    if not (positions >= 0).any() and (len(table) or not again):
         raise DataError(
             f"none of {len(table):,} rows of the label table has a key (column {key!r}, {table[key].dtype}) among "
             f"{len(z):,} embeddings ({z.keys.type}); name the column that holds the embeddings' key: key= (--key)"
@@ -81,10 +81,8 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
         notes.append(f"The map shows no columns of lists or bytes: {listed(nested)}.")
     if absent := int((positions < 0).sum()):
         notes.append(f"{absent:,} of {len(z):,} embeddings have no row in the label table.")
-    index = pl.Series(positions)
-    return table.drop(identity)[index.clip(0)].select(
-        pl.when(pl.lit(index >= 0)).then(pl.all()).otherwise(None)
-    ), tuple(notes)
+    places = pl.Series(positions)
+    return table.drop(identity).select(pl.all().gather(places.set(places < 0, None))), tuple(notes)
 
 
 def most_frequent(x: Sequences, field: Categorical) -> pl.Series:

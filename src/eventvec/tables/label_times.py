@@ -193,7 +193,7 @@ def labelled_histories(
         ConfigError: If several columns may be the times of the labels.
     """
     source, opened, schema = name_of(labels), readable(labels, [*names, *columns]), data.schema
-    key = key or (schema.key if schema.key in opened.types else schema.key_out)
+    key = key or schema.key_in(opened.types)
     if key in names:
         raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
     given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
@@ -218,20 +218,26 @@ def labelled_histories(
             f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
             f"and a time in {shown(timed.time)}; name the columns that hold them"
         )
-    found = {"cutoffs": source, "cutoff_column": timed.time}
+    found: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
         found["inclusive"] = options.inclusive
     entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
     return cut(data, entities, moments, timed, found), timed, key
 
 
-def fitted_later(schema: Schema, runs: Sequence[Mapping[str, Any]], moments: Array | None) -> tuple[str, ...]:
+def fitted_later(
+    schema: Schema,
+    runs: Sequence[Mapping[str, Any]],
+    moments: Array | None,
+    fitted: str = "The encoder and its vocabularies",
+) -> tuple[str, ...]:
     """Return a note where an encoder, or its schema, was fitted to events at or after the times of labels.
 
     Args:
         schema: The schema of the events.
         runs: The runs that trained the encoder, as in `Lineage.holdouts`.
         moments: `(n,)` the time of each label, if labels have times.
+        fitted: What the runs fitted, in words.
     """
     known = [run.get("last_event") for run in runs]
     last = max((time for time in known if isinstance(time, int | float)), default=None)
@@ -239,7 +245,7 @@ def fitted_later(schema: Schema, runs: Sequence[Mapping[str, Any]], moments: Arr
         return ()
     when = times.to_arrow(schema, np.array([last]), np.zeros(1, bool))[0].as_py()
     return (
-        f"The encoder and its vocabularies were fitted to events up to {when}, at or after the time of {count:,} of "
+        f"{fitted} were fitted to events up to {when}, at or after the time of {count:,} of "
         f"{len(moments):,} labels; for a test in time, train with until= (--until) the first of them.",
     )
 

@@ -82,7 +82,7 @@ def attach(
         )
     check_dataset(data)
     opened = open_source(table)
-    key = data.schema.key if data.schema.key in opened.types else data.schema.key_out
+    key = data.schema.key_in(opened.types)
     cutoff = None if data.moments is None else data.origin.options.get("cutoff_column")
     time = str(cutoff) if cutoff in opened.types and cutoff not in (columns or ()) else None
     names = list(columns) if columns is not None else [name for name in opened.types if name not in (key, time)]

@@ -27,7 +27,7 @@ from eventvec.tables.label_times import (
     labelled_histories,
     untimed,
 )
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, name_of
 
 
 def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
@@ -62,7 +62,9 @@ def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple
     rows = labelled.cpu().numpy().nonzero()[0]
     moments = times[time].gather(rows)
     if missing := moments.null_count():
-        raise DataError(f"{missing:,} of {len(rows):,} labelled entities have no readable time in {shown(time)}; {NAME_IT}")
+        raise DataError(
+            f"{missing:,} of {len(rows):,} labelled entities have no readable time in {shown(time)}; {NAME_IT}"
+        )
     options = {"inclusive": True} if method.inclusive else {}
     ends = moments.to_numpy(writable=True)
     result = cut(data, rows, ends, TimedLabels(times, time, moments, chosen), options)
@@ -115,4 +117,6 @@ def with_labels(
             raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
     if weight in columns:
         labelled = attach(labelled, timed.table.select([key, *time, weight]), {weight: "numeric"})
-    return labelled
+    if "static" in data.origin.options:
+        return labelled
+    return replace(labelled, origin=labelled.origin.including(static=name_of(labels)))
