@@ -371,3 +371,23 @@ def test_every_call_says_once_that_a_run_or_a_schema_was_fitted_to_later_events(
     scratch = ev.fit("supervised", ev.read(events(), static=labels(), **READ), label="y", epochs=1)
     for notes in (ev.influence(later, events(), labels(), "y", folds=3).notes, scratch.notes):
         assert sum("fitted to events up to" in note for note in notes) == 1
+
+
+def test_events_at_the_time_of_a_cutoff_are_no_choice_for_the_labels() -> None:
+    scored = labels().select("card", scored="known")
+    z = run().embed(events(), cutoffs=scored, cutoff_column="scored", inclusive=True)
+    for named in (None, "known"):
+        with pytest.raises(DataError, match="at or after the time in 'known'"):
+            ev.evaluate(z, None, labels(), "y", label_time=named, **MODELS)
+    assert max(scores(ev.evaluate(z, None, labels(), "y", inclusive=True, **MODELS))) == pytest.approx(1)
+
+
+def test_histories_at_several_times_are_as_inclusive_as_they_were_read() -> None:
+    panel = pl.concat([labels(), labels().with_columns(pl.col("known") - timedelta(days=1))])
+    strict, inclusive = (
+        run().read(events(), cutoffs=panel, cutoff_column="known", **more) for more in ({}, {"inclusive": True})
+    )
+    with pytest.raises(ConfigError, match="inclusive is given, and the histories were cut before their times in 'kno"):
+        ev.fine_tune(run(), strict, panel, "y", epochs=1, inclusive=True)
+    notes = ev.influence(run(), inclusive, panel, "y", folds=3).notes
+    assert "Only events up to and including the time of each label, in 'known', are read." in notes

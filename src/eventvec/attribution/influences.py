@@ -264,7 +264,8 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
     model = Trained(next(iter(choose(labelled.task, [chosen.model or default])[0])), chosen.seed)
     rows = joined.positions[places]
     result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
-    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, chosen.inclusive)}."
+    inclusive = bool(data.origin.options.get("inclusive"))
+    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, inclusive)}."
     known = timed.time is None and (data.moments is not None or data.origin.until is not None)
     return replace(result, notes=(*joined.notes, *(() if known else (read,)), *timed.notes, *notes, *result.notes))
 

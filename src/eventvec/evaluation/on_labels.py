@@ -207,7 +207,8 @@ def _refuse_leaks(
     z: Embeddings, timed: TimedLabels, moments: Array | None, labels: Tabular, options: LabelOptions
 ) -> tuple[str, ...]:
     """Refuse embeddings with events after the time of their label, and return which events are read, in words."""
-    inclusive = options.inclusive or read_inclusively(z)
+    is_cutoff = timed.time == z.metadata.get("data", {}).get("cutoff_column")
+    inclusive = options.inclusive or (is_cutoff and read_inclusively(z))
     if options.until is not None:
         limit = times.instant(z.schema, options.until)
         refuse_later_events(z, limit, str(options.until), "embed the events before it: --until", inclusive)

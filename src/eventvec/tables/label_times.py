@@ -210,6 +210,11 @@ def labelled_histories(
                 f"their time in {shown(timed.time)}; give the events without cutoffs= (--cutoffs), or name the times "
                 "of the cutoffs: label_time= (--label-time)"
             )
+        if options.inclusive and not data.origin.options.get("inclusive"):
+            raise ConfigError(
+                f"inclusive is given, and the histories were cut before their times in {shown(timed.time)}; read the "
+                "events with inclusive=True (--inclusive) too, or without cutoffs= (--cutoffs)"
+            )
         return data, timed, key
     rows = pl.DataFrame({"row": align(data.keys, timed.table, key), "moment": timed.moments})
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
