@@ -287,3 +287,113 @@ def test_a_label_table_may_have_columns_of_any_name() -> None:
     named = labels().to_arrow().rename_columns(["card", "y", "a\0b"])
     with pytest.raises(DataError, match="embeddings were made from events at or after the time in"):
         ev.evaluate(run().embed(events()), None, named, "y", **MODELS)
+
+
+def test_histories_that_are_cut_elsewhere_are_cut_at_the_labels_too() -> None:
+    """Cutoffs after the time of a label do not let the later events in."""
+    half, days = labels()[: N // 2], [datetime(2024, 5, 1), datetime(2024, 9, 1)]
+    once, twice = (
+        pl.concat([labels().select("card", scored=pl.lit(day)) for day in days[-count:]]) for count in (1, 2)
+    )
+    for cutoffs in (once, twice):
+        data = ev.read(events(), cutoffs=cutoffs, cutoff_column="scored", static=half, **READ)
+        for named in (None, "known"):
+            fitted = ev.fit("supervised", data, label="y", label_time=named, epochs=5, lr=0.01)
+            assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
+            told = pl.DataFrame(ev.predict(fitted, events())).join(labels()[N // 2 :], on="card")
+            assert (told["prediction"] == told["y"].cast(pl.String)).mean() < 0.75
+    data = run().read(events(), cutoffs=twice, cutoff_column="scored")
+    with pytest.raises(ConfigError, match=r"several times of an entity, in 'scored', .* their time in 'known'"):
+        ev.fine_tune(run(), data, half, "y", label_time="known", epochs=1)
+
+
+def test_a_further_table_of_static_columns_leaves_the_times_of_the_labels() -> None:
+    data = ev.read(events(), static=labels()[: N // 2], **READ)
+    born = pl.DataFrame({"card": range(N), "born": [datetime(1980, 1, 1)] * N, "age": np.arange(N) / 7})
+    fitted = ev.fit("supervised", ev.attach(data, born, {"age": "numeric"}), label="y", epochs=1)
+    assert any("before the time of each label, in 'known'" in note for note in fitted.notes)
+
+
+def test_times_among_which_some_cannot_be_read_are_no_reason_to_read_all_events() -> None:
+    known = pl.when(pl.col("card") < 3).then(pl.lit("unknown")).otherwise(pl.col("known").cast(pl.String))
+    broken = labels().with_columns(known.alias("known"))
+    with pytest.raises(DataError, match=r"3 unreadable times .*; if it is not the time of the labels, .*label_time="):
+        ev.fine_tune(run(), run().read(events()), broken, "y", epochs=1)
+    with pytest.raises(DataError, match="labelled entities have no readable time in 'known'"):
+        ev.fit("supervised", ev.read(events(), static=broken, **READ), label="y", epochs=1)
+    mixed = labels().to_pandas()
+    mixed["known"] = [time if row % 2 else time.date() for row, time in enumerate(mixed["known"])]
+    tuned = ev.fine_tune(run(), run().read(events()), mixed, "y", epochs=1)
+    assert "Only events before the time of each label, in 'known', are read" in tuned.notes
+
+
+def test_a_strict_cut_of_inclusive_histories_is_strict() -> None:
+    later = labels().with_columns(known=pl.col("known") + timedelta(days=90))
+    data = run().read(events(), cutoffs=later.rename({"known": "at"}), cutoff_column="at", inclusive=True)
+    for named in (None, "known"):
+        report = ev.report(run(), data, labels=labels(), label="y", label_time=named, **MODELS)
+        assert "Only events before the time of each label, in 'known', are read." in report.evaluations[0].notes
+
+
+def test_labels_are_found_under_either_name_of_the_key_and_streams_are_read_once(tmp_path: Path) -> None:
+    renamed = ev.read(events().rename({"card": "my card"}), **{**READ, "key": "my card"}, key_as="card")
+    trained = ev.fit("coles", renamed, epochs=1, dim=4, beside=[])
+    z = trained.embed(events().rename({"card": "my card"}), cutoffs=labels(), cutoff_column="known")
+    for name in ("card", "my card"):
+        known = labels().rename({"card": name})
+        ev.evaluate(z, None, known, "y", **MODELS)
+        ev.report(trained, renamed, labels=known, label="y", **MODELS)
+        ev.compare(renamed, known, "y", methods=["coles", "ocp"], epochs=1, out=tmp_path / name, **MODELS)
+    for call in (
+        lambda stream: ev.evaluate(z, None, stream, "y", **MODELS),
+        lambda stream: ev.report(trained, renamed, labels=stream, label="y", **MODELS).evaluations[0],
+        lambda stream: vectorizer().evaluate(stream, "y", **MODELS),
+    ):
+        evaluation = call(labels().to_arrow().to_reader())
+        assert "Only events before the time of each label, in 'known', are read." in evaluation.notes
+
+
+def test_reports_show_labels_of_several_times() -> None:
+    panel = pl.concat([labels(), labels().with_columns(known=pl.col("known") - timedelta(days=30), y=~pl.col("y"))])
+    data = run().read(events())
+    shown = ev.report(run(), data, labels=panel, label="y", **MODELS)
+    assert f"{2 * N:,} embeddings have a label." in shown.evaluations[0].notes
+    assert "rows that disagree" not in shown.html
+    assert f"{N:,} keys of the label table have rows that disagree" in ev.report(run(), data, labels=panel).html
+
+
+def test_whole_numbers_with_missing_ones_stay_whole() -> None:
+    """pandas holds them as floats."""
+    shop = pl.DataFrame({"card": np.arange(800) // 20, "day": np.tile(np.arange(20), 40), "paid": np.arange(800) % 7})
+    data = ev.read(shop, key="card", time="day", numeric=["paid"])
+    likes = pl.DataFrame({"card": range(40), "day": [10] * 39 + [None], "y": [True, False] * 19 + [True, None]})
+    for given in (likes, likes.to_pandas()):
+        tuned = ev.fine_tune(ev.fit("ocp", data, epochs=1, dim=4), data, given, "y", epochs=1)
+        assert "Only events before the time of each label, in 'day', are read" in tuned.notes
+
+
+def test_every_call_says_once_that_a_run_or_a_schema_was_fitted_to_later_events() -> None:
+    later = ev.fit("coles", ev.read(events(), **READ), epochs=1, dim=8, beside=[])
+    scratch = ev.fit("supervised", ev.read(events(), static=labels(), **READ), label="y", epochs=1)
+    for notes in (ev.influence(later, events(), labels(), "y", folds=3).notes, scratch.notes):
+        assert sum("fitted to events up to" in note for note in notes) == 1
+
+
+def test_events_at_the_time_of_a_cutoff_are_no_choice_for_the_labels() -> None:
+    scored = labels().select("card", scored="known")
+    z = run().embed(events(), cutoffs=scored, cutoff_column="scored", inclusive=True)
+    for named in (None, "known"):
+        with pytest.raises(DataError, match="at or after the time in 'known'"):
+            ev.evaluate(z, None, labels(), "y", label_time=named, **MODELS)
+    assert max(scores(ev.evaluate(z, None, labels(), "y", inclusive=True, **MODELS))) == pytest.approx(1)
+
+
+def test_histories_at_several_times_are_as_inclusive_as_they_were_read() -> None:
+    panel = pl.concat([labels(), labels().with_columns(pl.col("known") - timedelta(days=1))])
+    strict, inclusive = (
+        run().read(events(), cutoffs=panel, cutoff_column="known", **more) for more in ({}, {"inclusive": True})
+    )
+    with pytest.raises(ConfigError, match="inclusive is given, and the histories were cut before their times in 'kno"):
+        ev.fine_tune(run(), strict, panel, "y", epochs=1, inclusive=True)
+    notes = ev.influence(run(), inclusive, panel, "y", folds=3).notes
+    assert "Only events up to and including the time of each label, in 'known', are read." in notes

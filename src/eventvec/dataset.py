@@ -68,8 +68,9 @@ class Dataset:
         origin: Where the rows come from.
         moments: `(n,)` the time of each row, before which its events lie, in the unit of the column `time`; None if the
             histories were not cut at a time each.
-        label_times: The columns of times in the table of static columns that was attached, one row for each entity, in
-            the unit of the column `time` and null where missing; `fit` cuts the histories there if it learns labels.
+        label_times: For each table of static columns by key, the names of these columns, and its columns of times: one
+            row for each row of data, in the unit of the column `time` and null where missing. `fit` cuts the histories
+            there if it learns labels.
 
     Example:
         >>> from eventvec.schema import Numeric
@@ -85,7 +86,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     origin: Origin = field(default_factory=Origin)
     moments: np.ndarray[Any, np.dtype[Any]] | None = None
-    label_times: pl.DataFrame | None = None
+    label_times: tuple[tuple[frozenset[str], pl.DataFrame], ...] = ()
 
     def __len__(self) -> int:
         return len(self.sequences)
@@ -112,9 +113,8 @@ class Dataset:
         positions = torch.arange(len(self))[index].reshape(-1)
         keys = self.keys.take(pa.array(positions.numpy()))
         x = self.sequences[positions.to(self.sequences.device)]
-        moments, times = self.moments, self.label_times
-        moments = None if moments is None else moments[positions.numpy()]
-        times = None if times is None else times[positions.numpy()]
+        moments = None if self.moments is None else self.moments[positions.numpy()]
+        times = tuple((names, table[positions.numpy()] if table.width else table) for names, table in self.label_times)
         return replace(self, keys=keys, sequences=x, moments=moments, label_times=times)
 
     def __repr__(self) -> str:

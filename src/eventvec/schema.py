@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -183,6 +184,10 @@ class Schema:
     def clock(self) -> bool:
         """Whether times are calendar times, which have hours and weekdays."""
         return self.time_kind in ("timestamp", "date")
+
+    def key_in(self, columns: Collection[str]) -> str:
+        """Return the name of the key in a table with these columns: as in the events, or else as in files."""
+        return self.key if self.key in columns else self.key_out
 
     @property
     def key_out(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from tests.commands import invoke
 
 import eventvec as ev
 from eventvec.errors import ConfigError, DataError
@@ -156,3 +157,15 @@ def test_the_fingerprint_of_a_panel_tells_its_rows_apart() -> None:
         events(), cutoffs=panel().with_columns(pl.col("month").dt.offset_by("1us")), cutoff_column="month"
     )
     assert later.fingerprint != data.fingerprint
+
+
+def test_the_configuration_of_a_run_that_learned_a_panel_trains_another(tmp_path: Path) -> None:
+    events().write_parquet(tmp_path / "events.parquet")
+    panel().write_parquet(tmp_path / "panel.parquet")
+    run().save(tmp_path / "run")
+    files = (str(tmp_path / "events.parquet"), str(tmp_path / "panel.parquet"))
+    ev.fine_tune(ev.load(tmp_path / "run"), *files, "y", epochs=1, out=tmp_path / "tuned")
+    again = invoke("fit", tmp_path / "tuned" / "config.toml", "--out", tmp_path / "again")
+    assert again.exit_code == 0, again.output
+    weights = [list(ev.load(tmp_path / name).method.parameters()) for name in ("tuned", "again")]
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))

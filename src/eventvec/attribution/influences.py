@@ -30,7 +30,7 @@ from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
 from eventvec.tables.keys import align, texts
-from eventvec.tables.label_times import LabelTime, TimedLabels, labelled_histories, read_before, untimed
+from eventvec.tables.label_times import LabelTime, TimedLabels, fitted_later, labelled_histories, read_before, untimed
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
@@ -163,9 +163,10 @@ def influence(
     place = None if entity is None else _place(data, entity, usable)
     request = _Request(run, data, usable, place, chosen, progress)
     result = _of_vectors(request) if timed is None else _of_labels(request, timed, str(label))
+    later = () if timed is None or timed.time is None else fitted_later(run.schema, run.info["holdouts"], data.moments)
     left_out = f"{int((~usable).sum()):,} entities have no events that the encoder can read and were left out."
     notes = () if usable.all() else (left_out,)
-    return replace(result, notes=(*notes, *result.notes, OUT_OF_DISTRIBUTION))
+    return replace(result, notes=(*notes, *later, *result.notes, OUT_OF_DISTRIBUTION))
 
 
 def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOptions) -> None:
@@ -263,7 +264,8 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
     model = Trained(next(iter(choose(labelled.task, [chosen.model or default])[0])), chosen.seed)
     rows = joined.positions[places]
     result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
-    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, chosen.inclusive)}."
+    inclusive = bool(data.origin.options.get("inclusive"))
+    read = untimed(chosen.label_time) if timed.time is None else f"{read_before(timed.time, inclusive)}."
     known = timed.time is None and (data.moments is not None or data.origin.until is not None)
     return replace(result, notes=(*joined.notes, *(() if known else (read,)), *timed.notes, *notes, *result.notes))
 

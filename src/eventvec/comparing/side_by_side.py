@@ -154,10 +154,9 @@ def _usable(
     labels: Tabular, label: str, time: LabelTime, data: Dataset, models: Sequence[str] | None, folds: int, seed: int
 ) -> tuple[pl.DataFrame, Dataset]:
     """Return the table of labels, and the histories as of their times; refuse what `evaluate` would refuse later."""
-    key = data.schema.key_out
-    labelled, timed, _ = labelled_histories(data, labels, [label], (), key, time)
+    labelled, timed, key = labelled_histories(data, labels, [label], (), None, time)
     joined = join_timed(
-        labelled.keys, key, timed, label, table_key=None, group=None, moments=labelled.moments,
+        labelled.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=labelled.moments,
         origin=labelled.origin.options,
     )  # fmt: skip
     found = target(joined.labels, name=label)
@@ -214,8 +213,7 @@ def _scored(
 ) -> Evaluation:
     """Return the scores of all arms in the same folds, each under its own name; the verdict is what to doubt only."""
     (first, z), *others = vectors.items()
-    key = z.schema.key_out
-    features = {name: each.frame(wide=True).drop("events", "last_time").rename({key: key}) for name, each in others}
+    features = {name: each.frame(wide=True).drop("events", "last_time") for name, each in others}
     result = evaluate(z, data, labels, label, features=features, **options)
 
     def named(name: str) -> str:

@@ -43,7 +43,7 @@ from eventvec.tables.label_times import (
     time_of_cutoffs,
     untimed,
 )
-from eventvec.tables.sources import Tabular, columns_of
+from eventvec.tables.sources import Tabular, columns_of, kept
 
 
 @dataclass(frozen=True)
@@ -161,13 +161,15 @@ def evaluate(
         raise ConfigError(f"label must be the name of a column, or of several, got {shown(label)}")
     if len(set(names)) < len(names):
         raise ConfigError(f"the labels must be distinct columns, got {shown(', '.join(names))}")
-    key = chosen.key or z.schema.key_out
+    labels = kept(labels)
+    columns = columns_of(labels)
+    key = chosen.key or z.schema.key_in(columns)
     others = [name for name in (chosen.group, chosen.weight) if name is not None]
     origin = z.origin
-    time = time_of_cutoffs(chosen.label_time, columns_of(labels), z.keys, z.moments, origin)
+    time = time_of_cutoffs(chosen.label_time, columns, z.keys, z.moments, origin)
     timed = read_labels(labels, z.schema, [key, *names, *others], time)
     joined = join_timed(
-        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=chosen.key,
+        z.keys, z.schema.key_out, timed, names if len(names) > 1 else names[0], table_key=key,
         group=chosen.group, moments=z.moments, origin=origin, weight=chosen.weight,
     )  # fmt: skip
     moments = None if joined.times is None else joined.times.to_numpy()
@@ -200,7 +202,7 @@ def evaluate(
         if name in sets or name in TOGETHER or is_part(name):
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
-        sets[name], texts_of[name] = _caller_features(name, table, labelled, key, of_rows)
+        sets[name], texts_of[name] = _caller_features(name, table, labelled, chosen.key, of_rows)
     result = score_features(
         sets,
         values,
@@ -223,7 +225,8 @@ def _refuse_leaks(
     z: Embeddings, timed: TimedLabels, moments: Array | None, labels: Tabular, options: LabelOptions
 ) -> tuple[str, ...]:
     """Refuse embeddings with events after the time of their label, and return which events are read, in words."""
-    inclusive = options.inclusive or read_inclusively(z)
+    is_cutoff = timed.time == z.origin.get("cutoff_column")
+    inclusive = options.inclusive or (is_cutoff and read_inclusively(z))
     if options.until is not None:
         limit = times.instant(z.schema, options.until)
         refuse_later_events(z, limit, str(options.until), "embed the events before it: --until", inclusive)
@@ -287,7 +290,7 @@ def _feature_sets(
 
 
 def _caller_features(
-    name: str, table: Tabular, z: Embeddings, key: str, moments: pl.Series | None
+    name: str, table: Tabular, z: Embeddings, key: str | None, moments: pl.Series | None
 ) -> tuple[Array, list[str]]:
     """Return `(n, d)` features of the caller, in the order of the embeddings, and a text for each.
 
@@ -295,6 +298,7 @@ def _caller_features(
     """
     where = f"the table of features {shown(name)}"
     frame = read_table(table, table=where)
+    key = key or z.schema.key_in(frame.columns)
     if key not in frame.columns:
         raise DataError(f"{where} has no column {shown(key)}, the key; {nearest(key, frame.columns)}")
     names = [key]

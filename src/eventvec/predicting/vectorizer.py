@@ -28,7 +28,7 @@ from eventvec.tables import Embeddings, read
 from eventvec.tables.embeddings import vector_names
 from eventvec.tables.label_times import LabelTime, labelled_histories
 from eventvec.tables.read_options import Cuts, Storage, TableFormat
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, kept
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.training.progress_bars import bar, of_training
 
@@ -230,7 +230,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
             DataError: As for `ev.evaluate`.
         """
         check_is_fitted(self, "run_")
-        names, held = [label] if isinstance(label, str) else list(label), with_key(labels)
+        names, held = [label] if isinstance(label, str) else list(label), with_key(kept(labels))
         chosen = gather(options, LabelOptions, EvaluationOptions)
         data, _, _ = labelled_histories(self._data(events), held, names, (), chosen.key, chosen)
         with bar("embedding", self.progress) as tick:

@@ -55,13 +55,13 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
     Rows that disagree about an entity are left out, as are columns of lists and of other values that are not one number
     or text each.
     """
-    key = options.key or z.schema.key_out
     table = read_table(labels, table="the label table")
+    key = options.key or z.schema.key_in(table.columns)
     if key not in table.columns:
         raise DataError(no_column(key, table.columns, table="the label table"))
     nested = [name for name, kind in table.schema.items() if name != key and (kind.is_nested() or kind == pl.Binary)]
     table = table.drop(nested).filter(pl.col(key).is_not_null()).unique(maintain_order=True)
-    time = str(options.label_time or z.origin.get("cutoff_column"))
+    time = str(z.origin.get("cutoff_column"))
     timed = z.moments is not None and time in table.columns
     identity = [key, time] if timed else [key]
     disagreeing = table.select(identity).is_duplicated()
@@ -83,10 +83,8 @@ def label_columns(z: Embeddings, labels: Tabular, options: LabelOptions) -> tupl
         notes.append(f"The map shows no columns of lists or bytes: {listed(nested)}.")
     if absent := int((positions < 0).sum()):
         notes.append(f"{absent:,} of {len(z):,} embeddings have no row in the label table.")
-    index = pl.Series(positions)
-    return table.drop(identity)[index.clip(0)].select(
-        pl.when(pl.lit(index >= 0)).then(pl.all()).otherwise(None)
-    ), tuple(notes)
+    places = pl.Series(positions)
+    return table.drop(identity).select(pl.all().gather(places.set(places < 0, None))), tuple(notes)
 
 
 def most_frequent(x: Sequences, field: Categorical) -> pl.Series:

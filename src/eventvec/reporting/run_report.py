@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventvec.attribution import Influence
-from eventvec.dataset import Dataset
+from eventvec.dataset import Dataset, repeated
 from eventvec.errors import ConfigError, need, shown
 from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
 from eventvec.evaluation.leaks import same_events
@@ -25,7 +25,7 @@ from eventvec.searching.vector_index import learned_part
 from eventvec.tables import Embeddings, check_output, read, until
 from eventvec.tables.keys import texts
 from eventvec.tables.label_times import labelled_histories
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, kept
 
 JOINED = ("key", "label_time", "inclusive")
 """The options that say how a table of labels is joined to the embeddings, for the colours of the map too."""
@@ -141,6 +141,7 @@ def report(
 
     if data is not None and not isinstance(data, Dataset):
         data = run.read(data) if run else read(data, schema=embeddings.schema)  # type: ignore[union-attr]
+    labels = None if labels is None else kept(labels)
     scored, histories = embeddings, data
     if embeddings is None and run is not None and isinstance(data, Dataset):
         embeddings = scored = run.embed(data)
@@ -148,14 +149,15 @@ def report(
             others = [name for name in (chosen.group, chosen.weight) if name is not None]
             histories, _, _ = labelled_histories(data, labels, names, others, chosen.key, chosen)
             scored = embeddings if histories is data else run.embed(histories)
+    mapped, events = (scored, histories) if scored is not None and repeated(scored.keys) else (embeddings, data)
     for name in names:
         advance(f"evaluating {name}")
         assert scored is not None
         evaluations.append(evaluate(scored, histories, labels, name, **options))
     advance("placing the entities")
     points, nearby, notes = None, None, tuple[str, ...]()
-    if embeddings is not None and len(embeddings) >= FEWEST:
-        points, nearby, notes = _map(embeddings, data, labels, chosen, map_seed, [name for name, _, _ in driving])
+    if mapped is not None and len(mapped) >= FEWEST:
+        points, nearby, notes = _map(mapped, events, labels, chosen, map_seed, [name for name, _, _ in driving])
     advance("writing")
     history = run.history if run else ()
     text = page(

@@ -110,7 +110,7 @@ def cutoff_times(keys: pa.Array, schema: Schema, table: Tabular, column: str) ->
 def cutoff_table(table: Tabular, schema: Schema, column: str) -> pa.Table:
     """Return the column of keys of a table, and then its column of times."""
     opened = open_source(table)
-    key = schema.key if schema.key in opened.types else schema.key_out
+    key = schema.key_in(opened.types)
     opened.need([key, column])
     return opened.load([key, column])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from eventvec.tables.sources import Source, Tabular, name_of, open_source, read_
 DECLINED = "none"
 """The value of `label_time` that says that labels have no time."""
 NAME_IT = f"name the column with the time of each label: label_time= (--label-time), or {DECLINED!r} for none"
+
+ISO = r"^\s*\d{4}-\d\d-\d\d([T ]\d\d:\d\d[\d:.]* ?(Z|[+-]\d\d:?(\d\d)?)?)?\s*$"
+"""Texts that look like a date or a time in ISO 8601."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ def read_labels(labels: Tabular, schema: Schema, columns: Sequence[str], given: 
     time, chosen = choose(time_columns(table.drop(columns), schema), schema, given)
     if time is None:
         return TimedLabels(table.select(wanted))
-    moments, notes = moments_of(table[time], schema)
+    try:
+        moments, notes = moments_of(table[time], schema)
+    except DataError as error:
+        raise DataError(f"{error}; if it is not the time of the labels, {NAME_IT}" if chosen else str(error)) from error
     return TimedLabels(table.select(*dict.fromkeys([*columns, time])), time, moments, chosen, notes)
 
 
@@ -106,7 +113,7 @@ def choose(candidates: Collection[str], schema: Schema, given: str | None) -> tu
 def time_columns(table: pl.DataFrame, schema: Schema) -> list[str]:
     """Return the columns that hold times of the kind of the events' times, and no missing column.
 
-    For calendar times they are dates, timestamps and ISO texts, and no numbers.
+    For calendar times they are dates, timestamps and texts of which most are ISO, and no numbers.
     """
     return [column.name for column in table if _holds_times(column, schema)]
 
@@ -115,8 +122,8 @@ def _holds_times(column: pl.Series, schema: Schema) -> bool:
     present, kind = column.drop_nulls(), column.dtype
     if not len(present) or kind == pl.Boolean or (schema.clock and kind.is_numeric()):
         return False
-    if kind == pl.String and not present.head(1).str.contains(r"^\s*\d{4}-\d\d-\d\d")[0]:
-        return False
+    if kind == pl.String and schema.clock:
+        return 2 * int(present.str.contains(ISO).sum()) > len(present)
     try:
         moments_of(present, schema)
     except DataError:
@@ -186,7 +193,7 @@ def labelled_histories(
         ConfigError: If several columns may be the times of the labels.
     """
     source, opened, schema = name_of(labels), readable(labels, [*names, *columns]), data.schema
-    key = key or (schema.key if schema.key in opened.types else schema.key_out)
+    key = key or schema.key_in(opened.types)
     if key in names:
         raise ConfigError(f"the label {shown(key)} is the key; name the column to predict")
     given = time_of_cutoffs(options.label_time, opened.types, data.keys, data.moments, data.origin.options)
@@ -196,6 +203,18 @@ def labelled_histories(
     present = timed.table.select(~pl.all_horizontal(pl.col(names).is_null())).to_series()
     timed = replace(timed, table=timed.table.filter(present), moments=timed.moments.filter(present))
     if data.moments is not None and repeated(data.keys):
+        cutoff = data.origin.options.get("cutoff_column")
+        if timed.time != cutoff:
+            raise ConfigError(
+                f"the histories were cut at several times of an entity, in {shown(str(cutoff))}, and the labels have "
+                f"their time in {shown(timed.time)}; give the events without cutoffs= (--cutoffs), or name the times "
+                "of the cutoffs: label_time= (--label-time)"
+            )
+        if options.inclusive and not data.origin.options.get("inclusive"):
+            raise ConfigError(
+                f"inclusive is given, and the histories were cut before their times in {shown(timed.time)}; read the "
+                "events with inclusive=True (--inclusive) too, or without cutoffs= (--cutoffs)"
+            )
         return data, timed, key
     rows = pl.DataFrame({"row": align(data.keys, timed.table, key), "moment": timed.moments})
     rows = rows.filter(pl.col("row") >= 0, pl.col("moment").is_not_null()).unique().sort("row", "moment")
@@ -204,18 +223,26 @@ def labelled_histories(
             f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
             f"and a time in {shown(timed.time)}; name the columns that hold them"
         )
-    found = {"cutoffs": source, "cutoff_column": timed.time, **({"inclusive": True} if options.inclusive else {})}
+    found: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
+    if options.inclusive or "inclusive" in data.origin.options:
+        found["inclusive"] = options.inclusive
     entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
     return cut(data, entities, moments, timed, found), timed, key
 
 
-def fitted_later(schema: Schema, runs: Sequence[Mapping[str, Any]], moments: Array | None) -> tuple[str, ...]:
+def fitted_later(
+    schema: Schema,
+    runs: Sequence[Mapping[str, Any]],
+    moments: Array | None,
+    fitted: str = "The encoder and its vocabularies",
+) -> tuple[str, ...]:
     """Return a note where an encoder, or its schema, was fitted to events at or after the times of labels.
 
     Args:
         schema: The schema of the events.
         runs: The runs that trained the encoder, as in `Lineage.holdouts`.
         moments: `(n,)` the time of each label, if labels have times.
+        fitted: What the runs fitted, in words.
     """
     known = [run.get("last_event") for run in runs]
     last = max((time for time in known if isinstance(time, int | float)), default=None)
@@ -223,7 +250,7 @@ def fitted_later(schema: Schema, runs: Sequence[Mapping[str, Any]], moments: Arr
         return ()
     when = times.to_arrow(schema, np.array([last]), np.zeros(1, bool))[0].as_py()
     return (
-        f"The encoder and its vocabularies were fitted to events up to {when}, at or after the time of {count:,} of "
+        f"{fitted} were fitted to events up to {when}, at or after the time of {count:,} of "
         f"{len(moments):,} labels; for a test in time, train with until= (--until) the first of them.",
     )
 
@@ -263,14 +290,22 @@ def may_hold_times(types: Mapping[str, pa.DataType], schema: Schema, others: Col
 
 
 def readable(table: Tabular, columns: Iterable[str]) -> Source:
-    """Return a table as a source; of a data frame, without columns beside the named ones that Arrow cannot hold."""
+    """Return a table as a source; of a data frame, without columns beside the named ones that Arrow cannot hold.
+
+    Of such columns of pandas, those with times become text, so that they are not taken for anything else.
+    """
     frame: Any = table
     try:
         return open_source(frame)
     except DataError:
         if not hasattr(frame, "columns"):
             raise
-    return open_source(frame[[name for name in frame.columns if str(name) in columns or _is_readable(frame[[name]])]])
+    others = [name for name in frame.columns if not (str(name) in columns or _is_readable(frame[[name]]))]
+    timed = [name for name in others if any(isinstance(value, date) for value in frame[name])]
+    if timed and hasattr(frame, "assign"):
+        frame = frame.assign(**{name: frame[name].astype("string") for name in timed})
+        others = [name for name in others if name not in timed]
+    return open_source(frame[[name for name in frame.columns if name not in others]])
 
 
 def _is_readable(table: Tabular) -> bool:

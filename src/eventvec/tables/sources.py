@@ -372,6 +372,12 @@ def columns_of(source: Tabular) -> list[str]:
     return [str(name) for name in names]
 
 
+def kept(source: Tabular) -> Tabular:
+    """Return a table that can be read more than once: a stream is read into memory."""
+    is_stream = hasattr(source, "__arrow_c_stream__") and not (isinstance(source, pl.LazyFrame) or columns_of(source))
+    return pa.table(source) if is_stream else source
+
+
 def _only(source: Any, columns: Sequence[str]) -> Any:
     """Return the named columns of a data frame, because Arrow may not hold the others; another table as it is."""
     if not (_is_pandas(source) or isinstance(source, pl.DataFrame)):

@@ -82,7 +82,7 @@ def attach(
         )
     check_dataset(data)
     opened = open_source(table)
-    key = data.schema.key if data.schema.key in opened.types else data.schema.key_out
+    key = data.schema.key_in(opened.types)
     cutoff = None if data.moments is None else data.origin.options.get("cutoff_column")
     time = str(cutoff) if cutoff in opened.types and cutoff not in (columns or ()) else None
     names = list(columns) if columns is not None else [name for name in opened.types if name not in (key, time)]
@@ -112,8 +112,12 @@ def attach(
     device = data.sequences.device
     x = replace(data.sequences, static={name: values.to(device) for name, values in static.items()})
     origin = _with_static(data.origin, table, columns, fitting)
-    result = replace(data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin)
-    return result if time is not None else replace(result, label_times=matched.times(data.schema, columns or ()))
+    label_times = data.label_times
+    if time is None:
+        label_times += ((frozenset(names), matched.times(data.schema, columns or ())),)
+    return replace(
+        data, sequences=x, schema=schema, notes=(*data.notes, *notes), origin=origin, label_times=label_times
+    )
 
 
 def attach_known(data: Dataset, table: Tabular, names: Sequence[str] | None = None) -> Dataset:
@@ -166,14 +170,13 @@ class _Matched:
         """The rows of the table that belong to an entity, ascending."""
         return np.flatnonzero(np.bincount(self.places[self.places >= 0], minlength=1))
 
-    def times(self, schema: Schema, others: Collection[str]) -> pl.DataFrame | None:
+    def times(self, schema: Schema, others: Collection[str]) -> pl.DataFrame:
         """Return the columns with times of each entity, null where it has none, in the unit of the events' times."""
         types = dict(zip(self.table.column_names[1:], self.table.schema.types[1:], strict=True))
         names = may_hold_times(types, schema, others)
         table = pl.DataFrame([polars_series(name, self.table.column(name)) for name in names])
         places = pl.Series(self.places).set(pl.Series(self.places < 0), None)
-        found = time_columns(table, schema)
-        return pl.DataFrame([moments_of(table[name], schema)[0].gather(places) for name in found]) if found else None
+        return pl.DataFrame([_moments(table[name], schema).gather(places) for name in time_columns(table, schema)])
 
     def fit(
         self, name: str, column: pa.ChunkedArray, kind: StaticKind, fitting: Fitting
@@ -221,6 +224,14 @@ class _Matched:
         nulls = int((missing & has_row).sum())
         note = f"static column {shown(name)}: {nulls:,} of {int(has_row.sum()):,} entities with a row have no value"
         return (note,) if nulls else ()
+
+
+def _moments(column: pl.Series, schema: Schema) -> pl.Series:
+    """Return the times in a column; none where some cannot be read, because the column may be no label's time."""
+    try:
+        return moments_of(column, schema)[0]
+    except DataError:
+        return pl.Series(column.name, [None] * len(column), pl.Int64)
 
 
 def _match(data: Dataset, opened: Source, key: str, names: list[str]) -> _Matched:

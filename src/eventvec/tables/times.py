@@ -26,6 +26,7 @@ otherwise a number in the column's unit."""
 SECOND = 1_000_000  # in microseconds
 DAY = 86_400 * SECOND
 LATEST = 2**62 - 1  # integers: the difference of two times fits into 64 bits
+EXACT = 2**53  # up to here, floats hold every integer
 LONGEST = 2**60  # so that two lengths after the latest time fit into 64 bits
 LATEST_FLOAT = 1e38  # floats: the difference of two times fits into float32, as `gap` does
 SECONDS = {"w": 7 * 86_400, "d": 86_400, "h": 3600, "m": 60, "s": 1}
@@ -284,8 +285,9 @@ def without_numpy(value: Any) -> Any:
 
 
 def same_kind(name: str, times: Times, schema: Schema) -> Times:
-    """Return times in the kind of a schema; dates and timestamps may mix, and integers become floats.
+    """Return times in the kind of a schema.
 
+    Dates and timestamps may mix. Integers become floats where the schema has floats, and whole floats become integers.
     A date among timestamps is the start of the day in the zone of the events.
     """
     if times.kind == "date" and schema.time_kind == "timestamp":
@@ -294,6 +296,10 @@ def same_kind(name: str, times: Times, schema: Schema) -> Times:
         return times
     if schema.time_kind == "float" and times.kind == "integer":
         return times._replace(values=times.values.astype(np.float64), kind="float")
+    if schema.time_kind == "integer" and times.kind == "float":  # as pandas holds integers of which some are missing
+        values = np.where(times.missing, 0, times.values)
+        if (values == np.floor(values)).all() and (np.abs(values) <= EXACT).all():
+            return times._replace(values=values.astype(np.int64), kind="integer")
     numeric = schema.clock and times.kind in ("integer", "float")
     hint = (
         f"; numbers since 1970 become times with time_format= (--time-format): {', '.join(EPOCHS)}" if numeric else ""

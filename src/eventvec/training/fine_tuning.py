@@ -16,7 +16,7 @@ from eventvec.methods.label_losses import ClassWeights, column_names, label_name
 from eventvec.options import accepts, gather, option_types
 from eventvec.runs import Run, check_run
 from eventvec.tables import holdout_mask
-from eventvec.tables.label_times import LabelTime, fitted_later
+from eventvec.tables.label_times import LabelTime
 from eventvec.tables.sources import Tabular
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.label_rows import with_labels
@@ -107,8 +107,7 @@ def fine_tune(
     method, tables = set_up(rows, {"method": method_table, "fit": options}, run)
     place = next(run.method.parameters()).device if device is None else device
     tuned = train(method, rows, tables["fit"], tables, out=out, resume=resume, device=place, progress=progress)
-    later = fitted_later(run.schema, run.info["holdouts"], rows.moments)
-    return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *later, *tuned.notes))
+    return replace(tuned, notes=(*dict.fromkeys(rows.notes[len(data.notes) :]), *tuned.notes))
 
 
 def _without_held_out(run: Run, data: Dataset) -> Dataset:

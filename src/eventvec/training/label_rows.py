@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -26,7 +27,7 @@ from eventvec.tables.label_times import (
     labelled_histories,
     untimed,
 )
-from eventvec.tables.sources import Tabular
+from eventvec.tables.sources import Tabular, name_of
 
 
 def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
@@ -39,14 +40,19 @@ def entities_of_rows(data: Dataset, device: torch.device) -> Tensor | None:
 def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple[str, ...]]:
     """Return the labelled rows as of the times of their labels, which are static columns, and notes about the times.
 
-    Data that were cut at a time for each row, and those whose events have no times, are returned as they are.
+    Labels that were attached by the times at which the data were cut have these times. Data whose events have no times
+    are returned as they are.
     """
-    if data.moments is not None or "time" not in data.sequences.columns:
+    if "time" not in data.sequences.columns:
         return data, ()
-    times = pl.DataFrame() if data.label_times is None else data.label_times
+    times = _times_of_labels(data, {field.name for field in method.label_fields})
+    is_cut = data.moments is not None
+    if is_cut and (times is None or method.label_time == data.origin.options.get("cutoff_column")):
+        return data, ()
+    times = pl.DataFrame() if times is None else times
     time, chosen = choose(times.columns, data.schema, method.label_time)
     if time is None:
-        return data, () if data.origin.until is not None else (untimed(method.label_time),)
+        return data, () if is_cut or data.origin.until is not None else (untimed(method.label_time),)
     if time not in times.columns:
         raise ConfigError(
             f"the table of static columns has no times of the events' kind in {shown(time)}; "
@@ -56,12 +62,30 @@ def as_of_static_labels(data: Dataset, method: Declared) -> tuple[Dataset, tuple
     rows = labelled.cpu().numpy().nonzero()[0]
     moments = times[time].gather(rows)
     if missing := moments.null_count():
-        raise DataError(f"{missing:,} of {len(rows):,} labelled entities have no time in {shown(time)}; {NAME_IT}")
+        raise DataError(
+            f"{missing:,} of {len(rows):,} labelled entities have no readable time in {shown(time)}; {NAME_IT}"
+        )
     options = {"inclusive": True} if method.inclusive else {}
-    result = cut(data, rows, moments.to_numpy(writable=True), TimedLabels(times, time, moments, chosen), options)
+    ends = moments.to_numpy(writable=True)
+    result = cut(data, rows, ends, TimedLabels(times, time, moments, chosen), options)
+    if data.moments is not None:
+        result = replace(result, moments=np.minimum(ends, data.moments[rows]))
     without = len(data) - len(rows)
     notes = [f"{without:,} of {len(data):,} entities have no label and are left out"] if without else []
     return result, (*result.notes[len(data.notes) :], *notes)
+
+
+def _times_of_labels(data: Dataset, names: set[str]) -> pl.DataFrame | None:
+    """Return the columns of times of the tables that labels are from, the earliest of columns of one name.
+
+    It is None if they were attached by the times at which the data were cut.
+    """
+    columns = dict[str, pl.Series]()
+    tables = [table for present, table in data.label_times if present & names]
+    for column in (column for table in tables for column in table):
+        earlier = columns.get(column.name, column)
+        columns[column.name] = pl.select(pl.min_horizontal(earlier, column).alias(column.name)).to_series()
+    return pl.DataFrame(columns) if tables else None
 
 
 def with_labels(
@@ -93,4 +117,6 @@ def with_labels(
             raise ConfigError(f"{reason}; a label must hold classes or numbers, at least 2 different ones")
     if weight in columns:
         labelled = attach(labelled, timed.table.select([key, *time, weight]), {weight: "numeric"})
-    return labelled
+    if "static" in data.origin.options:
+        return labelled
+    return replace(labelled, origin=labelled.origin.including(static=name_of(labels)))

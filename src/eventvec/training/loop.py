@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eventvec import distributed, runs
 from eventvec.config import Table, complete, describe
-from eventvec.dataset import Dataset, check_dataset, check_entities
+from eventvec.dataset import Dataset, check_dataset, check_entities, period
 from eventvec.embedding import choose_device
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.interface import attach_lineage, lineage_of
@@ -28,7 +28,8 @@ from eventvec.options import accepts, as_table, gather, option_types
 from eventvec.precision import check_precision
 from eventvec.runs import Record, Run, run_files
 from eventvec.scan.buffers import buffer_pool
-from eventvec.sequences import Sequences
+from eventvec.sequences import Array, Sequences
+from eventvec.tables.label_times import fitted_later
 from eventvec.training.calibration import temperatures
 from eventvec.training.fit_options import FitOptions
 from eventvec.training.flat_settings import tables_of, with_settings
@@ -148,7 +149,8 @@ def train(
         tables: The tables from which the method was built; without them, they are read from its parts.
     """
     if declared(method).label_fields:
-        data, time_notes = as_of_static_labels(data, declared(method))
+        read, (data, time_notes) = data, as_of_static_labels(data, declared(method))
+        time_notes += _fitted_later(method, read, data.moments)
     else:
         check_entities(data)
         time_notes = ()
@@ -181,6 +183,14 @@ def train(
         distributed.wait_for_all()  # so that the folder is complete for all
     rows = held_out if len(held_out) >= options.batch_size else training
     return _with_remark(trained, x[rows], generator(place, options.seed + 1))
+
+
+def _fitted_later(method: Method, data: Dataset, moments: Array | None) -> tuple[str, ...]:
+    """Return a note where the encoder, or the schema of the data that were read, has seen events after labels."""
+    if lineage := lineage_of(method.encoder):
+        return fitted_later(data.schema, lineage.holdouts, moments)
+    last = {"last_event": (period(data.sequences) or (None, None))[1]}
+    return fitted_later(data.schema, [last], moments, "The vocabularies and scales of the schema")
 
 
 def _with_remark(run: Run, x: Sequences, rng: torch.Generator) -> Run:
