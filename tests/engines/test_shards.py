@@ -155,6 +155,12 @@ def test_an_engine_that_is_not_installed_is_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_unknown_precision_is_refused_before_anything_is_written(place: Path, tmp_path: Path):
+    with pytest.raises(ev.ConfigError, match="precision 'float16' is not known"):
+        ev.embed_shards(place / "run", place / "events", tmp_path / "z", precision="float16")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_job_does_not_touch_the_folder_without_overwrite(place: Path, written: Path):
     before = digests(written)
     for options in ({"shards": 4}, {"shards": SHARDS, "until": CUT}, {"shards": SHARDS, "normalize": True}):

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -371,6 +373,26 @@ def test_a_place_whose_name_is_too_long_is_told(tmp_path: Path) -> None:
             ev.write(address, embeddings([1]))
         with pytest.raises(DataError, match="x"):
             ev.read(address, **OPTIONS)
+
+
+def test_of_two_that_make_a_lake_at_the_same_time_one_is_refused_or_replaces_the_other(tmp_path: Path) -> None:
+    """Before, the package tried the second one again, and its rows stood beside those of the first."""
+    z = embeddings([1, 2])
+    for number in range(10):
+        address, barrier, refusals = f"delta://{tmp_path}/{number}", threading.Barrier(2), list[str]()
+
+        def write(_: int, address: str = address, barrier: Any = barrier, refusals: list[str] = refusals) -> None:
+            barrier.wait()
+            try:
+                ev.write(address, z)
+            except DataError as error:
+                refusals.append(str(error))
+
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(write, range(2)))
+        assert len(refusals) < 2
+        assert all("another process meanwhile" in text or "already exists" in text for text in refusals), refusals
+        assert read_embeddings(address).values.tolist() == z.values.tolist()
 
 
 def test_a_file_in_use_by_another_process_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from eventvec import runs
 from eventvec.embedding import choose_device
@@ -20,7 +20,7 @@ from eventvec.engines.spark_engine import run_spark
 from eventvec.engines.state_folder import create_stores, number_of_stores
 from eventvec.errors import ConfigError, DataError, need
 from eventvec.files import locked, path_only, run_above, write_text
-from eventvec.options import accepts, gather_all
+from eventvec.options import accepts, gather_all, one_of
 from eventvec.precision import Precision
 from eventvec.runs import Run
 from eventvec.tables import check_place
@@ -138,6 +138,7 @@ def embed_shards(
         (2, 5, [1, 2, 3])
     """
     engine, cuts, table_format = gather_all(options, EngineOptions, Cuts, TableFormat)
+    one_of("precision", precision, get_args(Precision))  # before anything is written
     reading, scoring = {**vars(cuts), **vars(table_format)}, {"normalize": normalize, "precision": precision}
     job = _job(run, events, None, output, engine, reading, scoring, device, wide)
     return _run(job, engine, overwrite, progress)

@@ -61,11 +61,14 @@ def write_delta(address: Address, rows: Rows) -> None:
             table = _merged(address, _reader(existing, None, None).read_all(), table, rows.keys)
         first = table.schema.field(0)
         marked = table.cast(table.schema.set(0, first.with_metadata({ENTRY: rows.comment})))
+        once = deltalake.CommitProperties(max_commit_retries=0)  # tried again, a second new table would be appended
         if existing is None:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            deltalake.write_deltalake(str(path), marked, mode="error")
+            deltalake.write_deltalake(str(path), marked, mode="error", commit_properties=once)
         else:
-            deltalake.write_deltalake(existing, marked, mode="overwrite", schema_mode="overwrite")
+            deltalake.write_deltalake(
+                existing, marked, mode="overwrite", schema_mode="overwrite", commit_properties=once
+            )
 
 
 def _table(address: Address) -> Any:
@@ -161,7 +164,7 @@ def _delta_type(kind: pa.DataType) -> pa.DataType:
 def _refusals(address: Address) -> Iterator[None]:
     """Turn errors of the package into sentences."""
     need("deltalake", "delta")
-    from deltalake.exceptions import DeltaError
+    from deltalake.exceptions import CommitFailedError, DeltaError
 
     if UNUSABLE.search(Path(address.place).absolute().as_posix()):
         raise ConfigError(
@@ -170,6 +173,10 @@ def _refusals(address: Address) -> Iterator[None]:
         )
     try:
         yield
+    except CommitFailedError as error:
+        raise DataError(
+            f"{address.label} was written by another process meanwhile, and nothing of this one; try again"
+        ) from error
     except (DeltaError, pa.ArrowException, OSError) as error:
         version = "" if address.version is None else f" at version {address.version}"
         raise DataError(
