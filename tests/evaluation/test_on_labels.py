@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -346,3 +347,12 @@ def test_own_features_that_cannot_be_used_are_refused(change: Any, error: type[E
         ev.evaluate(z, None, LABELS, "likes", features={"rfm": change(mine)}, **MODELS)
     with pytest.raises(ev.ConfigError, match="features may not be called 'embedding'"):
         ev.evaluate(z, None, LABELS, "likes", features={"embedding": mine}, **MODELS)
+
+
+def test_embeddings_whose_runs_are_not_known_are_evaluated() -> None:
+    data = read()
+    z = untrained(data)
+    unknown = replace(z, metadata={**z.metadata, "holdouts": None, "labels": None})
+    assert ev.evaluate(unknown, data, LABELS, "likes", **MODELS).n == N
+    with pytest.raises(ConfigError, match="the run held no entities out"):
+        ev.evaluate(unknown, data, LABELS, "likes", holdout=True, **MODELS)

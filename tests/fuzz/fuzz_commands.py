@@ -122,7 +122,7 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
     running.interrupt(number)
     ended = running.ended()
     was_ended = ended.code in (0, 1, 2, 3)
-    if not was_ended and fresh and _before_the_package(ended, number):
+    if fresh and _before_the_package(ended, number):
         _check_secret(call, ended, folder, before)
     else:
         name = number.name
@@ -227,8 +227,11 @@ def _check_secret(call: Call, ended: Ended, folder: Path, before: dict[str, str]
 
 def _value(arguments: list[str], *names: str) -> str | None:
     """Return the value of an option, the last one if it stands there twice."""
-    values = [arguments[place + 1] for place, name in enumerate(arguments[:-1]) if name in names]
-    values += [text.partition("=")[2] for text in arguments if text.partition("=")[0] in names and "=" in text]
+    values, rest = list[str](), iter(arguments)
+    for text in rest:
+        name, equals, value = text.partition("=")
+        if name in names and (equals or (value := next(rest, ""))):  # what follows is its value, whatever it looks like
+            values.append(value)
     return values[-1] if values else None
 
 

@@ -176,7 +176,7 @@ def evaluate(
     labelled, rows = z[joined.positions], np.arange(joined.matched)
     later, notes = None, (*joined.notes, *_refuse_leaks(labelled, timed, moments, labels, chosen))
     for option in ("split_at", EARLIER):
-        if getattr(chosen, option) is not None and moments is None:
+        if vars(chosen)[option] is not None and moments is None:
             raise ConfigError(
                 f"{option} needs the time of each label; name its column in the label table: label_time= (--label-time)"
             )
@@ -184,7 +184,7 @@ def evaluate(
         assert moments is not None
         rows, later, split_notes = _split(z, moments, chosen)
         notes += split_notes
-    notes += fitted_later(z.schema, z.metadata.get("holdouts", ()), moments)
+    notes += fitted_later(z.schema, z.metadata.get("holdouts") or (), moments)
     labelled, values = labelled[rows], joined.labels
     moments = None if moments is None else moments[rows]
     values = {name: each[rows] for name, each in values.items()} if isinstance(values, dict) else values[rows]

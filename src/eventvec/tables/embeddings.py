@@ -153,7 +153,7 @@ class Embeddings:
         Raises:
             ConfigError: If no entities were held out, or not the same share with the same seed by all runs.
         """
-        return never_seen(self.keys, self.metadata.get("holdouts", []))
+        return never_seen(self.keys, self.metadata.get("holdouts") or [])
 
     def arrow(self, *, wide: bool = False) -> pa.Table:
         """Return the table that `write` writes, with the columns of the key, `embedding`, `events` and `last_time`.

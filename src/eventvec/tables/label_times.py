@@ -21,7 +21,7 @@ from eventvec.sequences import Array
 from eventvec.tables import coding, times
 from eventvec.tables.cutoffs import snapshots
 from eventvec.tables.keys import align
-from eventvec.tables.sources import Source, Tabular, name_of, open_source, read_table
+from eventvec.tables.sources import Source, Tabular, is_pandas, name_of, open_source, read_table
 
 DECLINED = "none"
 """The value of `label_time` that says that labels have no time."""
@@ -298,11 +298,11 @@ def readable(table: Tabular, columns: Iterable[str]) -> Source:
     try:
         return open_source(frame)
     except DataError:
-        if not hasattr(frame, "columns"):
+        if not (is_pandas(frame) or isinstance(frame, pl.DataFrame)):
             raise
     others = [name for name in frame.columns if not (str(name) in columns or _is_readable(frame[[name]]))]
     timed = [name for name in others if any(isinstance(value, date) for value in frame[name])]
-    if timed and hasattr(frame, "assign"):
+    if timed and is_pandas(frame):
         frame = frame.assign(**{name: frame[name].astype("string") for name in timed})
         others = [name for name in others if name not in timed]
     return open_source(frame[[name for name in frame.columns if name not in others]])

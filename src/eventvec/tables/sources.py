@@ -150,7 +150,7 @@ def open_source(source: Tabular, text: Sequence[str] = (), key: str | None = Non
     if isinstance(source, pa.Table):
         return _memory(source)
     if hasattr(source, "__arrow_c_stream__"):
-        if _is_pandas(source):
+        if is_pandas(source):
             _refuse_repeated([str(name) for name in source.columns])  # before pandas raises its own error
         return _memory(_arrow(source, lambda table: pa.RecordBatchReader.from_stream(table).read_all()))
     raise DataError(f"{type(source).__name__} is not a table; accepted: {ACCEPTED}")
@@ -184,7 +184,7 @@ def _memory(table: pa.Table) -> Source:
     return Source(types, lambda columns: plain(table.select(list(columns)), "the table"))
 
 
-def _is_pandas(source: Any) -> bool:
+def is_pandas(source: Any) -> bool:
     """Return whether an object is a pandas data frame, without an import of pandas."""
     return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
 
@@ -194,7 +194,7 @@ def _arrow(source: Any, convert: Callable[[Any], pa.Table]) -> pa.Table:
     try:
         return _call(f"an object of type {type(source).__name__}", partial(convert, source))
     except DataError:
-        for name in source.columns if _is_pandas(source) or isinstance(source, pl.DataFrame) else ():
+        for name in source.columns if is_pandas(source) or isinstance(source, pl.DataFrame) else ():
             try:
                 _call("", partial(convert, source[[name]]))
             except DataError as error:
@@ -380,7 +380,7 @@ def kept(source: Tabular) -> Tabular:
 
 def _only(source: Any, columns: Sequence[str]) -> Any:
     """Return the named columns of a data frame, because Arrow may not hold the others; another table as it is."""
-    if not (_is_pandas(source) or isinstance(source, pl.DataFrame)):
+    if not (is_pandas(source) or isinstance(source, pl.DataFrame)):
         return source
     chosen = set(columns)
     used = [name for name in source.columns if str(name) in chosen]
