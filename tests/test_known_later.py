@@ -81,6 +81,7 @@ def test_finished_vectors_are_judged_by_what_was_known() -> None:
 def test_what_is_trained_on_labels_reads_what_was_known() -> None:
     train, data = labels()[: N // 2], run().read(events())
     tuned = ev.fine_tune(run(), data, train, "y", epochs=5, lr=0.01)
+    assert any(note.startswith("Only events that were known before the time of each label") for note in tuned.notes)
     assert abs(accuracy(tuned) - 0.5) < 0.15
     fitted = ev.fit("supervised", ev.read(events(), static=train, **POSTED), label="y", epochs=5, lr=0.01)
     assert abs(accuracy(fitted) - 0.5) < 0.15

@@ -83,11 +83,14 @@ def test_who_reads_the_later_events_predicts_the_labels() -> None:
     assert told.verdict.startswith("Too good to be true")
 
 
-def test_finished_vectors_of_later_events_are_refused_with_the_command_that_helps() -> None:
+def test_finished_vectors_of_later_events_are_refused_with_the_command_that_helps(tmp_path: Path) -> None:
     z = run().embed(events())
     command = "eventvec embed RUN EVENTS --cutoffs LABELS --cutoff-column known -o Z"
     with pytest.raises(DataError, match=rf"240 of 240 embeddings .* at or after the time in 'known', .*{command}"):
         ev.evaluate(z, run().read(events()), labels(), "y", **MODELS)
+    labels().write_csv(tmp_path / "my labels.csv")
+    with pytest.raises(DataError, match=r"--cutoffs '[^']*my labels.csv' --cutoff-column known"):
+        ev.evaluate(z, run().read(events()), tmp_path / "my labels.csv", "y", **MODELS)
     z = run().embed(events(), cutoffs=labels(), cutoff_column="known")
     evaluation = ev.evaluate(z, run().read(events()), labels(), "y", **MODELS)
     assert is_chance(evaluation)

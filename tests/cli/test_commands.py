@@ -35,6 +35,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def of_likes(folder: Path, *further: object, z: Path | None = None) -> tuple[object, ...]:
+    """Return the arguments of an evaluation of all events, whenever the labels became known."""
+    files = (z or folder / "z.parquet", folder / "labels.parquet")
+    return ("evaluate", *files, "--no-label-time", "--label", "likes", *further)
+
+
 def test_one_row_per_entity_with_key_count_and_last_time(folder: Path) -> None:
     z = pl.read_parquet(folder / "z.parquet")
     assert z.columns == ["customer", "embedding", "events", "last_time"]
@@ -72,15 +78,7 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
 
 
 def test_an_evaluation_can_name_its_models(folder: Path) -> None:
-    arguments = (
-        "evaluate",
-        folder / "z.parquet",
-        folder / "labels.parquet",
-        "--no-label-time",
-        "--label",
-        "likes",
-        "--models",
-    )
+    arguments = of_likes(folder, "--models")
     assert {r["model"] for r in answer(*arguments, "mlp,blend")["results"]} == {"mlp", "blend"}
     result = invoke(*arguments, "mpl")
     assert result.exit_code == 2
@@ -90,32 +88,14 @@ def test_an_evaluation_can_name_its_models(folder: Path) -> None:
 def test_own_features_are_named_by_their_files(folder: Path, tmp_path: Path) -> None:
     keys = pl.read_parquet(folder / "labels.parquet")["customer"]
     pl.DataFrame({"customer": keys, "v": range(len(keys))}).write_csv(tmp_path / "mine.csv")
-    arguments = (
-        "evaluate",
-        folder / "z.parquet",
-        folder / "labels.parquet",
-        "--no-label-time",
-        "--label",
-        "likes",
-        "--models",
-        "knn",
-    )
+    arguments = of_likes(folder, "--models", "knn")
     result = answer(*arguments, "--features", tmp_path / "mine.csv")
     assert [r["features"] for r in result["results"]] == ["embedding", "mine"]
     assert "or mine is ahead" in result["verdict"] or "mine by" in result["verdict"]
 
 
 def test_groups_and_holdout_are_printed_as_tables(folder: Path) -> None:
-    arguments = (
-        "evaluate",
-        folder / "z.parquet",
-        folder / "labels.parquet",
-        "--no-label-time",
-        "--label",
-        "likes",
-        "--folds",
-        3,
-    )
+    arguments = of_likes(folder, "--folds", 3)
     for option, sentence in ((("--group", "shop"), "without labels"), (("--holdout",), "never saw")):
         result = invoke(*arguments, *option)
         assert result.exit_code == 0, result.output
@@ -239,16 +219,7 @@ def test_a_trained_encoder_learns_labels_and_predicts_them_without_its_parent_ru
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     assert json.loads(pq.read_metadata(output).metadata[b"eventvec"])["run"] == tuned.id
     answer("embed", tmp_path / "tuned", folder / "events.parquet", "-o", tmp_path / "z.parquet")  # needs no labels
-    evaluate = (
-        "evaluate",
-        tmp_path / "z.parquet",
-        folder / "labels.parquet",
-        "--no-label-time",
-        "--label",
-        "likes",
-        "--folds",
-        3,
-    )
+    evaluate = of_likes(folder, "--folds", 3, z=tmp_path / "z.parquet")
     assert any("was trained on the static column 'likes' too" in note for note in answer(*evaluate)["notes"])
 
 
@@ -268,9 +239,7 @@ def test_labels_and_holdouts_of_all_earlier_runs_are_recorded(folder: Path, tmp_
         return z, json.loads(pq.read_metadata(z).metadata[b"eventvec"])
 
     def evaluate(z: Path, *arguments: object) -> Any:
-        return invoke(
-            "evaluate", z, folder / "labels.parquet", "--no-label-time", "--label", "likes", "--folds", 3, *arguments
-        )
+        return invoke(*of_likes(folder, "--folds", 3, *arguments, z=z))
 
     _, first = embedded("r_sup", "--set", "encoder.dim=4", *supervised)
     z, second = embedded("r_exp", "--from", tmp_path / "r_sup", *expclr, "--holdout", 0.3)
@@ -303,16 +272,7 @@ def test_for_embeddings_of_another_encoder_it_is_not_known_whether_it_was_traine
 ) -> None:
     data = ev.read(folder / "events.parquet", key="customer", time="when")
     ev.write(tmp_path / "z.parquet", ev.Embeddings.of(data, np.random.default_rng(0).normal(size=(80, 4))))
-    result = answer(
-        "evaluate",
-        tmp_path / "z.parquet",
-        folder / "labels.parquet",
-        "--no-label-time",
-        "--label",
-        "likes",
-        "--folds",
-        3,
-    )
+    result = answer(*of_likes(folder, "--folds", 3, z=tmp_path / "z.parquet"))
     assert any("whether it was trained on labels is not known" in note for note in result["notes"])
 
 

@@ -159,9 +159,9 @@ def _usable(
         labelled.keys, data.schema.key_out, timed, label, table_key=key, group=None, moments=labelled.moments,
         origin=labelled.origin.options,
     )  # fmt: skip
-    found = target(joined.labels, name=label)
-    choose_models(found.task, models)
-    choose_protocol(found, None, None, None, both_sides=False, folds=folds, seed=seed, learned_from=())
+    learned = target(joined.labels, name=label)
+    choose_models(learned.task, models)
+    choose_protocol(learned, None, None, None, both_sides=False, folds=folds, seed=seed, learned_from=())
     return timed.table, labelled
 
 

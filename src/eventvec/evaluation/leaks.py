@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import Any
 
@@ -42,7 +43,7 @@ def refuse_later_events(z: Embeddings, limit: Any, when: str, remedy: str, inclu
 def with_cutoffs(z: Embeddings, labels: TimedLabels, source: Tabular) -> str:
     """Return how to embed histories as of the times of labels, and how to name another time."""
     path = z.origin.get("path")
-    names = [name if isinstance(name, str) else None for name in (path, source)]
+    names = [name if isinstance(name, str | os.PathLike) else None for name in (path, source)]
     events, table = (shlex.quote(public_name(each)) if each else name for each, name in zip(names, PLACES, strict=True))
     command = f"eventvec embed RUN {events} --cutoffs {table} --cutoff-column {shlex.quote(str(labels.time))} -o Z"
     other = f"; if {shown(labels.time)} is another time, {NAME_IT}" if labels.chosen else ""

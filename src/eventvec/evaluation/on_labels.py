@@ -233,7 +233,7 @@ def _refuse_leaks(
     if moments is not None:
         where = f"the time in {shown(str(timed.time))}"
         refuse_later_events(z, moments, where, with_cutoffs(z, timed, labels), inclusive)
-        return (f"{read_before(str(timed.time), inclusive)}.", *timed.notes)
+        return (f"{read_before(str(timed.time), inclusive, z.schema)}.", *timed.notes)
     is_cut = z.moments is not None or options.until is not None or z.metadata.get("until") is not None
     return () if is_cut else (untimed(options.label_time),)
 

@@ -223,11 +223,11 @@ def labelled_histories(
             f"none of {len(timed.table):,} labelled rows has a key (column {shown(key)}) among {len(data):,} entities "
             f"and a time in {shown(timed.time)}; name the columns that hold them"
         )
-    found: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
+    cutoffs: dict[str, Any] = {"cutoffs": source, "cutoff_column": timed.time}
     if options.inclusive or "inclusive" in data.origin.options:
-        found["inclusive"] = options.inclusive
+        cutoffs["inclusive"] = options.inclusive
     entities, moments = (rows[name].to_numpy(writable=True) for name in ("row", "moment"))
-    return cut(data, entities, moments, timed, found), timed, key
+    return cut(data, entities, moments, timed, cutoffs), timed, key
 
 
 def fitted_later(
@@ -265,15 +265,17 @@ def cut(data: Dataset, rows: Array, moments: Array, labels: TimedLabels, options
             f"{empty:,} of {len(result):,} labelled rows have no event before the time in {shown(time)}, the only "
             f"column of times beside the labels, so that it may be another time; {NAME_IT}"
         )
-    note = read_before(time, inclusive) + (f"; {empty:,} of {len(result):,} rows have none" if empty else "")
+    note = read_before(time, inclusive, data.schema) + (
+        f"; {empty:,} of {len(result):,} rows have none" if empty else ""
+    )
     notes = (*data.notes, note, *labels.notes)
     return replace(result, notes=notes, origin=data.origin.including(**options))
 
 
-def read_before(time: str, inclusive: bool) -> str:
-    """Return which events are read for a label, in words."""
-    when = "up to and including" if inclusive else "before"
-    return printable(f"Only events {when} the time of each label, in {time!r}, are read")
+def read_before(time: str, inclusive: bool, schema: Schema) -> str:
+    """Return which events are read for a label, in words; those that were known by then, if that is another time."""
+    when, known = "up to and including" if inclusive else "before", " that were known" if schema.known_at else ""
+    return printable(f"Only events{known} {when} the time of each label, in {time!r}, are read")
 
 
 def _with_times(labels: Tabular, schema: Schema, columns: Sequence[str]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from eventvec.views.perturbed import Perturbed
 from eventvec.views.windows import DisjointSegments, RandomSlices, RejectionSlices, TimeWindows
 
 
-class _Samples(Sized):
+class _Samples(Sized, ABC):
     """Random subsets of a row's events, whose sizes a subclass draws."""
 
     def __call__(self, batch: Sequences, rng: torch.Generator) -> tuple[Sequences, Tensor]:
@@ -26,9 +27,9 @@ class _Samples(Sized):
         size = self._sizes(rows.lengths, rng)
         return rows.take(rows.flat()[subset(rows.lengths, size, rng)], size), source
 
+    @abstractmethod
     def _sizes(self, lengths: Tensor, rng: torch.Generator) -> Tensor:
         """Return `(m,)` the size of the view of each row, by their lengths."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
