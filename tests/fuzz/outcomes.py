@@ -92,7 +92,7 @@ def check_stderr(text: str, keys: Iterable[Any], usage: bool) -> None:
     if usage and "─ Error ─" in text:
         return
     lines = [line for line in text.split("\n") if line.strip()]
-    allowed = ("note: ", "Usage: ") if lines[-1:] and lines[-1].startswith("interrupted") else "note: "
+    allowed = ("note: ", "Usage: ") if lines and lines[-1].startswith(("interrupted", "terminated")) else "note: "
     others = [line for line in lines[:-1] if not line.startswith(allowed)]  # a refusal of usage may be interrupted
     require(bool(lines), "a command failed and wrote nothing to standard error")
     require(not others, "standard error has more than one line", repr(text))
