@@ -130,7 +130,10 @@ def _interrupt(rng: Random, call: Call, folder: Path, before: dict[str, str]) ->
         _check_ended(call, ended, folder, before)
         _check_begun(call)
     with way("interrupted" if ended.code == CODES[number] else "ended before the signal"):
-        can_repeat = call.valid and "--forget" not in call.arguments  # there may be no such entity any more
+        output = _value(call.arguments, "-o", "--output")
+        # there may be no such entity any more, or the database that a store is of has changed by the output
+        gone = "--forget" in call.arguments or (output and address_of(output) and "--store" in call.arguments)
+        can_repeat = call.valid and not gone
         again = Call(call.command, _resumed(call.arguments), can_repeat, call.secret)
         return _once(again, folder, snapshot(folder)) if call.command != "demo" else ACCEPTED
 
