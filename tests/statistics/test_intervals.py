@@ -9,17 +9,18 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from eventvec.evaluation import resampling
-from eventvec.evaluation.conclusion import labels_needed
-from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
+from eventvec.evaluation import resampled_scores
 from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.resampling import replicates, resample
+from eventvec.evaluation.resampled_scores import replicates
 from eventvec.sequences import Array
+from eventvec.statistics import resampling
+from eventvec.statistics.intervals import cross_validation_half_width, crossed_half_width, labels_needed
+from eventvec.statistics.resampling import resample
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass", "numeric"])
 def test_a_replicate_is_the_score_of_entities_that_are_repeated(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "BLOCK", 500)
+    monkeypatch.setattr(resampled_scores, "BLOCK", 500)
     rng = np.random.default_rng(0)
     truth = {"binary": rng.integers(0, 2, 60), "multiclass": rng.integers(0, 3, 60), "numeric": rng.normal(5, 1, 60)}
     predicted = rng.integers(0, 3, 60) if task == "multiclass" else np.round(truth[task] + rng.normal(0, 1, 60), 1)

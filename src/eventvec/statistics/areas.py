@@ -1,17 +1,19 @@
-"""Areas under the ROC curve with standard errors, of two groups and of pairs of matches."""
+"""Areas under the ROC curve with 95 % intervals, of two groups and of pairs of matches."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from eventvec.sequences import Array
+from eventvec.statistics.estimates import Estimate
+from eventvec.statistics.intervals import NORMAL
 
 PERMUTATIONS = 400
 """The number of random matches of which the spread is computed."""
 
 
-def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
-    """Return the probability that a number of one group is above one of another, and its standard error.
+def of_groups(positive: Array, negative: Array) -> Estimate:
+    """Return the probability that a number of one group is above one of another.
 
     The standard error is that of DeLong et al. 1988. Ties count half.
     """
@@ -21,7 +23,11 @@ def of_groups(positive: Array, negative: Array) -> tuple[float, float]:
     ranks = rankdata(np.concatenate([positive, negative]))
     below = (ranks[:m] - rankdata(positive)) / n  # of each positive number, the share of negatives below it
     above = 1 - (ranks[m:] - rankdata(negative)) / m
-    return float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n))
+    return _area(float(below.mean()), float(np.sqrt(below.var(ddof=1) / m + above.var(ddof=1) / n)))
+
+
+def _area(area: float, error: float) -> Estimate:
+    return Estimate.around(area, NORMAL * error)
 
 
 def projections(similarity: Array) -> Array:
@@ -35,8 +41,8 @@ def projections(similarity: Array) -> Array:
     return np.asarray((ahead.sum(1) + ahead.sum(0)) / (len(ahead) - 1))
 
 
-def of_matches(similarity: Array) -> tuple[float, float]:
-    """Return the probability that one's own row is more similar than another's, and its standard error.
+def of_matches(similarity: Array) -> Estimate:
+    """Return the probability that one's own row is more similar than another's.
 
     An entity is in all comparisons of its row and of its column, which the standard error respects: it is that of a
     U-statistic, from the projection onto each entity (Hoeffding 1948). It is not below that of random matches, which
@@ -48,16 +54,17 @@ def of_matches(similarity: Array) -> tuple[float, float]:
     places = (rankdata(similarity, axis=1) - 1) / (n - 1)  # of each number in its row, from 0 to 1
     rng = np.random.default_rng(0)
     random = [places[np.arange(n), rng.permutation(n)].mean() for _ in range(PERMUTATIONS)]
-    return float(projection.mean() / 2), max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
+    error = max(float(projection.std(ddof=1) / np.sqrt(n)), float(np.std(random, ddof=1)))
+    return _area(float(projection.mean() / 2), error)
 
 
-def largest_leak(score: float, half_width: float, chance: float, most: float = 1.0) -> float:
+def largest_leak(score: Estimate, chance: float, most: float = 1.0) -> float:
     """Return the score above which a leak can be excluded: the half-width above the score, or above chance if higher.
 
     A score below chance is luck, or the bias of cross-fitted scores (Parker et al. 2007), and says nothing about how
     large a leak would have been seen.
     """
-    return min(max(score, chance) + half_width, most)
+    return min(max(score.value, chance) + score.half_width, most)
 
 
 def share_found(positive: Array, negative: Array, false_alarms: float) -> float:
