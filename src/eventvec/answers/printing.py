@@ -1,0 +1,85 @@
+"""Decisions, tables and notes for a terminal and a notebook."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eventvec.statistics.estimates import decimal
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group, RenderableType
+    from rich.table import Table
+
+
+def everything(
+    verdict: Sequence[str],
+    facts: Mapping[str, Any],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    notes: Sequence[str],
+) -> Group:
+    """Return a decision, facts, tables and notes below each other; no text is read as markup."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(line) for line in verdict]
+    if shown := " · ".join(f"{name.replace('_', ' ')}: {cell(value)}" for name, value in facts.items() if cell(value)):
+        parts.append(Text(shown, "dim"))
+    for name, rows in tables.items():
+        if rows:
+            parts += [*([Text(name, "bold")] if name and len(tables) > 1 else []), table(rows)]
+    return Group(*parts, *(Text(note) for note in notes))
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the rows as a table of text; what has no text in any row is left out."""
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    names, texts = cells(rows)
+    drawn = Table(*(Column(Text(name)) for name in names))
+    for row in texts:
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the texts of a table; columns that have no text in any row are left out."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    texts = {name: [cell(row.get(name)) for row in rows] for name in names}
+    shown = [name for name in names if any(texts[name])]
+    heads = [name.replace("_", " ") for name in shown]
+    return heads, [list(row) for row in zip(*(texts[name] for name in shown), strict=True)]
+
+
+def cell(value: Any) -> str:
+    """Return the text of a value; lists and mappings have none."""
+    if value is None or isinstance(value, list | tuple | Mapping):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return "" if value != value else decimal(value)
+    return str(value)
+
+
+def text(rendered: RenderableType) -> str:
+    """Return what a terminal of 120 characters would show, without colours."""
+    return _recorded(rendered).export_text().rstrip()
+
+
+def html(rendered: RenderableType) -> str:
+    """Return what a notebook shows, with all text escaped."""
+    return str(_recorded(rendered).export_html(inline_styles=True, code_format="<pre>{code}</pre>"))
+
+
+def _recorded(rendered: RenderableType) -> Console:
+    """Return a console that has recorded the result and shown nothing."""
+    from rich.console import Console
+
+    console = Console(width=120, record=True, file=io.StringIO(), force_jupyter=False)
+    console.print(rendered)
+    return console
