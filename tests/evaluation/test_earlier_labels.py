@@ -237,15 +237,15 @@ def test_last_months_label_helps_only_if_it_was_known(delay: str, inclusive: boo
     result = ev.evaluate(
         z, events, table, "y", label_time="at", earlier_labels=delay, inclusive=inclusive, **MODELS
     )  # fmt: skip
-    score = result.get("earlier_labels", "logistic_regression").main.mean
+    score = result.basis.get("earlier_labels", "logistic_regression").main.mean
     assert score == 1 if shown else abs(score - 0.5) < 0.2
-    assert {"embedding_earlier_labels", "both"} < {each.features for each in result.results}
-    assert result.verdict.startswith(f"{OPENING}earlier_labels scores 1.000 auroc") == shown
+    assert {"embedding_earlier_labels", "embedding_handcrafted"} < {each.features for each in result.basis.results}
+    assert " ".join(result.verdict).startswith(f"{OPENING}earlier_labels scores 1.000 auroc") == shown
     if shown:
-        assert "the feature 'earlier y=True: last' alone predicts 'y'" in result.verdict
-        assert "whether earlier labels were known after their delay" in result.verdict
-        assert "behind earlier_labels" in result.verdict
-        assert "Beside earlier_labels, it adds" in result.verdict
+        assert "the feature 'earlier y=True: last' alone predicts 'y'" in " ".join(result.verdict)
+        assert "whether earlier labels were known after their delay" in " ".join(result.verdict)
+        assert result.verdict[1].startswith("Do not use it yet for y: embedding ")
+        assert result.verdict[2].startswith("Together with earlier labels: 1.000")
     when = "no later than" if inclusive else "before"
     none = 0 if shown else N
     assert result.notes[-1] == (
@@ -253,8 +253,8 @@ def test_last_months_label_helps_only_if_it_was_known(delay: str, inclusive: boo
         "120 rows have none."
     )
     plain = ev.evaluate(z, events, table, "y", label_time="at", inclusive=inclusive, **MODELS)
-    assert plain.get("embedding", "logistic_regression") == result.get("embedding", "logistic_regression")
-    assert all("earlier" not in each.features for each in plain.results)
+    assert plain.basis.get("embedding", "logistic_regression") == result.basis.get("embedding", "logistic_regression")
+    assert all("earlier" not in each.features for each in plain.basis.results)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +301,6 @@ def test_the_command_the_estimator_and_the_report_take_the_delay(tmp_path: Path)
     assert invoke("report", "--help").output.count("--earlier-labels")
     vectorizer = ev.EventVectorizer(key="card", time="at", epochs=1).fit(events)
     result = vectorizer.evaluate(table, "y", earlier_labels="1d", **MODELS)
-    assert "earlier_labels" in {each.features for each in result.results}
+    assert "earlier_labels" in {each.features for each in result.basis.results}
     page = ev.report(vectorizer.run_, events, labels=table, label="y", earlier_labels="1d", **MODELS)
-    assert page.evaluations[0].results == result.results
+    assert page.basis[0].basis.results == result.basis.results

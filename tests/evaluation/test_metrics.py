@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from eventvec.evaluation import half_width, measure
+from eventvec.evaluation import measure
+from eventvec.statistics.intervals import half_width
 
 
 def test_auroc_counts_ordered_pairs():

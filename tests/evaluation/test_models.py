@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,8 @@ import torch
 
 from eventvec.errors import ConfigError
 from eventvec.evaluation import MODELS, measure, models
-from eventvec.evaluation.models import Job
+from eventvec.evaluation.models import Job, predict
+from eventvec.evaluation.scoring import chosen_models
 
 TASKS = ("binary", "multiclass", "numeric")
 
@@ -57,21 +57,21 @@ def test_a_small_training_part_is_all_nearest_neighbours():
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("task", TASKS)
 def test_each_model_learns_each_of_its_tasks(name, task):
-    model, tasks = MODELS[name]
-    if task not in tasks:
-        with pytest.raises(
-            ConfigError, match=f"no model '{name}' for a {task} label; .*accepted: (blend, )?knn, lightgbm"
-        ):
-            models.choose(task, [name])
+    if task not in MODELS[name][1]:
+        with pytest.raises(ConfigError, match=f"no model '{name}' for a {task} label; .*accepted: knn, lightgbm"):
+            chosen_models(task, [name])
         return
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 2))
     y = {"binary": (x[:, 0] > 0) * 1, "multiclass": np.digitize(x[:, 0], [-0.5, 0.5]), "numeric": x[:, 0]}[task]
-    job = Job(task, 3, x[:200], y[:200], x[200:])
-    prediction = model(job)
-    assert prediction.shape == (100,)
+    job = Job(task, {"binary": 2, "multiclass": 3, "numeric": 0}[task], x[:200], y[:200], x[200:])
+    shares = MODELS[name][0](job)
+    assert shares.shape == ((100, 3) if task == "multiclass" else (100,))
+    assert task == "numeric" or ((shares >= 0) & (shares <= 1)).all()
+    assert task != "multiclass" or np.allclose(shares.sum(1), 1)
+    prediction = predict(job, name)
     assert measure(task, y[200:], prediction)[0] > 0.7
-    np.testing.assert_array_equal(prediction, model(job))
+    np.testing.assert_array_equal(prediction, predict(job, name))
 
 
 def random_job(n: int, d: int, task: str = "binary", seed: int = 0, **changes: object) -> Job:
@@ -83,48 +83,9 @@ def random_job(n: int, d: int, task: str = "binary", seed: int = 0, **changes: o
     return Job(task, {"binary": 2, "multiclass": 3, "numeric": 0}[task], x[:n], y[:n], x[n:], **changes)
 
 
-def test_the_blend_is_the_mean_of_the_ranks_of_its_four_models():
-    from sklearn.decomposition import PCA
-    from sklearn.linear_model import LogisticRegression, RidgeCV
-
-    job = random_job(200, 80)
-    x, test = (job.x - job.x.mean(0)) / job.x.std(0), (job.test - job.x.mean(0)) / job.x.std(0)
-    pca, linear = PCA(64).fit(x), LogisticRegression(C=0.01)
-    parts = [
-        linear.fit(x, job.y).predict_proba(test)[:, 1],
-        linear.fit(pca.transform(x), job.y).predict_proba(pca.transform(test))[:, 1],
-        RidgeCV(alphas=np.logspace(-1, 5, 7)).fit(x, job.y).predict(test),
-        models.lightgbm(job),
-    ]
-    ranks = [[(part < value).sum() + ((part == value).sum() + 1) / 2 for value in part] for part in parts]
-    expected = (np.mean(ranks, axis=0) - 0.5) / len(test)
-    np.testing.assert_allclose(models.blend(job), expected)
-    assert 0 < expected.min() < expected.max() < 1
-
-
-def test_the_blend_takes_what_was_predicted_before(monkeypatch):
-    job, calls = random_job(100, 3), []
-    count = lambda job: calls.append(1) or models.lightgbm(job)  # noqa: E731
-    monkeypatch.setitem(MODELS, "lightgbm", (count, ("binary",)))
-    for name in ("lightgbm", "blend", "lightgbm"):
-        models.predict(job, name)
-    assert calls == [1]
-
-
-def test_without_lightgbm_the_blend_is_of_the_others_and_a_note_says_so(monkeypatch):
-    job = random_job(100, 3)
-    whole = models.blend(job)
-    monkeypatch.setitem(sys.modules, "lightgbm", None)
-    assert not np.array_equal(models.blend(random_job(100, 3)), whole)
-    chosen, notes = models.choose("binary", ["blend"])
-    assert list(chosen) == ["blend"]
-    assert [note.startswith("The blend is without boosted trees: needs lightgbm") for note in notes] == [True]
-
-
-def test_the_network_is_trained_only_if_it_is_named():
-    assert list(models.choose("binary", None)[0]) == ["lightgbm", "logistic_regression", "knn", "blend"]
-    assert list(models.choose("numeric", None)[0]) == ["lightgbm", "ridge", "knn"]
-    assert list(models.choose("binary", ["mlp", "blend"])[0]) == ["mlp", "blend"]
+def test_stacked_is_the_only_model_that_is_not_asked_for():
+    assert chosen_models("binary", None) == (["stacked"], [])
+    assert chosen_models("numeric", ["mlp", "stacked"]) == (["mlp", "stacked"], [])
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -133,13 +94,12 @@ def test_the_network_is_trained_only_if_it_is_named():
 def test_small_and_constant_features_give_finite_predictions(task, n, d, constant):
     job = random_job(n, d, task, seed=1)
     job = replace(job, x=job.x * 0 + 3, test=job.test * 0 + 3) if constant else job
-    for name in models.ON_REQUEST:
-        if task in MODELS[name][1]:
-            prediction = MODELS[name][0](job)
-            assert prediction.shape == (30,)
-            assert np.isfinite(prediction).all()
-            np.testing.assert_array_equal(prediction, MODELS[name][0](replace(job, predictions={})))
-            assert not constant or len(set(prediction.round(5).tolist())) == 1
+    for name in [name for name, (_, tasks) in MODELS.items() if task in tasks]:
+        prediction = predict(job, name)
+        assert prediction.shape == (30,)
+        assert np.isfinite(prediction).all()
+        np.testing.assert_array_equal(prediction, predict(job, name))
+        assert not constant or len(set(prediction.round(5).tolist())) == 1
 
 
 def test_the_network_finds_what_a_linear_model_cannot_and_leaves_the_global_generator_alone():
@@ -155,7 +115,7 @@ def test_the_network_finds_what_a_linear_model_cannot_and_leaves_the_global_gene
 def test_boosting_accepts_a_training_part_that_lacks_a_class():
     x = np.arange(60.0)[:, None]
     y = np.where(x[:, 0] < 30, 0, 2)
-    assert set(models.lightgbm(Job("multiclass", 3, x, y, x))) == {0, 2}
+    assert set(predict(Job("multiclass", 3, x, y, x), "lightgbm")) == {0, 2}
 
 
 @pytest.mark.parametrize(
@@ -167,9 +127,9 @@ def test_a_row_of_weight_5_counts_as_five_rows(name: str, task: str) -> None:
     x, test = rng.normal(size=(240, 3)), rng.normal(size=(50, 3))
     y = np.digitize(x[:, 0], [-0.5, 0.5]) if task == "multiclass" else (x[:, 0] > 0).astype(int)
     counts = np.where(rng.random(240) < 0.3, 5, 1)
-    weighted = MODELS[name][0](Job(task, 3, x, y, test, weights=counts.astype(float)))
+    weighted = predict(Job(task, 3, x, y, test, weights=counts.astype(float)), name)
     again = np.repeat(np.arange(240), counts)
-    expected = MODELS[name][0](Job(task, 3, x[again], y[again], test))
+    expected = predict(Job(task, 3, x[again], y[again], test), name)
     if name == "knn":  # the 20 nearest rows, which vote with their weights
         spread = np.sqrt(np.cov(x.T, fweights=counts, bias=True).diagonal())
         nearest = [np.argsort((((x - row) / spread) ** 2).sum(1))[:20] for row in test]
@@ -177,24 +137,23 @@ def test_a_row_of_weight_5_counts_as_five_rows(name: str, task: str) -> None:
         expected = np.array([np.bincount(v).argmax() if task == "multiclass" else v.mean() for v in votes])
     np.testing.assert_allclose(weighted, expected, atol=1e-3)
     if task != "multiclass":
-        assert np.abs(weighted - MODELS[name][0](Job(task, 3, x, y, test))).max() > 0.01
+        assert np.abs(weighted - predict(Job(task, 3, x, y, test), name)).max() > 0.01
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("task", TASKS)
 def test_models_follow_heavy_rows(name: str, task: str) -> None:
-    model, tasks = MODELS[name]
-    if task not in tasks:
+    if task not in MODELS[name][1]:
         pytest.skip(f"{name} cannot do {task} labels")
     rng = np.random.default_rng(0)
     x, heavy = rng.normal(size=(400, 2)), rng.random(400) < 0.5
     y = ((x[:, 0] > 0) == heavy).astype(int)  # heavy rows say one thing, light ones the opposite
     for weights, expected in ((np.where(heavy, 5.0, 0.2), [0, 1]), (np.where(heavy, 0.2, 5.0), [1, 0])):
-        predicted = model(Job(task, 2, x, y, np.array([[-2.0, 0.0], [2.0, 0.0]]), weights=weights))
+        predicted = predict(Job(task, 2, x, y, np.array([[-2.0, 0.0], [2.0, 0.0]]), weights=weights), name)
         assert predicted.argsort().tolist() == expected
 
 
-@pytest.mark.parametrize("name", ["logistic_regression", "knn", "blend"])
+@pytest.mark.parametrize("name", ["logistic_regression", "knn"])
 def test_a_value_that_overflows_in_the_test_set_is_far_and_finite(name):
     x = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     x[:, 1] *= 1e-30  # so small a deviation that 1e38 of them overflow

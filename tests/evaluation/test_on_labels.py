@@ -66,7 +66,8 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
     data = read()
     z = untrained(data)
     table = LABELS.filter(pl.col("card") % 7 != 0).sample(fraction=1, shuffle=True, seed=2)
-    evaluation = ev.evaluate(z, data, table, "likes", group="home", **MODELS)
+    options = {"group": "home", "also": ["aggregates"], **MODELS}
+    evaluation = ev.evaluate(z, data, table, "likes", **options)
     label, home = dict(table.select("card", "likes").rows()), dict(table.select("card", "home").rows())
     rows = [row for row, key in enumerate(z.keys.to_pylist()) if key in label]
     keys = [z.keys[row].as_py() for row in rows]
@@ -74,11 +75,12 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
     handcrafted, _ = handcrafted_features(data[rows], np.full(len(rows), last))
     features = {"embedding": z.values[rows], "aggregates": aggregate_features(data[rows])[0]}
     features |= {"handcrafted": handcrafted, **baselines(data[rows])}
+    del features["event_count"]
     expected = ev.score_features(
         features, [label[key] for key in keys], groups=[home[key] for key in keys], learned_from=None, **MODELS
     )
-    assert len(rows) == evaluation.n == 77
-    for result, other in zip(evaluation.results, expected.results, strict=True):
+    assert len(rows) == evaluation.facts["n"] == 77
+    for result, other in zip(evaluation.basis.results, expected.basis.results, strict=True):
         assert (result.features, result.model) == (other.features, other.model)
         assert result.main.values == pytest.approx(other.main.values, abs=1e-6)
     assert evaluation.notes == (
@@ -86,18 +88,18 @@ def test_an_evaluation_equals_scores_of_features_that_are_joined_by_a_loop() -> 
         *expected.notes,
     )  # fmt: skip
     shuffled = np.random.default_rng(0).permutation(N)
-    again = ev.evaluate(z, data[shuffled], table, "likes", group="home", **MODELS)
-    assert again.results == evaluation.results
+    again = ev.evaluate(z, data[shuffled], table, "likes", **options)
+    assert again.basis.results == evaluation.basis.results
 
 
 def test_a_part_of_the_embeddings_is_evaluated() -> None:
     data = read()
     z = untrained(data)
     part = ev.evaluate(z[10:70], data, LABELS, "likes", **MODELS)
-    assert part.n == 60
+    assert part.facts["n"] == 60
     assert "30 labels have no embedding and were left out." in part.notes
     without = ev.evaluate(z, None, LABELS.rename({"card": "id"}), "likes", key="id", **MODELS)
-    assert {result.features for result in without.results} == {"embedding"}
+    assert {result.features for result in without.basis.results} == {"embedding"}
 
 
 def test_without_training_nothing_is_claimed_about_labels_and_holdouts() -> None:
@@ -117,12 +119,12 @@ def written(folder: Path, z: ev.Embeddings) -> ev.Embeddings:
     return ev.read_embeddings(folder / "z.parquet")
 
 
-def assert_tested_on_held_out(evaluation: ev.Evaluation, z: ev.Embeddings) -> None:
+def assert_tested_on_held_out(evaluation: ev.Answer, z: ev.Embeddings) -> None:
     """Check that the evaluation equals that of the entities which the hash of `holdout_mask` holds out."""
     held_out = holdout_mask(z.keys, 0.25, 3)
     assert 10 < held_out.sum() < 40
     assert (z.held_out == held_out).all()
-    assert evaluation.protocol == "holdout"
+    assert evaluation.facts["protocol"] == "holdout"
     note = (
         f"Tested on {held_out.sum()} labels of entities that the encoder never saw; each score is over all of them, "
         "from a model"
@@ -130,7 +132,7 @@ def assert_tested_on_held_out(evaluation: ev.Evaluation, z: ev.Embeddings) -> No
     assert any(n.startswith(note) for n in evaluation.notes)
     labels = LABELS["likes"].to_numpy()[z.keys.to_numpy()]
     expected = ev.score_features({"embedding": z.values}, labels, holdout=held_out, **MODELS)
-    assert evaluation.get("embedding", "logistic_regression") == expected.results[0]
+    assert evaluation.basis.get("embedding", "logistic_regression") == expected.basis.results[0]
 
 
 def test_held_out_entities_are_evaluated_from_python(fitted: ev.Run, tmp_path: Path) -> None:
@@ -191,14 +193,16 @@ def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> N
     for z in (ev.embed(fitted.encoder, early), fitted.embed(EVENTS, until=6), written(tmp_path, fitted.embed(early))):
         assert z.metadata["until"] == 6
         evaluations = [
-            ev.evaluate(z, events, LABELS, "likes", **{**MODELS, **options})
+            ev.evaluate(z, events, LABELS, "likes", also=["aggregates"], **{**MODELS, **options})
             for events in (data, early) for options in ({}, {"until": 6})
         ]  # fmt: skip
         assert all(evaluation.to_dict() == evaluations[0].to_dict() for evaluation in evaluations)
         expected = aggregate_features(early)[0]
         labels = LABELS["likes"].to_numpy()
-        scores = ev.score_features({"aggregates": expected}, labels, **MODELS).results[0].main.values
-        assert evaluations[0].get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
+        scores = ev.score_features({"aggregates": expected}, labels, **MODELS).basis.results[0].main.values
+        assert evaluations[0].basis.get("aggregates", "logistic_regression").main.values == pytest.approx(
+            scores, abs=1e-6
+        )
     with pytest.raises(
         DataError, match=r"90 of 90 embeddings were made from events at or after 6, .*; embed the events before it"
     ):
@@ -210,15 +214,18 @@ def test_only_events_before_a_time_are_used(fitted: ev.Run, tmp_path: Path) -> N
 def test_only_events_before_each_label_are_used(fitted: ev.Run) -> None:
     data = fitted.read(EVENTS)
     z = fitted.embed(EVENTS, cutoffs=LABELS, cutoff_column="decided")
-    evaluation = ev.evaluate(z, data, LABELS, "likes", label_time="decided", **MODELS)
+    options = {"also": ["aggregates"], **MODELS}
+    evaluation = ev.evaluate(z, data, LABELS, "likes", label_time="decided", **options)
     each = fitted.read(EVENTS, cutoffs=LABELS, cutoff_column="decided")
     assert set(each.sequences.lengths.tolist()) == {5, 6, 7, 8}
     labels = LABELS["likes"].to_numpy()
-    scores = ev.score_features({"aggregates": aggregate_features(each)[0]}, labels, **MODELS).results[0].main.values
-    assert evaluation.get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
+    scores = (
+        ev.score_features({"aggregates": aggregate_features(each)[0]}, labels, **MODELS).basis.results[0].main.values
+    )
+    assert evaluation.basis.get("aggregates", "logistic_regression").main.values == pytest.approx(scores, abs=1e-6)
     with pytest.raises(DataError, match="90 of 90 embeddings were made from events at or after the time in 'decided'"):
         ev.evaluate(fitted.embed(EVENTS), data, LABELS, "likes", label_time="decided")
-    assert ev.evaluate(z, data, LABELS, "likes", **MODELS) == evaluation  # the embeddings know their times
+    assert ev.evaluate(z, data, LABELS, "likes", **options) == evaluation  # the embeddings know their times
 
 
 # Refusals
@@ -232,7 +239,7 @@ def test_other_data_are_refused_or_noted(fitted: ev.Run) -> None:
         ev.evaluate(z, read(numeric=["paid"]), LABELS, "likes")
     changed = EVENTS.with_columns(paid=pl.col("paid") + 1)
     notes = ev.evaluate(z, fitted.read(changed), LABELS, "likes", **MODELS).notes
-    assert notes[-1] == "The aggregates are of other events than the embedding, or of more entities."
+    assert notes[-1] == "The hand-crafted features are of other events than the embedding, or of more entities."
     assert notes[-1] not in ev.evaluate(z, fitted.read(EVENTS), LABELS, "likes", **MODELS).notes
 
 
@@ -320,8 +327,8 @@ def test_own_features_are_joined_by_key_and_compared() -> None:
     expected = np.stack([np.array(keys, float), np.ones(len(keys))], 1)
     label = dict(LABELS.select("card", "likes").rows())
     again = ev.score_features({"embedding": z.values, "rfm": expected}, [label[key] for key in keys], **MODELS)
-    assert [r.main for r in evaluation.results] == [r.main for r in again.results]
-    assert [(d.a, d.b) for d in evaluation.differences][:1] == [("embedding", "rfm")]
+    assert [r.main for r in evaluation.basis.results] == [r.main for r in again.basis.results]
+    assert [(row["a"], row["b"]) for row in evaluation.tables["differences"]] == [("embedding", "rfm")]
 
 
 @pytest.mark.parametrize(
@@ -353,6 +360,6 @@ def test_embeddings_whose_runs_are_not_known_are_evaluated() -> None:
     data = read()
     z = untrained(data)
     unknown = replace(z, metadata={**z.metadata, "holdouts": None, "labels": None})
-    assert ev.evaluate(unknown, data, LABELS, "likes", **MODELS).n == N
+    assert ev.evaluate(unknown, data, LABELS, "likes", **MODELS).facts["n"] == N
     with pytest.raises(ConfigError, match="the run held no entities out"):
         ev.evaluate(unknown, data, LABELS, "likes", holdout=True, **MODELS)

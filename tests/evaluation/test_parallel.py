@@ -17,9 +17,10 @@ from eventvec.evaluation.parallel import side_by_side
 def test_results_are_in_the_order_of_the_tasks_and_progress_counts_work():
     calls = []
     tasks = [(i, i + 1) for i in range(9)]
-    results = side_by_side(lambda a, b: a * b, tasks, 3, 2, lambda done, total: calls.append((done, total)))
+    names = [f"task {i}" for i in range(9)]
+    results = side_by_side(lambda a, b: a * b, tasks, 3, lambda *call: calls.append(call), names)
     assert results == [a * b for a, b in tasks]
-    assert calls == [(2 * i, 18) for i in range(10)]
+    assert calls == [(i, 9, f"task {min(i, 8)}") for i in range(10)]
 
 
 def test_each_task_has_one_thread_and_the_settings_return():
@@ -46,7 +47,7 @@ def test_an_error_of_a_task_is_raised_and_later_tasks_are_left_out():
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("models", [["lightgbm", "knn"], ["logistic_regression", "mlp", "blend"]])
+@pytest.mark.parametrize("models", [["lightgbm", "knn"], ["stacked", "logistic_regression", "mlp"]])
 def test_scores_do_not_depend_on_the_number_of_threads(models):
     rng = np.random.default_rng(0)
     y = rng.random(150) < 0.4

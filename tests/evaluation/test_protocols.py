@@ -56,8 +56,8 @@ def embedded() -> ev.Embeddings:
 
 def test_each_label_has_the_features_of_its_own_time_and_entities_are_never_split() -> None:
     z = embedded()
-    evaluation = ev.evaluate(z, EVENTS, LABELS, "pays", **MODELS)
-    assert (evaluation.n, evaluation.entities) == (len(z), N) == (6 * N, N)
+    evaluation = ev.evaluate(z, EVENTS, LABELS, "pays", also=["aggregates"], **MODELS)
+    assert (evaluation.facts["n"], evaluation.facts["entities"]) == (len(z), N) == (6 * N, N)
     label = {(card, month): pays for card, month, pays in LABELS.select("card", "month", "pays").rows()}
     features: dict[str, list[np.ndarray[Any, Any]]] = {"embedding": list(z.values), "aggregates": [], "handcrafted": []}
     labels = []
@@ -68,10 +68,9 @@ def test_each_label_has_the_features_of_its_own_time_and_entities_are_never_spli
         labels.append(label[card, month])
     rows = {name: np.stack(values) for name, values in features.items()}
     expected = ev.score_features(rows, labels, groups=z.keys.to_numpy(), **MODELS)
-    for result in expected.results:
-        values = evaluation.get(result.features, result.model).main.values
+    for result in expected.basis.results:
+        values = evaluation.basis.get(result.features, result.model).main.values
         assert values == pytest.approx(result.main.values, abs=1e-4), result.features
-    assert "480 labels of 80 entities" in repr(evaluation)
     assert evaluation.to_dict()["entities"] == N
 
 
@@ -86,7 +85,7 @@ def test_the_same_rows_are_evaluated_from_a_file_a_data_set_and_in_any_order(tmp
     ):  # fmt: skip
         assert ev.evaluate(embeddings, events, LABELS.reverse(), "pays", label_time="month", **MODELS) == expected
     part = ev.evaluate(z[z.moments < z.moments.max()], EVENTS, LABELS, "pays", **MODELS)
-    assert part.n == 5 * N
+    assert part.facts["n"] == 5 * N
     assert "80 labels have no embedding and were left out." in part.notes
     one = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), ev.until(DATA, "2024-02-01"))
     with pytest.raises(DataError, match="the data have several rows per entity and the embeddings have one"):
@@ -100,8 +99,8 @@ def test_labels_belong_to_embeddings_of_the_same_time_also_where_each_entity_has
         assert now.frame()["month"].unique().to_list() == [month]
         part = ev.evaluate(now, EVENTS, LABELS, "pays", **MODELS)
         alone = ev.evaluate(now, EVENTS, LABELS.filter(pl.col("month") == month), "pays", label_time="month", **MODELS)
-        assert part.results == alone.results
-        assert (part.n, part.entities) == (N, None)
+        assert part.basis.results == alone.basis.results
+        assert (part.facts["n"], part.facts["entities"]) == (N, N)
     with pytest.raises(
         DataError, match=r"none of 80 labelled rows has a key .* and time .*; embed at the times of the"
     ):
@@ -115,7 +114,7 @@ def test_the_number_of_entities_is_that_of_the_rows_that_the_protocol_uses() -> 
     options = {"entities": entities, "groups": cities, "holdout": held_out, **MODELS}
     evaluation = ev.score_features({"embedding": x}, labels, **options)
     used = ~np.isin(cities, cities[held_out]) | held_out
-    assert (evaluation.n, evaluation.entities) == (used.sum(), len(np.unique(entities[used])))
+    assert (evaluation.facts["n"], evaluation.facts["entities"]) == (used.sum(), len(np.unique(entities[used])))
     with pytest.raises(ConfigError, match="both_sides needs later, and has no meaning with holdout"):
         ev.score_features({"embedding": x}, labels, both_sides=True, **MODELS)
 
@@ -127,8 +126,8 @@ def test_own_features_are_of_the_entity_or_of_each_of_its_times() -> None:
     evaluation = ev.evaluate(
         z, None, LABELS, "pays", features={"entity": of_entity, "time": of_time.reverse()}, **MODELS
     )
-    assert evaluation.get("time", "logistic_regression").main.mean == 1
-    assert evaluation.get("entity", "logistic_regression").main.mean < 0.9
+    assert evaluation.basis.get("time", "logistic_regression").main.mean == 1
+    assert evaluation.basis.get("entity", "logistic_regression").main.mean < 0.9
     with pytest.raises(DataError, match="80 of 480 labelled entities have no row in the table of features 'time'"):
         ev.evaluate(z, None, LABELS, "pays", features={"time": of_time.filter(pl.col("month") > MONTHS[0])}, **MODELS)
     with pytest.raises(DataError, match="the table of features 'time' has 1 repeated keys"):
@@ -145,7 +144,7 @@ def test_own_features_of_several_times_are_joined_to_entities_with_one_label() -
     z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(DATA.schema), dim=4), read(labels))
     of_time = LABELS.select("card", "month", answer=pl.col("pays").cast(pl.Float64))
     evaluation = ev.evaluate(z, None, labels, "pays", label_time="month", features={"time": of_time}, **MODELS)
-    assert evaluation.get("time", "logistic_regression").main.mean == 1
+    assert evaluation.basis.get("time", "logistic_regression").main.mean == 1
 
 
 def test_labels_at_several_times_of_entities_with_one_embedding_are_refused_with_what_to_do() -> None:
@@ -168,7 +167,7 @@ def test_a_hold_out_test_counts_labels_that_are_not_entities() -> None:
 
 def test_groups_hold_whole_entities() -> None:
     z = embedded()
-    assert ev.evaluate(z, None, LABELS, "pays", group="city", **MODELS).n == len(z)
+    assert ev.evaluate(z, None, LABELS, "pays", group="city", **MODELS).facts["n"] == len(z)
     split = LABELS.with_columns(city=pl.when(pl.col("card") == 3).then(pl.col("month").dt.month()).otherwise(99))
     with pytest.raises(DataError, match="1 of 80 entities have labels in several groups; each needs one group"):
         ev.evaluate(z, None, split, "pays", group="city", **MODELS)
@@ -202,28 +201,27 @@ def test_labels_in_the_gap_are_left_out_and_the_result_says_who_is_on_both_sides
     z, split = embedded(), {"split_at": MONTHS[4], "gap": "31d", **MODELS}
     apart = ev.evaluate(z, EVENTS, LABELS, "pays", **split)
     shared = ev.evaluate(z, EVENTS, LABELS, "pays", both_sides=True, **split)
-    assert apart.n == shared.n == 5 * N
-    assert apart.protocol == shared.protocol == apart.to_dict()["protocol"] == "date"
+    assert apart.facts["n"] == shared.facts["n"] == 5 * N
+    assert apart.facts["protocol"] == shared.facts["protocol"] == apart.to_dict()["protocol"] == "date"
     assert "80 labels in the gap of 31d before that time were left out." in apart.notes
     sentence = "Trained on 240 labels before the date, tested on 160 at or after it;"
     assert f"{sentence} no model was trained on an entity that it tests." in apart.notes
     assert f"{sentence} 80 of 80 test entities were trained on before it." in shared.notes
     assert any("the encoder may have seen later events" in note for note in apart.notes)
-    assert "split by date, 3 folds" in repr(shared)
-    assert shared.get("embedding", "logistic_regression").main.same_test
-    assert not apart.get("embedding", "logistic_regression").main.same_test
+    assert shared.basis.get("embedding", "logistic_regression").main.same_test
+    assert not apart.basis.get("embedding", "logistic_regression").main.same_test
     exact = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "gap": timedelta(days=30)})
-    assert exact.n == 6 * N  # what a label 30 days before describes ends at the date
+    assert exact.facts["n"] == 6 * N  # what a label 30 days before describes ends at the date
     for gap, left_out in (("29d", 0), ("1mo", N)):  # from 30 April to 29 or 30 May
         day_before = ev.evaluate(z, EVENTS, LABELS, "pays", **{**split, "split_at": "2024-05-29", "gap": gap})
-        assert day_before.n == 6 * N - left_out
+        assert day_before.facts["n"] == 6 * N - left_out
     joined = LABELS.join(z.frame().with_row_index("row"), on=["card", "month"]).sort("row")
     outside_gap = joined.filter((pl.col("month") >= MONTHS[4]) | (pl.col("month") < MONTHS[3]))
     expected = ev.score_features(
         {"embedding": z.values[outside_gap["row"].to_numpy()]}, outside_gap["pays"].to_numpy(),
         groups=outside_gap["card"].to_numpy(), later=(outside_gap["month"] >= MONTHS[4]).to_numpy(), **MODELS,
     )  # fmt: skip
-    assert apart.get("embedding", "logistic_regression") == expected.results[0]
+    assert apart.basis.get("embedding", "logistic_regression") == expected.basis.results[0]
 
 
 def test_one_label_per_entity_with_its_own_time_is_split_by_date_too() -> None:
@@ -231,7 +229,7 @@ def test_one_label_per_entity_with_its_own_time_is_split_by_date_too() -> None:
     data = read(labels)
     z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
     evaluation = ev.evaluate(z, EVENTS, labels, "pays", label_time="month", split_at="2024-04-01", **MODELS)
-    assert (evaluation.protocol, evaluation.n, evaluation.entities) == ("date", N, None)
+    assert (evaluation.facts["protocol"], evaluation.facts["n"], evaluation.facts["entities"]) == ("date", N, N)
 
 
 def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it() -> None:
@@ -241,7 +239,7 @@ def test_held_out_entities_are_tested_after_the_date_and_others_train_before_it(
     chosen = held_out == later
     evaluation = ev.score_features({"embedding": x}, labels, holdout=held_out, later=later, **MODELS)
     expected = ev.score_features({"embedding": x[chosen]}, labels[chosen], holdout=held_out[chosen], **MODELS)
-    assert evaluation.results == expected.results
+    assert evaluation.basis.results == expected.basis.results
     assert f"{(~chosen).sum()} labels are on the other side of the date and were left out." in evaluation.notes
 
 

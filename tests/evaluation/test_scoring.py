@@ -10,10 +10,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation import measure, models, score_features, scoring, target
+from eventvec.evaluation import Unfinished, measure, models, score_features, scoring, target
 from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.intervals import cross_validation_half_width
 from eventvec.evaluation.models import Job
+from eventvec.evaluation.result import Evaluation
+from eventvec.statistics.intervals import cross_validation_half_width
 
 
 def problem(n: int = 120, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -28,8 +29,8 @@ def test_a_leaked_label_is_predicted_and_noise_predicts_nothing():
     _, y = problem(400)
     noise = np.random.default_rng(1).normal(size=(400, 2))
     evaluation = score_features({"leak": np.c_[noise, y], "noise": noise}, y)
-    assert {r.model for r in evaluation.results} == {"lightgbm", "logistic_regression", "knn", "blend"}
-    for result in evaluation.results:
+    assert {r.model for r in evaluation.basis.results} == {"stacked"}
+    for result in evaluation.basis.results:
         if result.features == "leak":
             assert result.main.mean > 0.99
         else:
@@ -45,7 +46,7 @@ def test_scores_equal_those_of_a_plain_loop():
             roc_auc_score(y[test], models.logistic_regression(Job("binary", 2, x[train], y[train] * 1, x[test])))
             for train, test in cross_validation(target(y), 4, None, 7)
         ]
-        assert evaluation.get(name, "logistic_regression").main.values == pytest.approx(expected)
+        assert evaluation.basis.get(name, "logistic_regression").main.values == pytest.approx(expected)
 
 
 def test_all_models_and_features_get_the_same_rows(monkeypatch):
@@ -61,7 +62,9 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
 
         return model
 
-    monkeypatch.setattr(scoring, "choose", lambda task, names: ({"a": recording("a"), "b": recording("b")}, []))
+    monkeypatch.setattr(scoring, "chosen_models", lambda task, names: (["a", "b"], []))
+    monkeypatch.setattr(scoring, "predict", lambda job, name: recording(name)(job))
+    monkeypatch.setattr(Evaluation, "deciding", property(lambda self: {each.features: each for each in self.results}))
     score_features(
         {"embedding": np.c_[sets["embedding"], index], "aggregates": np.c_[sets["aggregates"], index][:, 1:]},
         y,
@@ -78,22 +81,25 @@ def test_all_models_and_features_get_the_same_rows(monkeypatch):
 def test_differences_are_paired_over_the_folds():
     sets, y = problem()
     evaluation = score_features(sets, y, models=["knn", "logistic_regression"], fractions=(1.0, 0.5))
-    assert len(evaluation.results) == 2 * 2 * 3
-    assert len(evaluation.differences) == 2 * 2 * 3
-    for d in evaluation.differences:
-        a, b = (np.array(evaluation.get(name, d.model, d.fraction).main.values) for name in (d.a, d.b))
-        np.testing.assert_allclose(d.main.values, a - b)
-        first, second = (evaluation.get(name, d.model, d.fraction).main.replicates for name in (d.a, d.b))
-        assert d.main.interval == cross_validation_half_width(d.main.values, first - second)
+    assert len(evaluation.basis.results) == 2 * 2 * 3
+    rows = evaluation.tables["differences"]
+    assert len(rows) == 2 * 2 * 3
+    for row in rows:
+        first, second = (evaluation.basis.get(row[side], row["model"], row["fraction"]).main for side in ("a", "b"))
+        half = cross_validation_half_width(
+            np.subtract(first.values, second.values), first.replicates - second.replicates
+        )
+        assert row["difference"].value == pytest.approx(first.mean - second.mean)
+        assert row["difference"].half_width == pytest.approx(half)
     pairs = {("embedding", "aggregates"), ("both", "aggregates"), ("both", "embedding")}
-    assert {(d.a, d.b) for d in evaluation.differences} == pairs
+    assert {(row["a"], row["b"]) for row in rows} == pairs
 
 
 def test_one_set_of_features_has_no_differences():
     sets, y = problem()
     evaluation = score_features({"embedding": sets["embedding"]}, y, models=["knn"])
-    assert [r.features for r in evaluation.results] == ["embedding"]
-    assert evaluation.differences == ()
+    assert [r.features for r in evaluation.basis.results] == ["embedding"]
+    assert evaluation.tables["differences"] == []
 
 
 def test_missing_labels_are_left_out_and_counted():
@@ -103,19 +109,19 @@ def test_missing_labels_are_left_out_and_counted():
     evaluation = score_features(sets, labels, models=["knn"])
     present = np.arange(120) % 10 > 0
     alone = score_features({name: x[present] for name, x in sets.items()}, y[present], models=["knn"])
-    assert evaluation.n == 108
+    assert evaluation.facts["n"] == 108
     assert "12 of 120 entities have no label and were left out." in evaluation.notes
-    assert evaluation.results == alone.results
+    assert evaluation.basis.results == alone.basis.results
 
 
 def test_notes_say_what_the_encoder_has_seen():
     sets, y = problem()
     evaluation = score_features(sets, y, models=["knn"])
-    assert evaluation.protocol == "cross-validation"
+    assert evaluation.facts["protocol"] == "cross-validation"
     assert any("saw the test entities' events, without labels" in note for note in evaluation.notes)
     held_out = score_features(sets, y, models=["knn"], holdout=np.arange(120) < 40)
-    assert held_out.protocol == "holdout"
-    assert (held_out.n, held_out.folds) == (120, 5)
+    assert held_out.facts["protocol"] == "holdout"
+    assert (held_out.facts["n"], held_out.facts["folds"]) == (120, 5)
     assert not any("without labels" in note for note in held_out.notes)
     assert any("Tested on 40 labels of entities that the encoder never saw" in note for note in held_out.notes)
 
@@ -124,8 +130,8 @@ def test_holdout_scores_the_held_out_entities_only():
     y = problem()[1]
     held_out = np.arange(120) < 40
     inverted = np.where(held_out[:, None], y[:, None], ~y[:, None]) * 1.0  # right for those held out only
-    assert score_features({"x": inverted}, y, models=["knn"], holdout=held_out).results[0].main.mean == 0
-    assert score_features({"x": y[:, None] * 1.0}, y, models=["knn"], holdout=held_out).results[0].main.mean == 1
+    assert score_features({"x": inverted}, y, models=["knn"], holdout=held_out).basis.results[0].main.mean == 0
+    assert score_features({"x": y[:, None] * 1.0}, y, models=["knn"], holdout=held_out).basis.results[0].main.mean == 1
 
 
 def test_holdout_trains_on_no_group_that_has_a_held_out_member():
@@ -136,25 +142,53 @@ def test_holdout_trains_on_no_group_that_has_a_held_out_member():
     assert any(
         note.startswith("4 labels of seen entities that share a group with held-out ones") for note in evaluation.notes
     )
-    assert evaluation.n == 116
+    assert evaluation.facts["n"] == 116
 
 
 def test_without_lightgbm_its_rows_are_absent_and_a_note_says_how_to_get_them(monkeypatch):
     sets, y = problem()
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     evaluation = score_features(sets, y)
-    assert {r.model for r in evaluation.results} == {"logistic_regression", "knn", "blend"}
-    reason = "lightgbm rows are left out: needs lightgbm: pip install 'eventvec[eval]'"
+    assert {head for row in evaluation.rows for head in row["weights"]} == {"logistic_regression"}
+    reason = "model stacked is without boosted trees: needs lightgbm: pip install 'eventvec[eval]'"
     assert any(reason in note for note in evaluation.notes)
+    knn = score_features(sets, y, models=["lightgbm", "knn"])
+    assert {row["model"] for row in knn.rows} == {"knn"}
+    assert any("lightgbm rows are left out: needs lightgbm" in note for note in knn.notes)
     with pytest.raises(ConfigError, match="needs lightgbm: pip install"):
         score_features(sets, y, models=["lightgbm"])
 
 
-def test_progress_ends_when_all_models_are_done():
+def test_progress_names_what_is_running():
     sets, y = problem()
     calls = []
-    score_features(sets, y, models=["knn"], progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(i, 15) for i in range(16)]
+    score_features(sets, y, models=["knn"], progress=lambda *call: calls.append(call))
+    assert [call[:2] for call in calls] == [(i, 15) for i in range(16)]
+    assert calls[0][2] == "both, fold 1"
+    assert {call[2].partition(",")[0] for call in calls} == {"both", "embedding", "aggregates"}
+
+
+def test_ctrl_c_gives_what_is_finished():
+    sets, y = problem()
+
+    def stop(done, total, name):
+        if done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Unfinished) as stopped:
+        score_features(sets, y, models=["knn"], num_threads=1, progress=stop)
+    answer = stopped.value.answer
+    assert [row["features"] for row in answer.rows] == ["both"]
+    assert answer.verdict[-1] == "Interrupted before these were scored: embedding, aggregates."
+    whole = score_features(sets, y, models=["knn"])
+    assert answer.rows[0] == whole.row(features="both")
+
+    def stop_at_once(done, total, name):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        score_features(sets, y, models=["knn"], progress=stop_at_once)
+    assert not isinstance(stopped.value, Unfinished)
 
 
 @pytest.mark.parametrize(
@@ -228,12 +262,12 @@ def test_weights_count_in_training_and_in_scores():
             np.repeat(models.logistic_regression(job), weights[test]),
         )
         expected.append(measure("binary", truth, predicted)[0])
-    result = evaluation.get("embedding", "logistic_regression").main
+    result = evaluation.basis.get("embedding", "logistic_regression").main
     assert result.values == pytest.approx(expected)
-    assert result.interval != score_features({"embedding": x}, labels, **options).results[0].main.interval
+    assert result.interval != score_features({"embedding": x}, labels, **options).basis.results[0].main.interval
     equal = score_features({"embedding": x}, labels, weights=np.full(150, 3.0), **options)
-    assert equal.results[0].main.values == pytest.approx(
-        score_features({"embedding": x}, labels, **options).results[0].main.values
+    assert equal.basis.results[0].main.values == pytest.approx(
+        score_features({"embedding": x}, labels, **options).basis.results[0].main.values
     )
     with pytest.raises(DataError, match=r"weights must be finite and above 0, but 1 of 150 are not \(first at row 0\)"):
         score_features({"embedding": x}, labels, weights=np.arange(150), **options)
@@ -245,7 +279,7 @@ def test_weights_count_by_their_ratios_at_any_scale(factor):
     weights = np.full(120, factor)
     evaluation = score_features(sets, y, weights=weights, models=["knn"])
     again = score_features(sets, y, weights=np.ones(120), models=["knn"])
-    assert [r.main.interval for r in evaluation.results] == [r.main.interval for r in again.results]
+    assert [r.main.interval for r in evaluation.basis.results] == [r.main.interval for r in again.basis.results]
     weights[7] = 1.0 if factor < 1 else 1e-300
     with pytest.raises(DataError, match=r"weights must be within a factor of 1e\+06 of each other, but they reach"):
         score_features(sets, y, weights=weights, models=["knn"])
@@ -260,8 +294,8 @@ def test_rare_labels_have_intervals(n_labels, folds):
     sets = {"embedding": rng.normal(size=(200, 2)), "mine": rng.normal(size=(200, 2))}
     chosen = labels if n_labels > 1 else labels["label 0"]
     evaluation = score_features(sets, chosen, models=["logistic_regression"], folds=folds)
-    assert all(0 < result.main.interval < 1 for result in evaluation.results)
-    assert 0 < evaluation.differences[0].main.interval < 1
+    assert all(0 < result.main.interval < 1 for result in evaluation.basis.results)
+    assert 0 < evaluation.tables["differences"][0]["difference"].half_width < 1
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -270,7 +304,7 @@ def test_one_label_per_group_leaves_no_replicate_with_an_r2_of_rounding():
     groups = np.repeat(np.arange(20), 5)
     labels = rng.normal(size=20)[groups]
     evaluation = score_features({"embedding": labels[:, None] + 1}, labels, groups=groups, models=["ridge"], folds=10)
-    assert evaluation.results[0].main.interval < 1
+    assert evaluation.basis.results[0].main.interval < 1
 
 
 def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
@@ -283,8 +317,9 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
     }
     labels["a"][::7] = np.nan  # a missing label leaves the row to the others
     evaluation = score_features({"embedding": x}, labels, models=["logistic_regression", "knn"])
-    assert (evaluation.task, evaluation.metric, evaluation.n) == ("multilabel", "macro_auroc", n)
-    assert evaluation.positive == {"a": 1.0, "b": True, "c": "yes"}
+    facts = evaluation.facts
+    assert (facts["task"], facts["metric"], facts["n"]) == ("multilabel", "macro_auroc", n)
+    assert facts["positive"] == {"a": 1.0, "b": True, "c": "yes"}
     labelled = target(labels)
     assert labelled.strata.tolist() == [
         next((place for place, column in enumerate(order) if labelled.y[row, column] == 1), 3)
@@ -296,7 +331,7 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
             rows, tested = train[codes[train] >= 0], test[codes[test] >= 0]
             job = Job("binary", 2, x[rows], codes[rows], x[tested])
             expected[fold, place] = measure("binary", codes[tested], models.logistic_regression(job))
-    result = evaluation.get("embedding", "logistic_regression")
+    result = evaluation.basis.get("embedding", "logistic_regression")
     assert result.main.values == pytest.approx(expected[..., 0].mean(1))
     assert result.secondary.values == pytest.approx(expected[..., 1].mean(1))
     for place, name in enumerate(labels):
@@ -305,7 +340,7 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
     assert 0 < result.main.interval < max(means)
     assert set(evaluation.to_dict()["results"][0]["labels"]) == {"a", "b", "c"}
     shares = score_features({"embedding": x}, labels, models=["knn"], fractions=(1.0, 0.3))
-    assert [r.fraction for r in shares.results] == [1.0, 0.3]
+    assert [r.fraction for r in shares.basis.results] == [1.0, 0.3]
     with pytest.raises(DataError, match="leaves one class of label 'a' without a training label"):
         score_features({"embedding": x}, labels, models=["knn"], fractions=(0.01,))
     for wrong, message in (

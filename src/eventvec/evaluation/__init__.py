@@ -11,43 +11,41 @@
     protocols   which labels train the models and which test them: cross-validation, holdout, a split by date
     folds       training and test positions of these, and shares of the labels
     models      boosted trees, a linear model, nearest neighbours and others, with fixed settings
+    stacking    boosted trees and a linear model, weighted inside the training part
     part_sets   the parts of an embedding, alone and left out
     perceptron  the small network among them
     parallel    work side by side in threads
     baselines   features without training: the number of events, an untrained event encoder
     metrics     scores of predictions
-    resampling  scores on resampled test entities
-    intervals   the interval of a mean score, from these
+    resampled_scores  scores on resampled test entities, of which intervals are made
     inputs      checks of features, groups and options
-    result      `Evaluation`: a table, a data frame, JSON
-    printing    results as tables for a terminal and a notebook
-    conclusion  the result in one sentence
+    result      the scores, and the tables of the answer that is made of them
+    conclusion  the decision in a few lines
+    evaluation_charts  the chart of the scores
     suspicion   the sentence before it, if the result is too good to be true
 
-Nothing here is tuned: the settings of a model are the same for every set of features.
+Nothing is chosen by the scores that are shown: weights of models come from inside the training parts.
 """
 
 from __future__ import annotations
 
 from eventvec.evaluation.joined_labels import JoinedLabels, join_labels
-from eventvec.evaluation.metrics import METRICS, half_width, measure
+from eventvec.evaluation.metrics import METRICS, measure
 from eventvec.evaluation.models import MODELS
 from eventvec.evaluation.on_labels import LabelOptions, evaluate
-from eventvec.evaluation.result import Evaluation
-from eventvec.evaluation.scoring import EvaluationOptions, score_features
+from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
 from eventvec.evaluation.task import target
 from eventvec.methods.retrieval import Retrieval, score_retrieval
 
 __all__ = [
     "METRICS",
     "MODELS",
-    "Evaluation",
     "EvaluationOptions",
     "JoinedLabels",
     "LabelOptions",
     "Retrieval",
+    "Unfinished",
     "evaluate",
-    "half_width",
     "join_labels",
     "measure",
     "score_features",

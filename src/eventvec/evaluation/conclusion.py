@@ -1,4 +1,4 @@
-"""The result of an evaluation in one sentence: what is ahead of what, or how many labels it would take to tell."""
+"""The decision that an evaluation leads to, in at most five lines."""
 
 from __future__ import annotations
 
@@ -6,117 +6,113 @@ import math
 from collections.abc import Sequence
 
 from eventvec.evaluation.baselines import BASELINES
-from eventvec.evaluation.intervals import NORMAL
+from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.part_sets import is_part
-from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result
+from eventvec.evaluation.result import LEARNED, NAMES, TOGETHER, Evaluation, Result
+from eventvec.statistics import Estimate
+from eventvec.statistics.intervals import RELEVANT, labels_needed
 
-MODELS = ("blend", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
-"""The model that a verdict is about: the first of these that was trained."""
-RELEVANT = 0.03
-"""A difference that would matter to most users, for which the number of labels is given."""
-POWER = (NORMAL + 0.841621) / NORMAL
-"""The difference that an interval of 95 % tells from 0 in 80 % of draws, in half-widths of the interval."""
-LEARNED = ("embedding", *TOGETHER)
-"""The sets of features that are not opponents of the embedding."""
+NEED_EVENTS = "Give the events (--events) to compare it with hand-crafted features of them."
 
 
-def verdict(evaluation: Evaluation, learned_from: Sequence[str] | None = None) -> str:
-    """Return one or two sentences that say what the embedding is worth, at the largest share of the labels.
+def verdict(evaluation: Evaluation, doubt: str = "", learned_from: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return whether to use the embedding for a label, in at most five lines, by the largest share of the labels.
 
-    The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside, under
-    the first model of `MODELS`. Where the interval of the difference holds 0, the sentence says how many labels would
-    show a difference of .03 in four of five draws, if the interval shrinks with the square root of their number. Where
-    entities have labels at several times, it counts entities.
+    The opponent is the strongest of the other sets of features, baselines and parts of the embedding left aside. The
+    last line may be a warning.
+
+    Args:
+        evaluation: The scores.
+        doubt: What to check before the result is believed; it then is the first line, and the only warning.
+        learned_from: The static columns that the encoder was trained on.
     """
-    model, fraction = deciding_cell(evaluation)
-    cells = [r for r in evaluation.results if (r.model, r.fraction) == (model, fraction)]
-    results = {r.features: r for r in cells if not is_part(r.features)}
-    where = f"{evaluation.metric} ({model})"
-    if "embedding" not in results:
-        best = max(results.values(), key=lambda result: result.main.mean)
-        return f"{best.features} scores highest, {best.main.text()} {where}."
-    warning = _beside_baselines(results)
-    decisive = deciding_difference(evaluation)
-    if decisive is None:
-        score = results["embedding"].main
-        advice = "give the events (--events) to compare it with hand-crafted features"
-        return f"The embedding scores {score.text()} {where}; {advice}.{warning}"
-    opponent = decisive.b
-    pairs = {(d.a, d.b): d for d in evaluation.differences if (d.model, d.fraction) == (model, fraction)}
-    sentence = _compared(evaluation, decisive, where)
-    together = next((name for name, parts in TOGETHER.items() if opponent in parts), "")
-    if added := pairs.get((together, opponent)):
-        shown = added.main.text("+")
-        what = f"nothing that can be told ({shown})" if added.main.place == "level" else shown
-        sentence += f" Beside {opponent}, it adds {what}."
+    cells = evaluation.deciding
+    opponents = [name for name in cells if name not in ("embedding", *TOGETHER, *BASELINES) and not is_part(name)]
+    if "embedding" not in cells:
+        best = max(cells.values(), key=lambda result: result.main.mean)
+        lines = [f"{_name(best.features)} scores highest on {evaluation.label}: {_score(best, evaluation)}."]
+    elif not opponents:
+        lines = [f"For {evaluation.label}, the embedding scores {_score(cells['embedding'], evaluation)}.", NEED_EVENTS]
+    else:
+        lines = _decision(evaluation, cells, max(opponents, key=lambda name: cells[name].main.mean))
+    lines += _training(cells)
+    warning = "" if doubt else _warning(evaluation, cells, learned_from)
+    return tuple(line for line in (doubt, *lines, warning) if line)
+
+
+def _decision(evaluation: Evaluation, cells: dict[str, Result], opponent: str) -> list[str]:
+    """Return the lines about the embedding and its opponent, and about both together."""
+    label, embedding, other = evaluation.label, cells["embedding"].main, cells[opponent].main
+    lead, rival = (embedding - other).estimate, _name(opponent)
+    scores = f"embedding {_score(cells['embedding'], evaluation)}, {rival} {other.estimate} ({lead})"
+    together = next((cells[name] for name, parts in TOGETHER.items() if opponent in parts and name in cells), None)
+    better = max(embedding, other, key=lambda score: score.mean)
+    both = (
+        "" if together is None else f"{together.main.estimate} ({(together.main - better).estimate} to the better one)"
+    )
+    if lead.place == "ahead":
+        return [f"Use it for {label}: {scores}.", *([f"Together with {rival}: {both}."] if both else [])]
+    if together is not None and (gain := (together.main - other).estimate).place == "ahead":
+        return [
+            f"Use it beside {rival} for {label}: together {_score(together, evaluation)}, {rival} "
+            f"{other.estimate} ({gain}).",
+            f"Alone it is {'behind' if lead.place == 'behind' else 'level'}: {embedding.estimate} ({lead}).",
+        ]
+    lines = [f"Do not use it yet for {label}: {scores}.", *([f"Together with {rival}: {both}."] if both else [])]
+    return [*lines, _advice(evaluation, lead)]
+
+
+def _advice(evaluation: Evaluation, lead: Estimate) -> str:
+    """Return what to try where the embedding is not ahead."""
+    if not math.isfinite(lead.half_width):
+        return "The test parts are too small for an interval; use fewer folds or more labels."
+    n = min(evaluation.n, evaluation.entities)
+    needed = labels_needed(n, lead.half_width)
+    if lead.place == "level" and needed > n:
+        unit = "labels" if evaluation.n == evaluation.entities else "entities"
+        instead = f"{_rounded(needed)} {unit}, not {n:,}"
+        return f"They are level; to see a difference of {RELEVANT:g} would take about {instead}."
+    return "Try longer training, other settings (eventvec tune), or another method (eventvec compare)."
+
+
+def _training(cells: dict[str, Result]) -> list[str]:
+    """Return the line about the learned part and an encoder without training."""
+    learned = cells.get(LEARNED, cells.get("embedding"))
+    if learned is None or "untrained" not in cells:
+        return []
+    lead = (learned.main - cells["untrained"].main).estimate
+    what = "learned part" if LEARNED in cells else "embedding"
+    place = {"ahead": "ahead of", "behind": "behind", "level": "level with"}[lead.place]
+    destroyed = ": training destroyed information" if lead.place == "behind" else ""
+    return [
+        f"The {what} ({learned.main.estimate}) is {place} an untrained encoder ({cells['untrained'].main.estimate}, "
+        f"{lead}){destroyed}."
+    ]
+
+
+def _warning(evaluation: Evaluation, cells: dict[str, Result], learned_from: Sequence[str] | None) -> str:
+    """Return a warning if the comparison is not fair, or if no features are clearly ahead of the baselines."""
     if learned_from and evaluation.protocol != "holdout":
         names = ", ".join(map(repr, learned_from))
-        warning += f" The encoder was trained on {names}, and only a hold-out test is fair to that."
-    return sentence + warning
-
-
-def deciding_cell(evaluation: Evaluation) -> tuple[str, float]:
-    """Return the model that a verdict is about, the first of `MODELS` that was trained, and the largest share."""
-    present = {result.model for result in evaluation.results}
-    model = next((name for name in MODELS if name in present), evaluation.results[0].model)
-    return model, max(result.fraction for result in evaluation.results)
-
-
-def deciding_difference(evaluation: Evaluation) -> Difference | None:
-    """Return the difference of the embedding and its strongest opponent, on which a verdict rests.
-
-    It is None if there is no embedding or no opponent.
-    """
-    cell = deciding_cell(evaluation)
-    names = {r.features: r.main.mean for r in evaluation.results if (r.model, r.fraction) == cell}
-    opponents = [name for name in names if name not in (*LEARNED, *BASELINES) and not is_part(name)]
-    if "embedding" not in names or not opponents:
-        return None
-    opponent = max(opponents, key=lambda name: names[name])
-    wanted = ("embedding", opponent, *cell)
-    return next((d for d in evaluation.differences if (d.a, d.b, d.model, d.fraction) == wanted), None)
-
-
-def labels_needed(n: int, half_width: float, difference: float = RELEVANT) -> int:
-    """Return about how many labels would show a difference, given the half-width of the interval with `n` of them."""
-    return math.ceil(n * (half_width * POWER / difference) ** 2)
-
-
-def _compared(evaluation: Evaluation, difference: Difference, where: str) -> str:
-    """Return the sentence about the embedding and its opponent."""
-    score, opponent = difference.main, difference.b
-    if score.place != "level":
-        side = "ahead of" if score.place == "ahead" else "behind"
-        return f"The embedding is {side} {opponent} by {abs(score.mean):.3f} ± {score.interval:.3f} {where}."
-    open_ = f"It cannot be told whether the embedding or {opponent} is ahead"
-    if not math.isfinite(score.interval):
-        return f"{open_}: the test parts are too small for an interval; use fewer folds or more labels."
-    n, unit = (evaluation.n, "labels") if evaluation.entities is None else (evaluation.entities, "entities")
-    needed = labels_needed(n, score.interval)
-    if needed <= n:
-        power = f"a difference of {RELEVANT:g} would be seen in four of five draws"
-    else:
-        power = f"a difference of {RELEVANT:g} would take about {_rounded(needed)} {unit}, instead of {n:,}"
-    return f"{open_}: the difference is {score.text('+')} {where}; {power}."
-
-
-def _beside_baselines(results: dict[str, Result]) -> str:
-    """Return a warning if no set of features is clearly ahead of the baselines; empty otherwise."""
-    present = [name for name in BASELINES if name in results]
-    others = [name for name in results if name not in BASELINES]
+        return f"The encoder was trained on {names}, and only a hold-out test is fair to that."
+    present, others = ([name for name in cells if (name in BASELINES) == side] for side in (True, False))
     if not present or not others:
         return ""
-    baseline = max(present, key=lambda name: results[name].main.mean)
-    differences = (results[name].main - results[baseline].main for name in others)
-    if any(difference.mean > difference.interval for difference in differences):
+    baseline = max(present, key=lambda name: cells[name].main.mean)
+    if any((cells[name].main - cells[baseline].main).estimate.place == "ahead" for name in others):
         return ""
-    score = f"{results[baseline].main.mean:.3f}"
-    if baseline == "event_count":
-        return f" But nothing is clearly ahead of the number of events ({score}): this label cannot rank features."
-    return (
-        f" But nothing is clearly ahead of an event encoder without training (untrained, {score}): training has not "
-        "been shown to help with this label."
-    )
+    score = cells[baseline].main.estimate
+    meaning = "this label cannot rank features" if baseline == "event_count" else "for this label, random weights do"
+    return f"Nothing is clearly ahead of the {_name(baseline)} ({score}): {meaning}."
+
+
+def _name(features: str) -> str:
+    return NAMES.get(features, features)
+
+
+def _score(result: Result, evaluation: Evaluation) -> str:
+    """Return a score with its interval and its metric."""
+    return f"{result.main.estimate} {METRIC_NAMES[evaluation.metric]}"
 
 
 def _rounded(number: int) -> str:

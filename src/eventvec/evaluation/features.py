@@ -18,6 +18,11 @@ from eventvec.schema import Schema
 from eventvec.sequences import Array
 from eventvec.tables.times import Instant, instant
 
+MOST = 2000
+"""The largest number of hand-crafted features that an evaluation computes, if the number of columns allows it."""
+VALUES = (100, 50, 20, 10, 5, 2, 1, 0)
+"""The numbers of values of a categorical column with features, of which the largest is taken that allows it."""
+
 
 def handcrafted_features(
     data: Dataset, moment: Instant | Tensor | Array | None = None, values: int = 200, frequent: int = 20
@@ -27,8 +32,26 @@ def handcrafted_features(
     return encode(encoder, with_moment(data, moment).sequences).numpy(), encoder.names
 
 
-def feature_texts(schema: Schema) -> dict[str, list[str]]:
-    """Return the name of each feature of `aggregates` and `handcrafted`, with the column of the events that it is of.
+def bounded(kind: type[Aggregates] | type[Handcrafted], schema: Schema) -> tuple[Aggregates | Handcrafted, str]:
+    """Return an encoder of at most `MOST` features, if the schema allows it, and a note if values were left out.
+
+    Of each categorical column, the most frequent values have features; no label says which.
+    """
+    whole = encoder = kind(schema)
+    for values in VALUES:
+        if encoder.dim <= MOST:
+            break
+        encoder = kind(schema, values=values)
+    if encoder is whole:
+        return encoder, ""
+    return encoder, (
+        f"{kind.__name__} features are of the {encoder.values} most frequent values of each categorical column, "
+        f"{encoder.dim:,} instead of {whole.dim:,}."
+    )
+
+
+def feature_texts(schema: Schema, encoder: Aggregates | Handcrafted) -> list[str]:
+    """Return the name of each feature, with the column of the events that it is of.
 
     The column is the longest one with which the name begins; features of several columns begin with the first.
     """
@@ -40,10 +63,7 @@ def feature_texts(schema: Schema) -> dict[str, list[str]]:
         known = [each for each in beginnings if each in columns]  # from the shortest to the longest
         return f"{shown(name)} of the column {shown(columns[known[-1]])}" if known else shown(name)
 
-    return {
-        "aggregates": [text(name) for name in Aggregates(schema).names],
-        "handcrafted": [text(name) for name in Handcrafted(schema).names],
-    }
+    return [text(name) for name in encoder.names]
 
 
 def with_moment(data: Dataset, moment: Instant | Tensor | Array | None = None) -> Dataset:

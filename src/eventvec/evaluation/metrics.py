@@ -1,12 +1,10 @@
-"""Scores of predictions, and the interval around a mean of scores."""
+"""Scores of predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, TypeAlias
-
-import numpy as np
 
 from eventvec.sequences import Array
 
@@ -22,6 +20,18 @@ METRICS: dict[Task, tuple[str, str]] = {
 
 Those of several labels are means over the labels, each of which is scored as a binary one.
 """
+
+METRIC_NAMES = {
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+    "accuracy": "accuracy",
+    "macro_f1": "macro F1",
+    "r2": "R²",
+    "mae": "mean absolute error",
+    "macro_auroc": "mean AUROC of the labels",
+    "macro_average_precision": "mean average precision of the labels",
+}
+"""What metrics are called in sentences and on pages."""
 
 
 def measure(task: Task, truth: Array, prediction: Array, weights: Array | None = None) -> tuple[float, float]:
@@ -44,18 +54,3 @@ def measure(task: Task, truth: Array, prediction: Array, weights: Array | None =
     }
     main, secondary = (float(function(truth, prediction, sample_weight=weights)) for function in functions[task])
     return main, secondary
-
-
-def half_width(scores: Sequence[float]) -> float:
-    """Return the half-width of the 95 % t-interval of a mean, with one degree of freedom less than there are scores.
-
-    Folds share training entities, so their scores are not independent and the interval is somewhat too narrow. It is
-    the interval that Babaev et al. 2022 print.
-
-    Args:
-        scores: Two or more scores.
-    """
-    from scipy.stats import t  # type: ignore[import-untyped]
-
-    k = len(scores)
-    return float(t.ppf(0.975, k - 1) * np.std(scores, ddof=1) / np.sqrt(k))

@@ -1,18 +1,19 @@
-"""The models that are trained on features: boosted trees, linear models, nearest neighbours, a small network, a blend.
+"""The models that are trained on features: boosted trees, linear models, nearest neighbours, a small network.
 
-Their settings are fixed and nothing is tuned, so that a difference in scores is due to the features.
+Their settings are fixed. `stacked` is boosted trees and a linear model, weighted inside the training part, see
+`stacking`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from eventvec.errors import ConfigError, nearest, need
+from eventvec.errors import ConfigError, need
 from eventvec.evaluation.metrics import Task
 from eventvec.evaluation.perceptron import train_and_predict
 from eventvec.sequences import Array
@@ -32,15 +33,17 @@ class Boosting:
     max_depth: int
     num_leaves: int
     min_data_in_leaf: int = 50
+    max_bin: int = 255
 
 
 BINARY_OR_NUMERIC = Boosting(500, 0.02, 0.5, 6, 31)
 MULTICLASS = Boosting(1000, 0.02, 0.75, 12, 50)
-"""The default settings: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
+"""The settings of `lightgbm`: those of Babaev et al. 2022 (public code) for their churn data and for their age data."""
+EARLY = Boosting(1000, 0.05, 0.5, 6, 31, max_bin=63)
+PATIENCE = 30
+"""The settings of the boosted trees that stop early, and the number of trees without a gain after which they stop."""
 
 
-COMPONENTS = 64
-"""The largest number of principal components in `blend`."""
 FARTHEST = 1e15
 """The largest distance of a standardised value from its mean."""
 
@@ -51,7 +54,7 @@ class Job:
 
     `x` is `(n, d)` finite features of the training part, `y` its `(n,)` codes from 0, or numbers, `test` `(m, d)`
     features of the rows to predict. `classes` is 0 for numbers. `weights` is how much each training row counts, above
-    0. `num_threads` is that of boosted trees, all cores by default. `predictions` keeps those that were computed.
+    0, `groups` are `(n,)` codes of what is never split. `num_threads` is that of boosted trees, all cores by default.
     """
 
     task: Task
@@ -63,7 +66,12 @@ class Job:
     num_threads: int | None = None
     boosting: Boosting | None = None
     weights: Array | None = None
-    predictions: dict[str, Array] = field(default_factory=dict, compare=False)
+    groups: Array | None = None
+
+    def part(self, train: Array, test: Array) -> Job:
+        """Return the job of predicting some training rows from others."""
+        weights = None if self.weights is None else self.weights[train]
+        return replace(self, x=self.x[train], y=self.y[train], test=self.x[test], weights=weights, groups=None)
 
     @cached_property
     def standardised(self) -> tuple[Array, Array]:
@@ -80,23 +88,46 @@ class Job:
 
 
 def lightgbm(job: Job) -> Array:
-    """Return `(m,)` predictions of boosted trees: probabilities of class 1, class codes, or numbers.
+    """Return the predictions of boosted trees.
 
     By default, binary and numeric labels use the settings of the churn data of Babaev et al. 2022 (public code), and
     several classes those of its age data. One setting differs: a leaf has at least 50 labels in the paper, and at least
     `min(50, max(5, n // 20))` here. The two are equal from 1,000 training labels on; with fewer, the paper's setting
     allows hardly any split.
     """
+    default = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
+    trained = _boosted(job, job.boosting or replace(default, min_data_in_leaf=_leaf(len(job.y))))
+    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0))
+
+
+def stopped_trees(job: Job, truth: Array) -> tuple[Array, int]:
+    """Return the predictions of boosted trees that stop early on the rows to predict, and the number of trees.
+
+    `truth` is `(m,)` the labels of these rows.
+    """
+    trained = _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y))), truth)
+    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0)), trained.best_iteration
+
+
+def counted_trees(job: Job, rounds: int) -> Array:
+    """Return the predictions of boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
+    trained = _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds))
+    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0))
+
+
+def _leaf(n: int) -> int:
+    """Return the smallest number of labels of a leaf."""
+    return min(50, max(5, n // 20))
+
+
+def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Any:
+    """Return boosted trees; with the labels of the rows to predict, they stop early on these."""
     package = need("lightgbm", "eval")
-    objective: dict[str, Any] = {"objective": "regression" if job.task == "numeric" else job.task}
-    if job.task == "multiclass":
-        objective["num_class"] = job.classes
-    defaults = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
-    defaults = replace(defaults, min_data_in_leaf=min(50, max(5, len(job.y) // 20)))
-    settings = asdict(job.boosting or defaults)
+    settings = asdict(boosting)
     rounds = settings.pop("rounds")
     parameters = {
-        **objective,
+        "objective": "regression" if job.task == "numeric" else job.task,
+        **({"num_class": job.classes} if job.task == "multiclass" else {}),
         **settings,
         "bagging_freq": 1,
         "feature_fraction": 0.75,
@@ -108,20 +139,22 @@ def lightgbm(job: Job) -> Array:
         "num_threads": job.num_threads or 0,
         "verbosity": -1,
     }
-    trained = package.train(parameters, package.Dataset(job.x, job.y, weight=job.weights), rounds)
-    predicted = np.asarray(trained.predict(job.test, num_threads=parameters["num_threads"]))
-    return predicted.argmax(1) if job.task == "multiclass" else predicted
+    data = package.Dataset(job.x, job.y, weight=job.weights)
+    if truth is None:
+        return package.train(parameters, data, rounds)
+    checked, stop = package.Dataset(job.test, truth, reference=data), package.early_stopping(PATIENCE, verbose=False)
+    return package.train(parameters, data, rounds, [checked], callbacks=[stop])
 
 
 def logistic_regression(job: Job) -> Array:
-    """Return `(m,)` predictions of a logistic regression on standardised features, with `C = 0.01`."""
+    """Return the predictions of a logistic regression on standardised features, with `C = 0.01`."""
     from sklearn.linear_model import LogisticRegression
 
     return _fit_and_predict(job, LogisticRegression(C=0.01, max_iter=2000))
 
 
 def ridge(job: Job) -> Array:
-    """Return `(m,)` predictions of a ridge regression on standardised features.
+    """Return the predictions of a ridge regression on standardised features.
 
     The penalty, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on the training part.
     """
@@ -131,7 +164,7 @@ def ridge(job: Job) -> Array:
 
 
 def knn(job: Job) -> Array:
-    """Return `(m,)` predictions from the 20 nearest training rows, or from all if there are fewer.
+    """Return the predictions from the 20 nearest training rows, or from all if there are fewer.
 
     The distance is Euclidean, on standardised features. Rows vote with their weights.
     """
@@ -146,39 +179,26 @@ def knn(job: Job) -> Array:
     weights, y = job.weights[nearest_rows], job.y[nearest_rows]
     if job.task != "multiclass":
         return np.asarray((weights * y).sum(1) / weights.sum(1))
-    votes = [(weights * (y == code)).sum(1) for code in range(job.classes)]
-    return np.asarray(np.stack(votes, 1).argmax(1))
+    votes = np.stack([(weights * (y == code)).sum(1) for code in range(job.classes)], 1)
+    return np.asarray(votes / weights.sum(1, keepdims=True))
 
 
 def mlp(job: Job) -> Array:
-    """Return `(m,)` predictions of a neural network with one hidden layer on standardised features.
+    """Return the predictions of a neural network with one hidden layer on standardised features.
 
     It stops early on a fifth of the training part; the settings are those of `perceptron.train_and_predict`.
     """
     (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
     output = train_and_predict(x, job.y, test, classes, job.seed, job.weights)
-    if job.task == "binary":
-        return np.asarray(1 / (1 + np.exp(output[:, 0] - output[:, 1])))
-    return output if job.task == "numeric" else output.argmax(1)
-
-
-def blend(job: Job) -> Array:
-    """Return `(m,)` means of the ranks of the test rows under four models, from 0 to 1, both excluded.
-
-    The models are logistic regression, the same on the first 64 principal components of the standardised features,
-    a ridge regression of the codes 0 and 1, and boosted trees, which are left out if LightGBM is not installed. Equal
-    predictions share the mean of their ranks. The score of a row depends on the other test rows and is not a
-    probability, so the blend is for binary labels only. The principal components are not weighted.
-    """
-    from scipy.stats import rankdata  # type: ignore[import-untyped]
-
-    parts = [predict(job, "logistic_regression"), _on_components(job), ridge(job)]
-    if _why_no_lightgbm() is None:
-        parts.append(predict(job, "lightgbm"))
-    return np.asarray((np.mean([rankdata(part) for part in parts], axis=0) - 0.5) / len(job.test))
+    if job.task == "numeric":
+        return output
+    shares = np.exp(output - output.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    return np.asarray(shares[:, 1] if job.task == "binary" else shares)
 
 
 Model = Callable[[Job], Array]
+"""A function that returns the probabilities of class 1, `(m,)`, or of all of several classes, or `(m,)` numbers."""
 
 MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
     "lightgbm": (lightgbm, ("binary", "multiclass", "numeric")),
@@ -186,48 +206,26 @@ MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
     "ridge": (ridge, ("numeric",)),
     "knn": (knn, ("binary", "multiclass", "numeric")),
     "mlp": (mlp, ("binary", "multiclass", "numeric")),
-    "blend": (blend, ("binary",)),
 }
-"""The function of each model and the tasks that it can do, by the name of the model."""
-
-ON_REQUEST = ("mlp",)
-"""The models that are trained only if they are asked for by name."""
+"""The function of each model with fixed settings, and the tasks that it can do, by the name of the model."""
 
 
-def predict(job: Job, name: str, model: Model | None = None) -> Array:
-    """Return the predictions of a model; they are computed once per job, and kept in it.
-
-    Args:
-        job: The input of the model.
-        name: The name of the model.
-        model: The function of the model; by default the one in `MODELS`.
-    """
-    if name not in job.predictions:
-        job.predictions[name] = (model or MODELS[name][0])(job)
-    return job.predictions[name]
+def linear(task: Task) -> str:
+    """Return the name of the linear model for a task."""
+    return "ridge" if task == "numeric" else "logistic_regression"
 
 
-def choose(task: Task, names: Sequence[str] | None) -> tuple[dict[str, Model], list[str]]:
-    """Return the models for a task by name, and notes if boosted trees are left out."""
-    fitting = {name: model for name, (model, tasks) in MODELS.items() if task in tasks}
-    for name in names or ():
-        if name not in fitting:
-            raise ConfigError(f"there is no model {name!r} for a {task} label; {nearest(name, fitting)}")
-    chosen = {name: fitting[name] for name in names or fitting if names or name not in ON_REQUEST}
-    reason = _why_no_lightgbm() if {"lightgbm", "blend"} & set(chosen) else None
-    if reason is None:
-        return chosen, []
-    notes = []
-    if chosen.pop("lightgbm", None):
-        notes.append(f"The lightgbm rows are left out: {reason}")
-    if not chosen:
-        raise ConfigError(reason)
-    if "blend" in chosen:
-        notes.append(f"The blend is without boosted trees: {reason}")
-    return chosen, notes
+def decided(task: Task, predictions: Array) -> Array:
+    """Return `(m,)` what is scored: of several classes the code of the most probable one."""
+    return np.asarray(predictions.argmax(1) if task == "multiclass" else predictions)
 
 
-def _why_no_lightgbm() -> str | None:
+def predict(job: Job, name: str) -> Array:
+    """Return `(m,)` the predictions of a model with fixed settings: probabilities of class 1, codes, or numbers."""
+    return decided(job.task, MODELS[name][0](job))
+
+
+def why_no_lightgbm() -> str | None:
     """Return why LightGBM cannot be used; None if it can."""
     try:
         need("lightgbm", "eval")
@@ -242,22 +240,8 @@ def _fit_and_predict(job: Job, model: Any) -> Array:
     """Return the predictions of a scikit-learn model on standardised features."""
     x, test = job.standardised
     fitted = model.fit(x, job.y, **({} if job.weights is None else {"sample_weight": job.weights}))
-    classifies = job.task == "binary" and hasattr(fitted, "predict_proba")
-    return np.asarray(fitted.predict_proba(test)[:, 1] if classifies else fitted.predict(test))
-
-
-def _on_components(job: Job) -> Array:
-    """Return the predictions of a logistic regression on the first principal components of standardised features.
-
-    The components keep their variances, so that the penalty holds back the small ones most.
-    """
-    from sklearn.decomposition import PCA
-    from sklearn.linear_model import LogisticRegression
-
-    x, test = job.standardised
-    n, d = x.shape
-    components = PCA(min(COMPONENTS, n, d), svd_solver="covariance_eigh" if d <= n else "full")
-    with np.errstate(invalid="ignore"):  # the shares of variance, which are not used, are 0 / 0 for constant features
-        reduced = components.fit_transform(x)
-    fitted = LogisticRegression(C=0.01, max_iter=2000).fit(reduced, job.y, job.weights)
-    return np.asarray(fitted.predict_proba(components.transform(test))[:, 1])
+    if job.task == "numeric":
+        return np.asarray(fitted.predict(test))
+    shares = np.zeros((len(test), job.classes))
+    shares[:, fitted.classes_] = fitted.predict_proba(test)
+    return shares[:, 1] if job.task == "binary" else shares

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset, last_time, repeated
 from eventvec.embedding import encode
 from eventvec.encoders.aggregates import Aggregates
@@ -16,7 +17,7 @@ from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, DataError, nearest, printable, shown
 from eventvec.evaluation.baselines import baselines
 from eventvec.evaluation.earlier_labels import earlier_labels
-from eventvec.evaluation.features import feature_texts, with_moment
+from eventvec.evaluation.features import bounded, feature_texts, with_moment
 from eventvec.evaluation.joined_labels import join_timed, rows_among
 from eventvec.evaluation.leaks import (
     read_inclusively,
@@ -24,9 +25,10 @@ from eventvec.evaluation.leaks import (
     same_events,
     with_cutoffs,
 )
+from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.part_sets import is_part, part_sets
-from eventvec.evaluation.result import EARLIER, TOGETHER, Evaluation
-from eventvec.evaluation.scoring import EvaluationOptions, score_features
+from eventvec.evaluation.result import EARLIER, LEARNED, TOGETHER
+from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
 from eventvec.evaluation.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
@@ -44,6 +46,9 @@ from eventvec.tables.label_times import (
     untimed,
 )
 from eventvec.tables.sources import Tabular, columns_of, kept
+
+ALSO = ("aggregates", "event_count", "parts")
+"""The sets of features that are scored on request."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class LabelOptions(LabelTime):
         weight: A column of the table of labels with the weight of each label, above 0.
         earlier_labels: Add the entity's own earlier labels, which are known this length of time after theirs, such as
             90d. It is the horizon of the labels and their gap together.
+        also: Further sets of features: `aggregates` (Babaev et al. 2022), `event_count`, and `parts`, each part of the
+            embedding alone and the embedding without it.
 
     Raises:
         ConfigError: If `gap` or `both_sides` is given without `split_at`, or `both_sides` with `holdout`.
@@ -81,8 +88,12 @@ class LabelOptions(LabelTime):
     both_sides: bool = False
     weight: str | None = None
     earlier_labels: times.Duration | None = None
+    also: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for name in self.also:
+            if name not in ALSO:
+                raise ConfigError(f"also: {shown(name)} is no set of features; {nearest(name, ALSO)}")
         for name, is_given in (("gap", self.gap is not None), ("both_sides", self.both_sides)):
             if is_given and self.split_at is None:
                 raise ConfigError(f"{name} is given without split_at; name the date of the split (--split-at)")
@@ -101,17 +112,18 @@ def evaluate(
     label: str | Sequence[str],
     *,
     features: Mapping[str, Tabular] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
-) -> Evaluation:
+) -> Answer:
     """Return how well embeddings predict a label, beside hand-crafted features of the same events, in the same folds.
 
-    The opponents are `aggregates` (Babaev et al. 2022), `handcrafted`, which has timing as of the moment of prediction
-    too, and the caller's `features`. The moment of prediction is the time of the label, or `until`, or the last event
-    of the data. Two baselines need no training: `event_count`, and `untrained`, the mean of an event encoder with
-    random weights. If the embedding has parts, as `fit` with `beside` makes it, each part alone and the embedding
-    without each part are scored too: `embedding: timing`, `embedding: without timing`. With `earlier_labels`, features
-    of the entity's own labels that were known by then are added, see `docs/evaluation.md`.
+    The opponents are `handcrafted`, which has timing as of the moment of prediction too, and the caller's `features`.
+    The moment of prediction is the time of the label, or `until`, or the last event of the data. `untrained` is the
+    mean of an event encoder with random weights. If the embedding has parts, as `fit` with `beside` makes it, its
+    learned part is scored too: `embedding: learned`. With `earlier_labels`, features of the entity's own labels that
+    were known by then are added, see `docs/evaluation.md`.
+
+    Each set of features is judged by boosted trees and a linear model, weighted inside the training part of each fold.
 
     Labels are joined by key, and every row that does not fit is counted. Embeddings that were made from events at or
     after the time of their label are refused; the notes say so where labels have no time. If the histories were cut at
@@ -128,7 +140,7 @@ def evaluate(
         label: The column to predict, or several columns of two values each, of which the mean score counts.
         features: Tables of further features by name, each with the key and one row per entity; all other columns must
             be numbers. Every labelled entity needs a row, and missing numbers are an error.
-        progress: Called with the number of models that are done and of all models.
+        progress: Called with the number of folds that are done, of all folds, and the name of the next one.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
     Raises:
@@ -148,7 +160,7 @@ def evaluate(
         >>> z = ev.embed(ev.encoders.GRU(ev.encoders.EventEncoder(data.schema), dim=4), data)
         >>> result = ev.evaluate(z, data, labels, "churn", models=["logistic_regression"])
         >>> result.frame()["features"].to_list()
-        ['embedding', 'aggregates', 'handcrafted', 'event_count', 'untrained', 'both', 'embedding_handcrafted']
+        ['embedding', 'handcrafted', 'untrained', 'embedding_handcrafted']
     """
     chosen = gather(options, LabelOptions, EvaluationOptions)
     if not isinstance(z, Embeddings):
@@ -188,8 +200,7 @@ def evaluate(
     labelled, values = labelled[rows], joined.labels
     moments = None if moments is None else moments[rows]
     values = {name: each[rows] for name, each in values.items()} if isinstance(values, dict) else values[rows]
-    sets, feature_notes = _feature_sets(labelled, data, moments, chosen.until)
-    texts_of = {} if data is None else feature_texts(z.schema)
+    sets, texts_of, feature_notes = _feature_sets(labelled, data, moments, chosen.until, chosen.also)
     if chosen.earlier_labels is not None:
         assert moments is not None
         targets = target(values, options.get("task"), ", ".join(names)).each
@@ -203,22 +214,33 @@ def evaluate(
             raise ConfigError(f"features may not be called {name!r}, which evaluate computes itself; rename them")
         of_rows = None if moments is None else pl.Series(str(timed.time), moments)
         sets[name], texts_of[name] = _caller_features(name, table, labelled, chosen.key, of_rows)
-    result = score_features(
-        sets,
-        values,
-        groups=None if joined.groups is None else joined.groups[rows],
-        entities=texts(labelled.keys).to_numpy() if repeated(labelled.keys) else None,
-        holdout=labelled.held_out if chosen.holdout else None,
-        later=later,
-        both_sides=chosen.both_sides,
-        weights=None if joined.weights is None else joined.weights[rows],
-        label=", ".join(names),
-        learned_from=z.metadata.get("labels"),
-        names=texts_of,
-        progress=progress,
-        **vars(gather(options, EvaluationOptions, LabelOptions)),
-    )
-    return replace(result, notes=(*notes, *result.notes, *feature_notes), run=z.metadata.get("run"))
+    run = z.metadata.get("run")
+
+    def described(answer: Answer) -> Answer:
+        """Return the answer with the notes about what was joined, and the id of the run."""
+        return replace(answer, notes=(*notes, *answer.notes, *feature_notes), facts={**answer.facts, "run": run})
+
+    try:
+        return described(
+            score_features(
+                sets,
+                values,
+                groups=None if joined.groups is None else joined.groups[rows],
+                entities=texts(labelled.keys).to_numpy() if repeated(labelled.keys) else None,
+                holdout=labelled.held_out if chosen.holdout else None,
+                later=later,
+                both_sides=chosen.both_sides,
+                weights=None if joined.weights is None else joined.weights[rows],
+                label=", ".join(names),
+                learned_from=z.metadata.get("labels"),
+                names=texts_of,
+                progress=progress,
+                **vars(gather(options, EvaluationOptions, LabelOptions)),
+            )
+        )
+    except Unfinished as stop:
+        stop.answer = described(stop.answer)
+        raise
 
 
 def _refuse_leaks(
@@ -264,12 +286,19 @@ def _limits(z: Embeddings, moments: Array, until: times.Instant | None) -> Array
 
 
 def _feature_sets(
-    z: Embeddings, data: Dataset | Tabular | None, moments: Array | None, until: times.Instant | None
-) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """Return the embedding, hand-crafted features, baselines and parts of the embedding by name, and notes."""
-    sets, parts = {"embedding": z.values}, part_sets(z.values, z.parts)
+    z: Embeddings,
+    data: Dataset | Tabular | None,
+    moments: Array | None,
+    until: times.Instant | None,
+    also: Sequence[str],
+) -> tuple[dict[str, Array], dict[str, list[str]], tuple[str, ...]]:
+    """Return the embedding, hand-crafted features, baselines and parts by name, what their features are, and notes."""
+    sets, texts_of = {"embedding": z.values}, dict[str, list[str]]()
+    parts = {
+        name: values for name, values in part_sets(z.values, z.parts).items() if name == LEARNED or "parts" in also
+    }
     if data is None:
-        return sets | parts, ()
+        return sets | parts, texts_of, ()
     data = data if isinstance(data, Dataset) else read(data, schema=z.schema)
     time = z.metadata.get("until") if until is None else until
     if time is not None and data.origin.until != time:
@@ -279,14 +308,21 @@ def _feature_sets(
     known = z.metadata.get("fingerprint")  # unknown of embeddings that were written in parts
     is_other = data.fingerprint != known if known else not np.array_equal(same.sequences.lengths.numpy(), z.events)
     if cutoffs is None and is_other:
-        notes.append("The aggregates are of other events than the embedding, or of more entities.")
+        notes.append("The hand-crafted features are of other events than the embedding, or of more entities.")
     last = last_time(data.sequences)
     if cutoffs is None and data.origin.until is None and data.moments is None and last is not None:
         cutoffs = np.full(len(same), last)  # the last event of all data is the moment of prediction
     timed = with_moment(same, cutoffs)
-    sets["aggregates"] = encode(Aggregates(z.schema), same.sequences).numpy()
-    sets["handcrafted"] = encode(Handcrafted(z.schema), timed.sequences).numpy()
-    return sets | baselines(same) | parts, tuple(notes)
+    kinds: dict[str, type[Aggregates] | type[Handcrafted]] = {"aggregates": Aggregates, "handcrafted": Handcrafted}
+    if "aggregates" not in also and not z.schema.bags:  # hand-crafted features have nothing of columns of lists
+        del kinds["aggregates"]
+    for name, kind in kinds.items():
+        encoder, note = bounded(kind, z.schema)
+        sets[name] = encode(encoder, timed.sequences).numpy()
+        texts_of[name] = feature_texts(z.schema, encoder)
+        notes += [note] if note else []
+    simple = {name: values for name, values in baselines(same).items() if name == "untrained" or name in also}
+    return sets | simple | parts, texts_of, tuple(notes)
 
 
 def _caller_features(

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 
 T = TypeVar("T")
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""A function of what is done, of all, and the name of what comes next."""
 
 
 def side_by_side(
     function: Callable[..., T],
     tasks: Sequence[tuple[Any, ...]],
     workers: int,
-    weight: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
+    names: Sequence[str] = (),
 ) -> list[T]:
     """Return the results of a function for each task, in the order of the tasks.
 
@@ -34,12 +37,11 @@ def side_by_side(
         with threadpool_limits(1), ThreadPoolExecutor(workers, initializer=threadpool_limits, initargs=(1,)) as pool:
             futures = [pool.submit(function, *task) for task in tasks]
             try:
-                if progress:
-                    progress(0, weight * len(tasks))
-                for done, future in enumerate(as_completed(futures), 1):
-                    future.result()
+                for done, future in enumerate(chain([None], as_completed(futures))):
+                    if future is not None:
+                        future.result()
                     if progress:
-                        progress(done * weight, weight * len(tasks))
+                        progress(done, len(tasks), names[min(done, len(tasks) - 1)] if names else "")
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

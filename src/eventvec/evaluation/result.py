@@ -1,20 +1,15 @@
-"""The result of an evaluation: scores per fold and paired differences, as a table, a frame or plain numbers."""
+"""The scores of an evaluation, and the answer that is made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import combinations, product
+from typing import Any
 
-import numpy as np
-import polars as pl
-
-from eventvec.evaluation.baselines import BASELINES
-from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
-from eventvec.evaluation.metrics import METRICS, Task, half_width
-from eventvec.evaluation.part_sets import is_part, lacking_a_part
-from eventvec.evaluation.printing import Printed, stacked, terminal_table
-from eventvec.sequences import Array
+from eventvec.evaluation.metrics import METRICS, Task
+from eventvec.evaluation.part_sets import is_part
+from eventvec.statistics import Estimate, Scores
 
 EARLIER = "earlier_labels"
 """The set of features of the entity's own earlier labels, and the option that adds it."""
@@ -24,68 +19,28 @@ TOGETHER = {
     f"embedding_{EARLIER}": ("embedding", EARLIER),
 }
 """The sets of features that consist of two others side by side, and are added if both are there."""
-
-if TYPE_CHECKING:
-    from rich.console import Group
-
-
-@dataclass(frozen=True)
-class Scores:
-    """One number per fold, of one metric.
-
-    Args:
-        values: The scores, in the order of the folds.
-        replicates: `(replicates, folds)` the scores on resampled test entities, see `resampling`. Without them, the
-            interval is the t-interval over the folds that papers print, which is too narrow.
-        same_test: Whether all folds are tested on the same entities, as in a hold-out test.
-    """
-
-    values: tuple[float, ...]
-    replicates: Array | None = field(default=None, compare=False, repr=False)
-    same_test: bool = False
-
-    @property
-    def mean(self) -> float:
-        """The mean over the folds."""
-        return float(np.mean(self.values))
-
-    @property
-    def interval(self) -> float:
-        """The half-width of the 95 % interval of the mean over the folds, see `intervals`."""
-        if self.replicates is None:
-            return half_width(self.values)
-        if self.same_test:
-            return crossed_half_width(self.replicates)
-        return cross_validation_half_width(self.values, self.replicates)
-
-    def __sub__(self, other: Scores) -> Scores:
-        values = tuple(a - b for a, b in zip(self.values, other.values, strict=True))
-        if self.replicates is None or other.replicates is None:
-            return Scores(values)
-        return Scores(values, self.replicates - other.replicates, self.same_test)
-
-    @property
-    def place(self) -> Literal["ahead", "behind", "level"]:
-        """For a difference, which side is ahead: `level` if its interval holds 0."""
-        if not abs(self.mean) > self.interval:
-            return "level"
-        return "ahead" if self.mean > 0 else "behind"
-
-    def text(self, sign: str = "") -> str:
-        """Return the mean and its interval as text, with `sign="+"` a plus before positive means."""
-        return f"{self.mean:{sign}z.3f} ± {self.interval:.3f}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mean, the interval and the scores as plain numbers."""
-        return {"mean": self.mean, "interval": self.interval, "scores": list(self.values)}
+NAMES = {
+    "embedding: learned": "learned part",
+    "handcrafted": "hand-crafted features",
+    "untrained": "untrained encoder",
+    "event_count": "number of events",
+    EARLIER: "earlier labels",
+    "both": "embedding and aggregates",
+    "embedding_handcrafted": "embedding and hand-crafted features",
+    f"embedding_{EARLIER}": "embedding and earlier labels",
+}
+"""What sets of features are called in sentences and on pages, where it is not their own name."""
+DECIDING = ("stacked", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
+"""The model that a verdict is about: the first of these that was trained."""
 
 
 @dataclass(frozen=True)
 class Result:
     """The scores of one model on one set of features with one share of each fold's training labels.
 
-    `main` and `secondary` are of the task's two metrics, `labels` of the main one for each of several labels. Parts of
-    the embedding are called `embedding: timing` and `embedding: without timing`.
+    `main` and `secondary` are of the task's two metrics, `labels` of the main one for each of several labels. `weights`
+    are the means over the folds of those of the models in `stacked`. Parts of the embedding are called `embedding:
+    timing` and `embedding: without timing`.
     """
 
     features: str
@@ -94,87 +49,28 @@ class Result:
     main: Scores
     secondary: Scores
     labels: Mapping[str, Scores] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The main scores of the features `a` minus those of `b`, fold by fold, with one model and share of the labels."""
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The results of an evaluation, and what they are about.
 
-    a: str
-    b: str
-    model: str
-    fraction: float
-    main: Scores
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation(Printed):
-    """How well a label can be predicted from sets of features. It prints as tables, in a notebook too.
-
-    Args:
-        label: The name of the label.
-        task: What was predicted.
-        n: The number of labelled rows, those held out included: one for each entity, or for each of its times.
-        folds: The number of scores in each result.
-        protocol: `cross-validation`, `holdout` for a test on entities that the encoder never saw, or `date` for a test
-            on labels after a date.
-        positive: For binary labels, the class whose probability is scored; for several labels that of each, by name.
-        results: One result for each fraction, model and set of features.
-        differences: One difference for each fraction, model and pair of feature sets; a part of the embedding is
-            compared with the embedding only. The tables show the differences of learned features and an opponent, and
-            of the embedding and the same without a part.
-        notes: Sentences about what was counted, left out or assumed.
-        verdict: What the embedding is worth, in one or two sentences, see `conclusion`; before them, what to check if
-            the result is too good to be true, see `suspicion`.
-        entities: The number of labelled entities, if some have labels at several times.
-        run: The id of the run that embedded the entities; None if it is not known.
-        strongest: What single feature predicts the label nearly without error, in words; empty if none.
-
-    Example:
-        >>> scores = Scores((0.80, 0.82, 0.84))
-        >>> result = Result("embedding", "knn", 1.0, scores, scores)
-        >>> evaluation = Evaluation("churn", "binary", 90, 3, "cross-validation", True, (result,), (), ())
-        >>> evaluation.get("embedding", "knn").main.values
-        (0.8, 0.82, 0.84)
-        >>> evaluation.to_dict()["results"][0]["secondary"]["metric"]
-        'average_precision'
-        >>> evaluation.frame().columns
-        ['features', 'model', 'fraction', 'auroc', 'interval', 'average_precision']
+    `n` is the number of labelled rows, those held out included, `entities` that of their entities. `protocol` is
+    `cross-validation`, `holdout` for a test on entities that the encoder never saw, or `date` for a test on labels
+    after a date. `positive` is the class whose probability is scored; for several labels that of each, by name.
+    `strongest` is what the strongest single feature is, if it is too good to be true.
     """
 
     label: str
     task: Task
     n: int
+    entities: int
     folds: int
     protocol: str
     positive: Any
     results: tuple[Result, ...]
-    differences: tuple[Difference, ...]
-    notes: tuple[str, ...]
-    verdict: str = ""
-    entities: int | None = None
-    run: str | None = None
     strongest: str = ""
-
-    @property
-    def metric(self) -> str:
-        """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
-        return METRICS[self.task][0]
-
-    @property
-    def rows_text(self) -> str:
-        """The number of labelled rows, and of their entities if there are fewer."""
-        entities = f"{self.n if self.entities is None else self.entities:,} entities"
-        return f"{self.n:,} labels of {entities}" if self.entities is not None else entities
-
-    @property
-    def shown_differences(self) -> tuple[Difference, ...]:
-        """The differences that tables show: those of learned features and an opponent, or of an embedding and the same
-        without a part; all if nothing is learned."""
-        if all(result.features != "embedding" for result in self.results):
-            return self.differences
-        lacking = lacking_a_part(result.features for result in self.results)
-        return tuple(d for d in self.differences if (d.b in lacking if is_part(d.b) else _has_learned_part(d)))
 
     def get(self, features: str, model: str, fraction: float = 1.0) -> Result:
         """Return the result of a model on a set of features.
@@ -187,61 +83,60 @@ class Evaluation(Printed):
                 return result
         raise KeyError((features, model, fraction))
 
-    def frame(self) -> pl.DataFrame:
-        """Return the results as a polars frame with one row for each fraction, model and set of features."""
-        main, secondary = METRICS[self.task]
-        return pl.DataFrame(
-            [
-                {"features": r.features, "model": r.model, "fraction": r.fraction, main: r.main.mean}
-                | {"interval": r.main.interval, secondary: r.secondary.mean}
-                for r in self.results
-            ]
-        )
+    @property
+    def metric(self) -> str:
+        """The main metric: `auroc`, `accuracy` or `r2`. Higher is better."""
+        return METRICS[self.task][0]
 
-    def render(self) -> Group:
-        """Return the tables of results and differences and the notes, for a `rich` console to print."""
-        positive = f" (positive: {self.positive})" if self.task == "binary" else ""
-        protocol = "split by date" if self.protocol == "date" else self.protocol
-        heading = f"{self.label}{positive} · {self.rows_text} · {protocol}, {self.folds} folds"
-        rows = [[percent(r.fraction), r.model, r.features, r.main.text(), r.secondary.text()] for r in self.results]
-        parts: list[Any] = [self.verdict] if self.verdict else []
-        parts.append(terminal_table(("labels", "model", "features", *METRICS[self.task]), rows))
-        if self.differences:
-            head = ("labels", "model", "difference", self.metric)
-            shown = self.shown_differences
-            rows = [[percent(d.fraction), d.model, f"{d.a} − {d.b}", d.main.text("+")] for d in shown]
-            parts += [stacked("paired differences"), terminal_table(head, rows)]
-        return stacked(heading, *parts, notes=self.notes)
+    @property
+    def deciding(self) -> dict[str, Result]:
+        """The results by which a verdict is reached, by the set of features: those of one model and most labels."""
+        models = {result.model for result in self.results}
+        model = next(name for name in DECIDING if name in models)
+        fraction = max(result.fraction for result in self.results)
+        return {r.features: r for r in self.results if (r.model, r.fraction) == (model, fraction)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which ``eventvec evaluate --json`` prints."""
-        secondary = METRICS[self.task][1]
-        names = ("label", "task", "metric", "n", "entities", "folds", "protocol", "run", "verdict", "positive")
-        return {
-            **{name: getattr(self, name) for name in names},
-            "entities": self.n if self.entities is None else self.entities,
-            "results": [
-                {"features": r.features, "model": r.model, "fraction": r.fraction}
-                | r.main.to_dict()
-                | {"secondary": {"metric": secondary} | r.secondary.to_dict()}
-                | ({"labels": {name: scores.to_dict() for name, scores in r.labels.items()}} if r.labels else {})
-                for r in self.results
-            ],
-            "differences": [
-                {"a": d.a, "b": d.b, "model": d.model, "fraction": d.fraction} | d.main.to_dict()
-                for d in self.differences
-            ],
-            "notes": list(self.notes),
-        }
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the answer is about."""
+        names = ("label", "task", "metric", "n", "entities", "folds", "protocol", "positive")
+        return {name: getattr(self, name) for name in names} | {"secondary_metric": METRICS[self.task][1]}
 
+    @property
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The results and all paired differences as rows of an answer."""
+        results = [
+            {"features": r.features, "model": r.model, "fraction": r.fraction, "score": r.main.estimate}
+            | {"secondary": r.secondary.estimate, "scores": r.main.values}
+            | ({"weights": r.weights} if r.weights else {})
+            | ({"labels": {name: each.estimate for name, each in r.labels.items()}} if r.labels else {})
+            for r in self.results
+        ]
+        return {"results": results, "differences": list(self._differences())}
 
-def _has_learned_part(difference: Difference) -> bool:
-    """Return whether a difference is one of what is learned and an opponent, alone or together."""
-    if difference.a in TOGETHER:
-        return difference.b in TOGETHER[difference.a]
-    return difference.a == "embedding" and difference.b not in BASELINES
+    def _differences(self) -> Iterator[dict[str, Any]]:
+        """Yield the paired difference of each two sets of features; those of `TOGETHER` come first in their pairs.
+
+        A part of the embedding is compared with the whole, and the learned one with an untrained encoder.
+        """
+        main = {(r.fraction, r.model, r.features): r.main for r in self.results}
+        names = list(dict.fromkeys(r.features for r in self.results))
+        whole = [name for name in names if not is_part(name)]
+        pairs = list(combinations(sorted(whole, key=lambda name: name not in TOGETHER), 2))
+        pairs += [("embedding", name) for name in names if is_part(name)]
+        pairs.append((LEARNED, "untrained"))
+        for (fraction, model), (a, b) in product(dict.fromkeys((r.fraction, r.model) for r in self.results), pairs):
+            if (first := main.get((fraction, model, a))) and (second := main.get((fraction, model, b))):
+                yield {"a": a, "b": b, "model": model, "fraction": fraction, "difference": (first - second).estimate}
 
 
-def percent(fraction: float) -> str:
-    """Return a share of the labels as a percentage."""
-    return f"{100 * fraction:g} %"
+LEARNED = "embedding: learned"
+"""The set of features that is the learned part of an embedding with several parts."""
+
+
+def difference(rows: Sequence[Mapping[str, Any]], a: str, b: str) -> Estimate | None:
+    """Return the difference of two sets of features from the first row of differences that has it, either way round."""
+    for row in rows:
+        if (row["a"], row["b"]) == (a, b):
+            return row["difference"]  # type: ignore[no-any-return]
+    return None

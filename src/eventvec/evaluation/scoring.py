@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations, product
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-from eventvec.errors import ConfigError, shown
+from eventvec.answers import Answer
+from eventvec.errors import ConfigError, nearest, shown
 from eventvec.evaluation.conclusion import verdict
+from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.folds import group_codes, subsample, units
 from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
-from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import Job, Model, choose, predict
-from eventvec.evaluation.parallel import side_by_side
-from eventvec.evaluation.part_sets import is_part
+from eventvec.evaluation.metrics import Task, measure
+from eventvec.evaluation.models import MODELS, Job, decided, predict, why_no_lightgbm
+from eventvec.evaluation.parallel import Progress, side_by_side
 from eventvec.evaluation.protocols import Protocol, choose_protocol
-from eventvec.evaluation.resampling import replicates, resample
-from eventvec.evaluation.result import TOGETHER, Difference, Evaluation, Result, Scores
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.result import TOGETHER, Evaluation, Result
+from eventvec.evaluation.stacking import stacked
 from eventvec.evaluation.suspicion import strongest, suspicion
 from eventvec.evaluation.task import Target, target
 from eventvec.options import accepts, check_seed, gather
 from eventvec.sequences import Array
+from eventvec.statistics import Scores
+from eventvec.statistics.resampling import resample
 
-Scored: TypeAlias = tuple[tuple[float, float], Array]
-"""The two scores of a model on a test part, and `(replicates, 2)` those on its resampled rows."""
+Scored: TypeAlias = tuple[tuple[float, float], Array, dict[str, float]]
+"""The two scores of a model on a test part, `(replicates, 2)` those on its resampled rows, and weights of models."""
+STACKED = "stacked"
+"""The name of the model that is boosted trees and a linear model, weighted inside the training part."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class EvaluationOptions:
         fractions: The shares of each fold's training labels, in (0, 1]. All models and features get the same labels. A
             larger share contains a smaller one, and the test part is the same for all shares.
         seed: The seed of the folds, the shares and the boosted trees, in [0, 2³¹).
-        models: The names of the models in `MODELS`; by default all that can do the task, without `mlp`.
+        models: The names of models: `stacked`, the default, which is boosted trees and a linear model with weights from
+            inner folds of the training part, and those with fixed settings in `MODELS`.
         num_threads: The number of threads, which train folds side by side; by default as many as PyTorch uses.
 
     Raises:
@@ -77,9 +84,9 @@ def score_features(
     label: str = "label",
     learned_from: Sequence[str] | None = (),
     names: Mapping[str, Sequence[str]] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
-) -> Evaluation:
+) -> Answer:
     """Return how well models predict a label from each set of features, and the paired differences between the sets.
 
     By default, the models are trained and tested in stratified cross-validation over the labelled entities. The encoder
@@ -109,7 +116,7 @@ def score_features(
             that is not known.
         names: What each feature of a set is, `d` texts. Single features are checked in these sets, and the verdict
             begins with one that predicts the label nearly without error.
-        progress: Called with the number of models that are done and of all models.
+        progress: Called with the number of folds that are done, of all folds, and the name of the next one.
         options: The fields of `EvaluationOptions` (task, folds, fractions, seed, models, num_threads).
 
     Raises:
@@ -121,7 +128,7 @@ def score_features(
         >>> labels = rng.random(200) < 0.4
         >>> z = rng.normal(size=(200, 3)) + labels[:, None]
         >>> result = score_features({"embedding": z}, labels, models=["logistic_regression"], label="churn")
-        >>> result.task, result.positive, round(result.get("embedding", "logistic_regression").main.mean, 2)
+        >>> result.facts["task"], result.facts["positive"], round(result.row(features="embedding")["score"].value, 2)
         ('binary', True, 0.85)
     """
     chosen = gather(options, EvaluationOptions)
@@ -137,7 +144,7 @@ def score_features(
         if name not in matrices or len(texts) != matrices[name].shape[1]:
             raise ConfigError(f"names must have a text for each feature of a set, got {len(texts):,} for {shown(name)}")
     labelled = target(labels, chosen.task, label)
-    models, model_notes = choose("binary" if labelled.task == "multilabel" else labelled.task, chosen.models)
+    models, model_notes = chosen_models("binary" if labelled.task == "multilabel" else labelled.task, chosen.models)
 
     def beside(values: Any, name: str) -> Array | None:
         return None if values is None else column(values, name, n)[labelled.rows]
@@ -164,65 +171,127 @@ def score_features(
         if all(part in sets for part in parts):
             sets[name] = np.concatenate([sets[part] for part in parts], axis=1)
     counts = None if counts is None else counts[rows] / counts[rows].mean()
-    results = _score(sets, protocol, counts, chosen, models, progress)
     missing = n - len(labelled.y)
     notes = [f"{missing:,} of {n:,} entities have no label and were left out."] if missing else []
-    evaluation = Evaluation(
-        label, labelled.task, len(rows), chosen.folds, protocol.name, labelled.positive, results,
-        _differences(results), (*notes, *protocol.notes, *model_notes),
-    )  # fmt: skip
+    notes += [*protocol.notes, *model_notes]
     named = {name: (sets[name], texts) for name, texts in (names or {}).items()}
-    evaluation = replace(evaluation, strongest=strongest(protocol.target, protocol.groups, named))
-    if entities is not None:
-        evaluation = replace(evaluation, entities=len(np.unique(np.asarray(entities)[rows])))
-    return replace(evaluation, verdict=f"{suspicion(evaluation)} {verdict(evaluation, learned_from)}".lstrip())
+    n_entities = len(rows) if entities is None else len(np.unique(np.asarray(entities)[rows]))
+
+    def answer(results: tuple[Result, ...], *more: str) -> Answer:
+        evaluation = Evaluation(
+            label, labelled.task, len(rows), n_entities, chosen.folds, protocol.name, labelled.positive, results,
+            strongest(protocol.target, protocol.groups, named),
+        )  # fmt: skip
+        lines = verdict(evaluation, suspicion(evaluation), learned_from)
+        tables, facts = evaluation.tables, evaluation.facts
+        return Answer(
+            (*lines, *more), tables, tuple(notes), charts(tables["results"], facts), facts,
+            title=f"What predicts {label}?", basis=evaluation,
+        )  # fmt: skip
+
+    cells = _Cells(sets, protocol, counts, chosen, models)
+    try:
+        cells.train(progress)
+    except KeyboardInterrupt as stop:
+        if not (results := cells.results()):
+            raise
+        unfinished = ", ".join(name for name in sets if name not in {each.features for each in results})
+        raise Unfinished(answer(results, f"Interrupted before these were scored: {unfinished}.")) from stop
+    return answer(cells.results())
 
 
-def _score(
-    sets: Mapping[str, Array],
-    protocol: Protocol,
-    weights: Array | None,
-    options: EvaluationOptions,
-    models: Mapping[str, Model],
-    progress: Callable[[int, int], None] | None,
-) -> tuple[Result, ...]:
-    """Return the scores of each model on each set of features at each share of the labels."""
-    splits, labelled = protocol.splits, protocol.target
-    parts = {
-        fraction: [subsample(labelled, train, fraction, options.seed + fold) for fold, (train, _) in enumerate(splits)]
-        for fraction in options.fractions
-    }
-    resampled = resample(len(labelled.y), protocol.groups, seed=options.seed)
+class Unfinished(KeyboardInterrupt):
+    """An evaluation was interrupted; `answer` has the sets of features that were finished."""
 
-    def train(fraction: float, features: str, fold: int) -> list[tuple[Scored, ...]]:
-        """Return the scores of each model, one for each label."""
-        rows, test = parts[fraction][fold], splits[fold][1]
-        labels = [
-            _train_and_score(label, models, sets[features], rows, test, weights, resampled, options.seed)
-            for label in labelled.each
-        ]
-        return list(zip(*labels, strict=True))
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
 
-    folds, threads = range(len(splits)), options.num_threads or torch.get_num_threads()
-    same_test = all(test is splits[0][1] for _, test in splits)
-    tasks = list(product(parts, sets, folds))
-    tasks.sort(key=lambda task: -task[0] * sets[task[1]].shape[1])  # the longest first: no thread waits for it alone
-    trained = dict(zip(tasks, side_by_side(train, tasks, threads, len(models), progress), strict=True))
-    results = []
-    for fraction, (i, model), name in product(parts, enumerate(models), sets):
-        scored = [trained[fraction, name, fold][i] for fold in folds]
-        scores = np.array([[each for each, _ in labels] for labels in scored])  # (folds, labels, 2)
-        again = np.array([[each for _, each in labels] for labels in scored])  # (folds, labels, replicates, 2)
-        main, secondary = (
-            Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
-            for metric in range(2)
-        )
-        labels = {
-            label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
-            for j, label in enumerate(labelled.names)
+
+class _Cells:
+    """The scores of each model on each set of features at each share of the labels, as they are finished."""
+
+    def __init__(
+        self,
+        sets: Mapping[str, Array],
+        protocol: Protocol,
+        weights: Array | None,
+        options: EvaluationOptions,
+        models: Sequence[str],
+    ) -> None:
+        self.sets, self.protocol, self.weights, self.options, self.models = sets, protocol, weights, options, models
+        self.parts = {
+            fraction: [
+                subsample(protocol.target, train, fraction, options.seed + fold)
+                for fold, (train, _) in enumerate(protocol.splits)
+            ]
+            for fraction in options.fractions
         }
-        results.append(Result(name, model, fraction, main, secondary, labels))
-    return tuple(results)
+        self.resampled = resample(len(protocol.target.y), protocol.groups, seed=options.seed)
+        self.finished: dict[tuple[float, str, int], list[tuple[Scored, ...]]] = {}
+
+    def train(self, progress: Progress | None) -> None:
+        """Train all models, those on many features first, so that no thread waits for them alone at the end."""
+        tasks = list(product(self.parts, self.sets, range(len(self.protocol.splits))))
+        tasks.sort(key=lambda task: -task[0] * self.sets[task[1]].shape[1])
+        names = [f"{features}, fold {fold + 1}" for _, features, fold in tasks]
+        side_by_side(self._fold, tasks, self.options.num_threads or torch.get_num_threads(), progress, names)
+
+    def _fold(self, fraction: float, features: str, fold: int) -> None:
+        """Keep the scores of each model in a fold, one for each label."""
+        x, train, test = self.sets[features], self.parts[fraction][fold], self.protocol.splits[fold][1]
+        labels = [self._scored(label, x, train, test) for label in self.protocol.target.each]
+        self.finished[fraction, features, fold] = list(zip(*labels, strict=True))
+
+    def _scored(self, label: Target, x: Array, train: Array, test: Array) -> list[Scored]:
+        """Return the scores of each model on one label."""
+        y = np.zeros(len(x), label.y.dtype)
+        y[label.rows] = label.y
+        has_label = np.zeros(len(x), bool)
+        has_label[label.rows] = True
+        train, test = train[has_label[train]], test[has_label[test]]
+
+        def of(values: Array | None, rows: Array) -> Array | None:
+            return None if values is None else values[rows]
+
+        job = Job(
+            label.task, len(label.classes), x[train], y[train], x[test], self.options.seed, num_threads=1,
+            weights=of(self.weights, train), groups=of(self.protocol.groups, train),
+        )  # fmt: skip
+        scored, truth, counts = list[Scored](), y[test], of(self.weights, test)
+        for name in self.models:
+            found = stacked({"": job}) if name == STACKED else None
+            predicted = predict(job, name) if found is None else decided(label.task, found.predictions)
+            weights = {} if found is None else {head: weight for (_, head), weight in found.weights.items()}
+            again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
+            scored.append((measure(label.task, truth, predicted, counts), again, weights))
+        return scored
+
+    def results(self) -> tuple[Result, ...]:
+        """Return the results of all sets of features and shares whose folds are all finished."""
+        splits, names = self.protocol.splits, self.protocol.target.names
+        same_test = all(test is splits[0][1] for _, test in splits)
+        results = []
+        for fraction, (i, model), features in product(self.parts, enumerate(self.models), self.sets):
+            keys = [(fraction, features, fold) for fold in range(len(splits))]
+            if not all(key in self.finished for key in keys):
+                continue
+            folds = [self.finished[key][i] for key in keys]
+            scores = np.array([[each for each, _, _ in labels] for labels in folds])  # (folds, labels, 2)
+            again = np.array([[each for _, each, _ in labels] for labels in folds])  # (folds, labels, replicates, 2)
+            main, secondary = (
+                Scores(tuple(scores[..., metric].mean(1).tolist()), _macro(scores, again)[..., metric].T, same_test)
+                for metric in range(2)
+            )
+            labels = {
+                label: Scores(tuple(scores[:, j, 0].tolist()), again[:, j, :, 0].T, same_test)
+                for j, label in enumerate(names)
+            }
+            chosen = [weights for each in folds for _, _, weights in each]
+            heads = dict.fromkeys(head for weights in chosen for head in weights)
+            means = {head: sum(weights.get(head, 0.0) for weights in chosen) / len(chosen) for head in heads}
+            results.append(Result(features, model, fraction, main, secondary, labels, means))
+        return tuple(results)
 
 
 def _macro(scores: Array, again: Array) -> Array:
@@ -236,47 +305,19 @@ def _macro(scores: Array, again: Array) -> Array:
         return np.asarray(scores.mean(1)[:, None] + np.where(is_defined, deviations, 0).sum(1) / is_defined.sum(1))
 
 
-def _train_and_score(
-    label: Target,
-    models: Mapping[str, Model],
-    x: Array,
-    train: Array,
-    test: Array,
-    weights: Array | None,
-    resampled: Array,
-    seed: int,
-) -> list[Scored]:
-    """Return the scores of each model on one label; the models share what they compute from the rows."""
-    y = np.zeros(len(x), label.y.dtype)
-    y[label.rows] = label.y
-    has_label = np.zeros(len(x), bool)
-    has_label[label.rows] = True
-    train, test = train[has_label[train]], test[has_label[test]]
-    job = Job(
-        label.task, len(label.classes), x[train], y[train], x[test], seed, num_threads=1,
-        weights=None if weights is None else weights[train],
-    )  # fmt: skip
-    of_test = None if weights is None else weights[test]
-    truth, drawn = y[test], resampled[:, test]
-    predictions = (predict(job, name, model) for name, model in models.items())
-    return [
-        (measure(label.task, truth, each, of_test), replicates(label.task, truth, each, drawn, of_test))
-        for each in predictions
-    ]
-
-
-def _differences(results: Sequence[Result]) -> tuple[Difference, ...]:
-    """Return the paired differences of all pairs of feature sets; the sets of `TOGETHER` come first in their pairs.
-
-    A part of the embedding is compared with the whole only.
-    """
-    main = {(r.fraction, r.model, r.features): r.main for r in results}
-    cells = dict.fromkeys((r.fraction, r.model) for r in results)
-    names = dict.fromkeys(r.features for r in results)
-    whole = [name for name in names if not is_part(name)]
-    pairs = list(combinations(sorted(whole, key=lambda name: name not in TOGETHER), 2))
-    pairs += [("embedding", name) for name in names if is_part(name) and "embedding" in names]
-    return tuple(
-        Difference(a, b, model, fraction, main[fraction, model, a] - main[fraction, model, b])
-        for (fraction, model), (a, b) in product(cells, pairs)
-    )
+def chosen_models(task: Task, names: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Return the names of the models to train, and notes if boosted trees are left out."""
+    fitting = [STACKED, *(name for name, (_, tasks) in MODELS.items() if task in tasks)]
+    for name in names or ():
+        if name not in fitting:
+            raise ConfigError(f"there is no model {name!r} for a {task} label; {nearest(name, fitting)}")
+    chosen = list(names or [STACKED])
+    if not (reason := why_no_lightgbm() if {STACKED, "lightgbm"} & set(chosen) else None):
+        return chosen, []
+    notes = [f"The model {STACKED} is without boosted trees: {reason}"] if STACKED in chosen else []
+    if "lightgbm" in chosen:
+        chosen.remove("lightgbm")
+        notes.append(f"The lightgbm rows are left out: {reason}")
+    if not chosen:
+        raise ConfigError(reason)
+    return chosen, notes

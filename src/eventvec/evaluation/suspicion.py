@@ -25,7 +25,7 @@ BLOCK = 2_000_000
 
 
 def suspicion(evaluation: Evaluation) -> str:
-    """Return the sentence about a score that reaches `SUSPICIOUS`, and about `strongest`; empty if there is none.
+    """Return the sentence about a score or a feature that reaches `SUSPICIOUS`; empty if there is none.
 
     Of several classes the accuracy and the macro-F1 must both be that high, because one frequent class gives a high
     accuracy.

@@ -1,0 +1,149 @@
+"""Stacking: how much each model on each set of features counts, from predictions inside the training part.
+
+Nothing here sees the rows that are predicted. Each model predicts the rows of inner folds from the other rows, and the
+weights of the models are those that make these predictions best together: of a logistic regression on the logits, or of
+least squares for numbers, with weights that are not negative (van der Laan et al. 2007, Super Learner; Breiman 1996).
+A model that adds nothing has the weight 0, and is not trained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from eventvec.evaluation.folds import Split
+from eventvec.evaluation.models import MODELS, Job, counted_trees, linear, stopped_trees, why_no_lightgbm
+from eventvec.sequences import Array
+
+FOLDS = 3
+"""The number of inner folds."""
+LEAST = 1e-6
+"""The smallest probability that is told from 0."""
+TREES = "trees"
+"""The name of boosted trees that stop early on the inner folds."""
+Cell: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Predictions, as those of `models.Model`, and the weight of each set of features and model, which is above 0."""
+
+    predictions: Array
+    weights: dict[Cell, float]
+
+
+def stacked(
+    jobs: Mapping[str, Job], heads: Sequence[str] | None = None, folds: Sequence[Split] | None = None
+) -> Stacked:
+    """Return the predictions of several models on several sets of features together.
+
+    With fewer than two inner folds, which a class of one row allows only, the linear model of the first set predicts.
+
+    Args:
+        jobs: One job for each set of features, by name, with the same labels.
+        heads: The models, of `MODELS` or `TREES`; by default these trees, if LightGBM can be used, and a linear model.
+        folds: The inner folds, by default those of `inner_folds`.
+    """
+    job = next(iter(jobs.values()))
+    straight = linear(job.task)
+    heads = heads or ([straight] if why_no_lightgbm() else [TREES, straight])
+    folds = inner_folds(job) if folds is None else folds
+    cells = list(product(jobs, heads))
+    if (len(cells) == 1 and TREES not in heads) or len(folds) < 2:
+        family = next(iter(jobs))
+        return Stacked(MODELS[straight][0](jobs[family]), {(family, straight): 1.0})
+    out_of_fold = [_out_of_fold(jobs[family], head, folds) for family, head in cells]
+    rows = np.concatenate([held_out for _, held_out in folds])
+    inside = np.stack([_logits(job, predictions) for predictions, _ in out_of_fold], 1)
+    weights, offset = _weights(job, inside, rows)
+    used = [i for i, weight in enumerate(weights) if weight > 0]
+    outside = [_logits(job, _trained(jobs[cells[i][0]], cells[i][1], out_of_fold[i][1])) for i in used]
+    together = offset + sum(weights[i] * each for i, each in zip(used, outside, strict=True))
+    return Stacked(_probabilities(job, together), {cells[i]: float(weights[i]) for i in used})
+
+
+def inner_folds(job: Job) -> list[Split]:
+    """Return the training and test rows of at most `FOLDS` folds, stratified by class; groups are not split.
+
+    They are fewer where a class has fewer rows, or where there are fewer groups.
+    """
+    from sklearn import model_selection
+
+    count = FOLDS if job.task == "numeric" else min(FOLDS, int(np.bincount(job.y, minlength=job.classes).min()))
+    count = min(count, len(job.y) // 2 if job.groups is None else len(np.unique(job.groups)))
+    if count < 2:
+        return []
+    name = ("" if job.task == "numeric" else "Stratified") + ("" if job.groups is None else "Group") + "KFold"
+    options = {} if name == "GroupKFold" else {"shuffle": True, "random_state": job.seed}
+    folds = list(getattr(model_selection, name)(count, **options).split(job.y, job.y, job.groups))
+    whole = job.task == "numeric" or all(len(np.unique(job.y[train])) == job.classes for train, _ in folds)
+    return folds if whole else []
+
+
+def _out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> tuple[Array, int]:
+    """Return the predictions of the rows of all folds, one fold after another, and the mean number of trees."""
+    parts, rounds = [], []
+    for train, held_out in folds:
+        inner = job.part(train, held_out)
+        predicted, count = stopped_trees(inner, job.y[held_out]) if head == TREES else (MODELS[head][0](inner), 0)
+        parts.append(predicted)
+        rounds.append(count)
+    return np.concatenate(parts), round(float(np.mean(rounds)))
+
+
+def _trained(job: Job, head: str, rounds: int) -> Array:
+    return counted_trees(job, max(rounds, 1)) if head == TREES else MODELS[head][0](job)
+
+
+def _logits(job: Job, predictions: Array) -> Array:
+    """Return `(m,)` logits of class 1, `(m, classes)` logarithms of the probabilities, or the numbers as they are."""
+    if job.task == "numeric":
+        return predictions
+    bounded = predictions.clip(LEAST, 1 - LEAST)
+    return np.asarray(np.log(bounded / (1 - bounded)) if job.task == "binary" else np.log(bounded))
+
+
+def _probabilities(job: Job, scores: Array) -> Array:
+    """Return probabilities from weighted logits, or the numbers as they are."""
+    if job.task == "numeric":
+        return scores
+    if job.task == "binary":
+        return np.asarray(1 / (1 + np.exp(-scores)))
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    return np.asarray(shares / shares.sum(1, keepdims=True))
+
+
+def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
+    """Return `(cells,)` weights of at least 0, and what is added to the sum, from `(n, cells, …)` logits."""
+    from scipy.optimize import minimize, nnls  # type: ignore[import-untyped]
+
+    y, counts = job.y[rows], np.ones(len(rows)) if job.weights is None else job.weights[rows]
+    shares = counts / counts.sum()
+    if job.task == "numeric":
+        centre, roots = shares @ inside, np.sqrt(shares)
+        mean = shares @ y
+        weights = nnls(roots[:, None] * (inside - centre), roots * (y - mean))[0]
+        return weights, np.asarray(mean - centre @ weights)
+    cells, size = inside.shape[1], 1 if job.task == "binary" else job.classes
+    logits = inside.reshape(len(y), cells, size)
+    hot = y[:, None] == (np.array([1]) if size == 1 else np.arange(size))
+
+    def loss(values: Array) -> tuple[float, Array]:
+        """Return the mean cross-entropy and its gradient."""
+        scores = np.einsum("nkc,k->nc", logits, values[:cells]) + values[cells:]
+        predicted = _probabilities(job, scores)
+        likely = np.where(hot, predicted, 1 - predicted) if size == 1 else (predicted * hot).sum(1, keepdims=True)
+        error = shares[:, None] * (predicted - hot)
+        gradient = np.concatenate([np.einsum("nkc,nc->k", logits, error), error.sum(0)])
+        return float(-(shares @ np.log(likely.clip(1e-300)))[0]), gradient
+
+    start = np.concatenate([np.full(cells, 1 / cells), np.zeros(size)])
+    bounds = [(0, None)] * cells + [(None, None)] * size
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    if not found[:cells].any():  # no model is better than the mean: the plain mean of all
+        found = start
+    return found[:cells], found[cells:] if size > 1 else found[cells]

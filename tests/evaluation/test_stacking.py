@@ -1,0 +1,129 @@
+"""Stacking: the weights against a slow search, what each part of the data is used for, and few or uneven rows."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from eventvec.evaluation import stacking
+from eventvec.evaluation.models import Job, logistic_regression, ridge
+from eventvec.evaluation.stacking import TREES, inner_folds, stacked
+
+CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
+
+
+def problem(task: str = "binary", n: int = 300, seed: int = 0, shape: str = "line", **changes: object) -> Job:
+    """Return a job whose label depends on a line, which a linear model finds, or on a product, which trees find."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n + 200, 4))
+    signal = (x[:, 0] if shape == "line" else np.sign(x[:, 0] * x[:, 1])) + 0.5 * rng.normal(size=len(x))
+    y = {"binary": (signal > 0) * 1, "multiclass": np.digitize(signal, [-0.5, 0.5]), "numeric": signal}[task]
+    return Job(task, CLASSES[task], x[:n], y[:n], x[n:], num_threads=1, **changes)
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_the_model_that_fits_the_data_has_the_weight(task):
+    linear = "ridge" if task == "numeric" else "logistic_regression"
+    line, product_ = (stacked({"x": problem(task, 600, shape=shape)}).weights for shape in ("line", "product"))
+    assert line["x", linear] > 0
+    assert product_["x", TREES] > 0.5
+    assert product_.get(("x", linear), 0) < 0.3 * product_["x", TREES]
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_the_weights_are_the_best_of_a_grid(task):
+    job = problem(task)
+    folds = inner_folds(job)
+    rows = np.concatenate([held_out for _, held_out in folds])
+    inside = [stacking._out_of_fold(job, head, folds)[0] for head in (TREES, "logistic_regression")]
+    logits = np.stack([stacking._logits(job, each) for each in inside], 1)
+    weights, offset = stacking._weights(job, logits, rows)
+
+    def loss(pair: tuple[float, float]) -> float:
+        scores = offset + pair[0] * logits[:, 0] + pair[1] * logits[:, 1]
+        return log_loss(job.y[rows], stacking._probabilities(job, scores))
+
+    best = loss(tuple(weights))
+    assert all(best <= loss(pair) + 1e-6 for pair in product(np.linspace(0, 2, 21), repeat=2))
+    assert (weights >= 0).all()
+
+
+def test_numbers_have_the_weights_of_least_squares():
+    job = problem("numeric")
+    folds = inner_folds(job)
+    rows = np.concatenate([held_out for _, held_out in folds])
+    inside = np.stack([stacking._out_of_fold(job, head, folds)[0] for head in (TREES, "ridge")], 1)
+    weights, offset = stacking._weights(job, inside, rows)
+
+    def loss(pair: tuple[float, float]) -> float:
+        rest = job.y[rows] - inside @ np.array(pair)
+        return float(((rest - rest.mean()) ** 2).mean())
+
+    assert all(loss(tuple(weights)) <= loss(pair) + 1e-9 for pair in product(np.linspace(0, 2, 21), repeat=2))
+    assert offset == pytest.approx((job.y[rows] - inside @ weights).mean())
+
+
+def test_one_linear_model_alone_is_that_model():
+    for task, model in (("binary", logistic_regression), ("numeric", ridge)):
+        job = problem(task)
+        alone = stacked({"x": job}, [model.__name__])
+        np.testing.assert_array_equal(alone.predictions, model(job))
+        assert alone.weights == {("x", model.__name__): 1.0}
+
+
+def test_several_sets_of_features_share_one_stack():
+    job = problem(shape="product")
+    noise = np.random.default_rng(1).normal(size=(len(job.x) + len(job.test), 3))
+    other = Job("binary", 2, noise[: len(job.x)], job.y, noise[len(job.x) :], num_threads=1)
+    together, alone = (stacked(jobs) for jobs in ({"noise": other, "signal": job}, {"signal": job}))
+    assert together.weights["signal", TREES] > 0.5
+    assert np.corrcoef(together.predictions, alone.predictions)[0, 1] > 0.98
+
+
+def test_the_rows_to_predict_change_no_weight():
+    job = problem()
+    other = Job("binary", 2, job.x, job.y, job.test[:7] * 100, num_threads=1)
+    assert stacked({"x": job}).weights == stacked({"x": other}).weights
+
+
+def test_inner_folds_never_split_a_group_and_hold_each_row_once():
+    groups = np.random.default_rng(0).integers(0, 40, 300)
+    for task in CLASSES:
+        folds = inner_folds(problem(task, groups=groups))
+        assert len(folds) == stacking.FOLDS
+        assert sorted(np.concatenate([held_out for _, held_out in folds])) == list(range(300))
+        assert all(not set(groups[train]) & set(groups[held_out]) for train, held_out in folds)
+
+
+@pytest.mark.parametrize("positives", [1, 2, 5])
+def test_few_rows_of_a_class_leave_fewer_folds_or_the_linear_model(positives):
+    rng = np.random.default_rng(0)
+    y = (np.arange(60) < positives) * 1
+    job = Job("binary", 2, rng.normal(size=(60, 3)), y, rng.normal(size=(9, 3)), num_threads=1)
+    assert len(inner_folds(job)) == {1: 0, 2: 2, 5: 3}[positives]
+    found = stacked({"x": job})
+    assert np.isfinite(found.predictions).all()
+    if positives == 1:
+        assert found.weights == {("x", "logistic_regression"): 1.0}
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_constant_features_and_weights_of_rows_give_finite_predictions(task):
+    weights = np.random.default_rng(0).uniform(0.5, 2, 300)
+    job = problem(task, weights=weights)
+    flat = Job(task, job.classes, job.x * 0, job.y, job.test * 0, num_threads=1, weights=weights)
+    for each in (job, flat):
+        assert np.isfinite(stacked({"x": each}).predictions).all()
+
+
+def test_weights_of_rows_count_as_repeated_rows():
+    """Of the weights of the models, given the same predictions."""
+    job, counts = problem(), np.random.default_rng(0).integers(1, 4, 300)
+    logits = np.random.default_rng(1).normal(size=(300, 2)) + job.y[:, None]
+    one = stacking._weights(Job("binary", 2, job.x, job.y, job.test, weights=counts * 0.7), logits, np.arange(300))
+    rows = np.repeat(np.arange(300), counts)
+    again = stacking._weights(Job("binary", 2, job.x, job.y, job.test), logits[rows], rows)
+    np.testing.assert_allclose(one[0], again[0], atol=1e-4)
