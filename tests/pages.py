@@ -1,19 +1,20 @@
-"""A reader of HTML pages, and small evaluations, maps and histories to show on them."""
+"""A reader of HTML pages, the axes of a chart, and a small evaluation to show on pages."""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from html.parser import HTMLParser
 from typing import Any
 
-import numpy as np
-import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from eventvec import reporting
-from eventvec.evaluation import Evaluation
-from eventvec.evaluation.result import Difference, Result, Scores
+from eventvec.answers import Answer, Chart
+from eventvec.statistics import Estimate
 
-HOSTILE = "<img src=x onerror=alert(1)></script>\"'&"
+HOSTILE = "<img src=x onerror=alert(1)></script>\"'&$x$"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HISTORY = [
     {"epoch": 1, "loss": 30.0, "validation": 31.0, "seconds": 2.0, "events_per_second": 4000},
@@ -22,7 +23,7 @@ HISTORY = [
 
 
 class Reader(HTMLParser):
-    """Check that elements nest, and keep attributes, texts outside scripts, and the data of the page."""
+    """Check that elements nest, and keep attributes, texts outside scripts, scripts, and the data of the page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,6 +31,7 @@ class Reader(HTMLParser):
         self.attributes: list[tuple[str, str, str | None]] = []
         self.texts: list[str] = []
         self.styles: list[str] = []
+        self.scripts: list[str] = []
         self.data: dict[str, Any] = {}
         self.feed(text)
         self.close()
@@ -40,38 +42,40 @@ class Reader(HTMLParser):
         if tag not in VOID:
             self.open.append((tag, dict(attrs)))
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop()[0] == tag
 
     def handle_data(self, data: str) -> None:
         tag, attributes = self.open[-1] if self.open else ("", {})
-        if tag == "script":
-            self.data = json.loads(data) if attributes.get("id") == "data" else self.data
-        elif tag == "style":
-            self.styles.append(data)
+        if tag == "script" and attributes.get("id") == "data":
+            self.data = json.loads(zlib.decompress(base64.b64decode(data)))
+        elif tag in ("script", "style"):
+            {"script": self.scripts, "style": self.styles}[tag].append(data)
         else:
             self.texts.append(data)
 
 
-def scores(*values: float) -> Scores:
-    return Scores(values)
+def axes_of(chart: Chart) -> Axes:
+    """Return the axes on which a chart was drawn."""
+    axes = Figure(figsize=(12, 4)).subplots()
+    chart.draw(axes)
+    return axes
 
 
-def evaluation(task: Any = "binary", embedding: float = 0.8, **changes: Any) -> Evaluation:
-    """Return an evaluation of two feature sets by two models at two shares of labels; all scores differ."""
-    results, differences = [], []
+def evaluation(embedding: float = 0.8, label: str = "churn", **changes: Any) -> Answer:
+    """Return an evaluation of two sets of features by two models with two shares of the labels; all scores differ."""
+    rows = []
     for i, (fraction, model) in enumerate([(1.0, "lightgbm"), (1.0, "knn"), (0.05, "lightgbm"), (0.05, "knn")]):
-        ours, theirs = scores(embedding - i / 50, embedding - i / 50 + 0.02), scores(0.7 - i / 50, 0.74 - i / 50)
-        results += [Result(n, model, fraction, s, s) for n, s in (("embedding", ours), ("aggregates", theirs))]
-        differences.append(Difference("embedding", "aggregates", model, fraction, ours - theirs))
-    fields = {"label": "churn", "task": task, "n": 1200, "folds": 2, "protocol": "holdout", "positive": True}
-    fields |= {"results": tuple(results), "differences": tuple(differences), "notes": ("A note.",)}
-    return Evaluation(**{**fields, **changes})
-
-
-def points(n: int = 12, **changes: Any) -> reporting.Map:
-    """Return a map of `n` points with a numeric and a text column."""
-    columns = pl.DataFrame({"year": [float(i) for i in range(n - 1)] + [None], "kind": ["a", "b", None] * (n // 3)})
-    keys = pl.Series("card", [str(i) for i in range(n)])
-    fields = {"points": np.arange(2.0 * n).reshape(n, 2), "columns": columns, "keys": keys}
-    return reporting.Map(**{**fields, "caption": "A caption.", **changes})
+        for features, score in (("embedding", embedding), ("aggregates", 0.7)):
+            estimate = Estimate.around(score - i / 50, 0.01)
+            rows.append({"features": features, "model": model, "fraction": fraction, "score": estimate})
+    facts = {"label": label, "task": "binary", "metric": "auroc", "n": 1200, "entities": 1200, "folds": 2}
+    facts |= {"protocol": "holdout", "positive": True}
+    verdict = (f"Use it for {label}: ahead.", f"A second line about {label}.")
+    fields = {"verdict": verdict, "tables": {"results": rows}, "facts": facts, "notes": ("A note.", f"About {label}.")}
+    return Answer(**{**fields, **changes})

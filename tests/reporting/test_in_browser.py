@@ -18,13 +18,13 @@ from rich.console import Console
 
 import eventvec as ev
 from commands import answer, customer_labels, purchases
-from eventvec import reporting
 from eventvec.cli import demo
-from eventvec.reporting.neighbours import neighbours_of
+from eventvec.reporting import run_report
 from eventvec.tables import Embeddings
 from pages import HOSTILE
 
 pytestmark = pytest.mark.slow
+WIDTHS = ("wide", "narrow")
 SIZES = {"phone": (375, 760), "desktop": (1280, 900)}
 Open = Callable[..., Any]
 
@@ -38,7 +38,7 @@ def browse(tmp_path: Path) -> Iterator[Open]:
         pytest.skip("there is no Chromium with its driver on this machine; `make debian` installs them")
     drivers = []
 
-    def browse(page: Path, size: str = "desktop", scheme: str = "light", scripts: bool = True) -> Any:
+    def browse(file: Path, size: str = "desktop", scheme: str = "light", scripts: bool = True) -> Any:
         options = selenium.ChromeOptions()
         options.binary_location = found["chromium"]
         for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
@@ -54,7 +54,8 @@ def browse(tmp_path: Path) -> Iterator[Open]:
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-        driver.get(page.as_uri())
+        driver.get(file.as_uri())
+        driver.implicitly_wait(3)  # the data are unpacked first
         return driver
 
     yield browse
@@ -104,7 +105,7 @@ def picture(driver: Any) -> str:
     """Return the pixels of the map, after the next frame."""
     script = """
         const done = arguments[0];
-        requestAnimationFrame(() => requestAnimationFrame(() => done(byId("map").toDataURL())));
+        requestAnimationFrame(() => requestAnimationFrame(() => done(document.getElementById("map").toDataURL())));
     """
     text: str = driver.execute_async_script(script)
     return text
@@ -160,17 +161,22 @@ def test_each_page_fits_each_screen(
     assert width == [SIZES[size][0]] * 2
     back = driver.execute_script("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (sum(back) < 200) == (scheme == "dark")
-    charts = driver.execute_script(
-        "return [...document.querySelectorAll('.chart')].map(c => !!c.querySelector('.main-svg'))"
+    shown = {
+        name: [e.is_displayed() for e in driver.find_elements("css selector", f"section .{name}")] for name in WIDTHS
+    }
+    assert shown["wide"]
+    assert all(shown["wide"]) == (size == "desktop")
+    assert all(shown["narrow"]) == (size == "phone")
+    ink = driver.execute_script(
+        "return getComputedStyle(document.querySelector('figure text')).fill.match(/\\d+/g).map(Number)"
     )
-    assert all(charts)
-    assert charts
+    assert (sum(ink) > 400) == (scheme == "dark")
     assert one(driver, ".verdict").text
 
 
 def test_the_map_is_coloured_searched_selected_and_exported(browse: Open, demo_page: Path, tmp_path: Path) -> None:
     driver = browse(demo_page)
-    n = driver.execute_script("return map.keys.length")
+    n = 809  # every fifth of 4,043
     pictures = [picture(driver)]
     for colour in ("number of seats", "airline", "last event", "built in 2002 or later"):
         choose(driver, "#colour", colour)
@@ -179,7 +185,7 @@ def test_the_map_is_coloured_searched_selected_and_exported(browse: Open, demo_p
     one(driver, "#search").send_keys("N328AA")
     click(driver, "#found button")
     assert one(driver, "#chosen").text.startswith("N328AA · built in 2002 or later: no")
-    assert one(driver, "#neighbours-of").text == "Nearest to N328AA"
+    assert one(driver, "#neighbour-table .example button").text == "N328AA"
     drag(driver, (0, 0), (0.001, 0.001))  # a click, without moving the map
     assert one(driver, "#tip strong").text == one(driver, "#chosen strong").text
     click(driver, "[data-mode=box]")
@@ -221,22 +227,29 @@ def test_the_map_moves_by_mouse_wheel_and_keys(browse: Open, demo_page: Path) ->
 
 
 def test_neighbours_and_their_histories_are_shown(browse: Open, demo_page: Path) -> None:
+    from selenium.webdriver import ActionChains
+
     driver = browse(demo_page)
-    assert len(driver.find_elements("css selector", "#neighbour-table tbody tr")) == 9
-    assert len(driver.find_elements("css selector", "#timelines .yaxislayer-above .ytick")) == 9
-    first = one(driver, "#neighbours-of").text
+    assert len(driver.find_elements("css selector", "#neighbour-table .history svg")) == 9
+    first = one(driver, "#neighbour-table .example button").text
     click(driver, "#neighbour-table tbody tr:nth-child(3) button")
-    second = one(driver, "#neighbours-of").text
+    second = one(driver, "#neighbour-table .example button").text
     assert second != first
-    assert second.removeprefix("Nearest to ") == one(driver, "#chosen strong").text
-    names = driver.execute_script("return [...byId('event-colour').options].map(option => option.text)")
+    assert second == one(driver, "#chosen strong").text
+    names = [option.text for option in driver.find_elements("css selector", "#event-colour option")]
     legends = set()
     for name in names:
         choose(driver, "#event-colour", name)
-        legends.add(one(driver, "#timelines").text)
+        legends.add(one(driver, "#event-legend").text)
     assert len(legends) == len(names) > 2
-    driver.execute_script("byId('example').value = '4'; byId('example').dispatchEvent(new Event('change'))")
-    assert one(driver, "#neighbours-of").text not in (first, second)
+    history = one(driver, "#neighbour-table .history svg")
+    ActionChains(driver).move_to_element(history).perform()
+    assert one(driver, "#event").text.startswith(f"{second} · 2013-")
+    driver.execute_script(
+        "const chooser = document.getElementById('example'); chooser.value = '4';"
+        "chooser.dispatchEvent(new Event('change'))"
+    )
+    assert one(driver, "#neighbour-table .example button").text not in (first, second)
 
 
 def test_a_hostile_key_is_text(browse: Open, files: Path, tmp_path: Path) -> None:
@@ -257,37 +270,41 @@ def test_a_hostile_key_is_text(browse: Open, files: Path, tmp_path: Path) -> Non
 def test_without_javascript_texts_and_tables_are_there(browse: Open, demo_page: Path, files: Path, name: str) -> None:
     driver = browse(demo_page if name == "demo" else files / f"{name}.html", "phone", scripts=False)
     text = one(driver, "body").text
-    assert "The charts need JavaScript" in text
+    assert "The map needs JavaScript" in text
     assert one(driver, ".verdict").text in text
-    tables = driver.find_elements("css selector", "table")
-    assert [table for table in tables if table.is_displayed() and table.text]
-    assert [e for e in driver.find_elements("css selector", ".chart, .scripted") if e.is_displayed()] == []
+    charts = driver.find_elements("css selector", "section .narrow svg")
+    assert all(chart.is_displayed() for chart in charts)
+    assert charts
+    assert [e for e in driver.find_elements("css selector", ".scripted") if e.is_displayed()] == []
+    one(driver, "section details summary").click()
+    assert one(driver, "section details table").is_displayed()
     expected = {
-        "demo": ("N328AA", "Typical entities", "How many events per", "AUROC is"),
-        "evaluation": ("likes", "0.5", "Typical entities", "What do the columns hold?"),
-        "run": ("amount", " ± 0.", "Loss by epoch"),
+        "demo": ("Typical entities", "flights", "AUROC is"),
+        "evaluation": ("likes", "50 % of the labels", "Typical entities", "The data"),
+        "run": ("amount", " ± .", "The mean loss goes from"),
     }[name]
     assert [part for part in expected if part not in text] == []
 
 
-def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path: Path, capsys: Any) -> None:
+def test_two_hundred_thousand_points_are_drawn_and_moved(
+    browse: Open, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n, rng = 200_000, np.random.default_rng(0)
     table = pl.DataFrame({"card": np.arange(n), "day": np.arange(n), "paid": rng.random(n)})
     data = ev.read(table, key="card", time="day", numeric=["paid"])
     blob = rng.integers(9, size=n)
     z = Embeddings.of(data, rng.normal(size=(9, 8))[blob] + rng.normal(size=(n, 8)))
-    columns = pl.DataFrame({"segment": pl.Series(blob).cast(pl.String), "paid": rng.random(n)})
-    points = reporting.Map(z.values[:, :2], columns, pl.Series("card", np.arange(n)).cast(pl.String))
-    nearby = reporting.Nearby(neighbours_of(z, data), reporting.PageTable("Typical entities", [], []))
-    page = tmp_path / "many.html"
-    page.write_text(reporting.page("Many", "", points=points, nearby=nearby))
+    labels = pl.DataFrame({"card": np.arange(n), "segment": pl.Series(blob).cast(pl.String), "paid": rng.random(n)})
+    monkeypatch.setattr(run_report, "map2d", lambda z, seed: z[:, :2])
+    file = tmp_path / "many.html"
+    ev.report(embeddings=z, labels=labels).write(file)
     start = time.perf_counter()
-    driver = browse(page)
+    driver = browse(file)
     before = picture(driver)
     shown = time.perf_counter() - start
     frames = driver.execute_async_script(
         """
-        const done = arguments[0], canvas = byId("map"), times = [];
+        const done = arguments[0], canvas = document.getElementById("map"), times = [];
         const clientY = canvas.getBoundingClientRect().top + 200;
         const send = (type, clientX) => canvas.dispatchEvent(new PointerEvent(type, { clientX, clientY }));
         canvas.setPointerCapture = () => {};
@@ -302,7 +319,7 @@ def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path:
         });
         """
     )
-    drawing = float(driver.execute_script("return byId('map').dataset.milliseconds"))
+    drawing = float(driver.execute_script("return document.getElementById('map').dataset.milliseconds"))
     assert picture(driver) != before
     choose(driver, "#colour", "paid")
     click(driver, "[data-mode=lasso]")
@@ -311,7 +328,7 @@ def test_two_hundred_thousand_points_are_drawn_and_moved(browse: Open, tmp_path:
     assert int(one(driver, "#selected").text.split()[0].replace(",", "")) > n / 2
     with capsys.disabled():
         sys.stdout.write(
-            f"\n200,000 points, {page.stat().st_size / 1e6:.1f} MB: shown after {shown:.1f} s with the start of the "
+            f"\n200,000 points, {file.stat().st_size / 1e6:.1f} MB: shown after {shown:.1f} s with the start of the "
             f"browser; while moving, a frame takes {np.median(frames):.0f} ms (median), {max(frames):.0f} ms "
             f"(longest), of which drawing {drawing:.0f} ms\n"
         )

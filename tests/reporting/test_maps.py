@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,9 +18,8 @@ import polars as pl
 import pytest
 
 import processes
-from eventvec.errors import DataError
-from eventvec.reporting.maps import Map, _between, column_data, map2d, map_data
-from pages import points
+from eventvec.errors import ConfigError
+from eventvec.reporting.maps import _between, column_data, map2d, map_data
 
 
 def decoded(text: str, kind: str) -> list[Any]:
@@ -98,18 +98,12 @@ def test_ctrl_c_ends_the_drawing_of_a_map(monkeypatch: pytest.MonkeyPatch) -> No
         map2d(np.random.default_rng(0).normal(size=(24, 4)))
 
 
-def test_a_map_with_different_numbers_of_points_and_keys_is_refused() -> None:
-    with pytest.raises(DataError, match="got 12 points, 12 rows of 2 columns and 3 keys"):
-        points(keys=pl.Series(["a", "b", "c"]))
-    with pytest.raises(DataError, match="rows of 0 columns"):
-        points(columns=pl.DataFrame())
-
-
 def test_places_keep_their_proportions() -> None:
-    data = map_data(points(points=np.array([[-1.0, 0.0], [3.0, 2.0]] * 6)))
+    columns, keys = pl.DataFrame({"year": range(12)}), pl.Series("card", [str(i) for i in range(12)])
+    data = map_data(np.array([[-1.0, 0.0], [3.0, 2.0]] * 6), columns, keys)
     x, y = (decoded(data[axis], "<u2") for axis in "xy")
     assert (x[:2], y[:2]) == ([0, 65535], [0, 32768])
-    assert data["key"] == "card"
+    assert (data["key"], data["keys"], data["columns"][0]["name"]) == ("card", keys.to_list(), "year")
 
 
 def test_the_map_keeps_neighbours_together_and_is_reproducible() -> None:
@@ -145,10 +139,7 @@ def test_embeddings_of_one_number_and_equal_ones_have_places() -> None:
     assert map2d(np.ones((50, 3))).tolist() == [[0.0, 0.0]] * 50
 
 
-def test_columns_and_keys_of_pandas_are_drawn() -> None:
-    churn = pl.DataFrame({"churn": [True, False, None]})
-    ours, pandas = (
-        map_data(Map(np.zeros((3, 2)), frame, keys))
-        for frame, keys in ((churn, pl.Series("key", ["a", "b", "c"])), (churn.to_pandas(), ["a", "b", "c"]))
-    )
-    assert pandas == ours
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openTSNE", None)
+    with pytest.raises(ConfigError, match=r"needs openTSNE: pip install 'eventvec\[viz\]'"):
+        map2d(np.eye(9))

@@ -55,7 +55,7 @@ def test_neighbours_equal_a_slow_loop(data: Dataset, z: Embeddings) -> None:
     near = neighbours_of(z, data)
     check(near, z.values)
     assert sorted(near.queries.tolist()) == list(range(len(z)))
-    assert near.examples == 12
+    assert near.examples == 6
     assert "drawn by lot" not in near.rule
     page = neighbours_data(near)
     similarity = decoded(page["similarity"], "<u2") / 65535 * 2 - 1
@@ -69,8 +69,17 @@ def test_of_many_entities_some_are_drawn(z: Embeddings, monkeypatch: pytest.Monk
     near = neighbours_of(z, None)
     check(near, z.values)
     assert len(set(near.queries.tolist())) == 20
-    assert "Of the other entities, 8 were drawn by lot." in near.rule
+    assert "Of the other entities, 14 were drawn by lot." in near.rule
     assert near.histories is None
+
+
+def test_examples_have_a_usual_number_of_events(data: Dataset, z: Embeddings) -> None:
+    near = neighbours_of(z, data)
+    few, many = sorted(z.events)[9], sorted(z.events)[29]  # the quartiles of 40
+    assert all(few <= z.events[row] <= many for row in near.queries[: near.examples])
+    assert min(z.events) < few
+    assert many < max(z.events)
+    assert f"a usual number of events, {few} to {many} as the middle half" in near.rule
 
 
 def test_the_learned_part_alone_is_compared(data: Dataset, z: Embeddings) -> None:
@@ -121,11 +130,13 @@ def test_of_long_histories_the_last_events_are_kept() -> None:
 def test_the_table_has_each_example_and_its_neighbours(data: Dataset, z: Embeddings) -> None:
     near = neighbours_of(z, data)
     names = pl.Series([f"k{i}" for i in range(len(z))])
-    head, rows = neighbour_rows(near, names, z, data, count=2)
-    assert head[-2:] == ["most frequent region", "most frequent shop"]
-    assert len(rows) == 12 * 3
-    for place, (query, found) in enumerate(zip(near.queries[:12], near.nearest[:12], strict=True)):
+    rows = neighbour_rows(near, names, z, data, count=2)
+    assert list(rows[0])[-2:] == ["most frequent region", "most frequent shop"]
+    assert len(rows) == 6 * 3
+    for place, (query, found) in enumerate(zip(near.queries[:6], near.nearest[:6], strict=True)):
         block = rows[3 * place : 3 * place + 3]
-        assert [row[1] for row in block] == [f"k{i}" for i in (query, *found[:2])]
-        assert [row[0] for row in block] == [str(place + 1), "", ""]
-        assert block[1][2] == f"{near.similarity[place, 0]:.3f}"
+        assert [row["entity"] for row in block] == [f"k{i}" for i in (query, *found[:2])]
+        assert [row["example"] for row in block] == [str(place + 1), "", ""]
+        assert [row["events"] for row in block] == [z.events[i] for i in (query, *found[:2])]
+        assert np.isnan(block[0]["similarity"])
+        assert block[1]["similarity"] == near.similarity[place, 0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,19 @@ import pytest
 
 import eventvec as ev
 from commands import answer, customer_labels, invoke, purchases
-from eventvec.reporting.headline import headline
-from pages import HISTORY, Reader, evaluation
+from eventvec.answers import Answer, Chart
+from eventvec.answers.charts import Series, bars
+from eventvec.statistics import Estimate
+from pages import HOSTILE, Reader, evaluation
 
-SECTIONS = ("results", "what-drives", "the-map", "nearest", "the-training", "the-data")
+SECTIONS = {
+    "churn: AUROC": "results",
+    "likes: AUROC": "results",
+    "What drives a vector": "drivers",
+    "Who is like whom": "map",
+    "Training": "training",
+    "The data": "data",
+}
 CUSTOMERS = [f"secret{i:02}" for i in range(60)]
 
 
@@ -34,47 +42,66 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sections(page: str) -> list[str]:
-    return [name for name in SECTIONS if f'<section id="{name}">' in page]
+    """Return the sections of a page in their order."""
+    texts = [text.strip() for text in Reader(page).texts]
+    return [SECTIONS[text] for text in texts if text in SECTIONS]
+
+
+def influence() -> Answer:
+    """Return what `influence` finds."""
+    rows = [{"left_out": "shop", "kind": "field", "change": Estimate(-0.21, -0.25, -0.17, signed=True)}]
+    changes = Series([row["change"] for row in rows])
+    chart = Chart("", "", lambda axes: bars(axes, ["shop"], changes, across="change"))
+    return Answer(("shop drives it.",), {"rows": rows}, figures=(chart,))
 
 
 def test_each_argument_adds_its_sections(files: Path) -> None:
     run, z = ev.load(files / "run"), ev.read_embeddings(files / "z.parquet")
-    assert sections(ev.report(run).html) == ["the-training"]
+    assert sections(ev.report(run).html) == ["training"]
     assert sections(ev.report(evaluations=evaluation()).html) == ["results"]
-    row = {"left out": "shop", "kind": "field", "change": -0.21, "low": -0.25, "high": -0.17}
-    drivers = ev.Influence((row,), "auroc", 0.8, 90, "churn", True, "logistic_regression", ())
-    driven = ev.report(run, drivers=drivers).html
-    assert sections(driven) == ["what-drives", "the-training"]
-    assert "−0.210 ± 0.040" in driven or "-0.210 ± 0.040" in driven
-    with pytest.raises(ev.ConfigError, match="drivers must be the result of influence for a label"):
-        ev.report(run, drivers=replace(drivers, measure="movement"))
-    assert sections(ev.report(embeddings=z).html) == ["the-map", "nearest"]
+    driven = ev.report(run, drivers=influence()).html
+    assert sections(driven) == ["drivers", "training"]
+    assert "−.210 ± .040" in driven
+    with pytest.raises(ev.ConfigError, match="drivers must be the result of influence"):
+        ev.report(run, drivers=evaluation())
+    assert sections(ev.report(embeddings=z).html) == ["map"]
     whole = ev.report(run, files / "events.parquet", labels=files / "people.parquet")
-    assert sections(whole.html) == ["the-map", "nearest", "the-training", "the-data"]
+    assert sections(whole.html) == ["map", "training", "data"]
     read = Reader(whole.html)
     assert [column["name"] for column in read.data["map"]["columns"]][:2] == ["likes", "shop"]
     assert read.data["neighbours"]["histories"]["columns"][0]["name"] == "bought"
     assert Reader(ev.report(embeddings=z).html).data["neighbours"]["histories"] is None
 
 
-def test_the_verdict_comes_first() -> None:
-    ahead = evaluation(label="churn", embedding=1.5, verdict="The embedding is ahead.")
-    behind, unsure = evaluation(label="age", embedding=0.1), evaluation(label="sex", embedding=0.709)
-    assert ev.report(evaluations=ahead).verdict == "churn: The embedding is ahead."
-    page = ev.report(evaluations=[ahead, behind, unsure])
-    assert page.verdict == (
-        "The embedding is ahead of the strongest other features on churn, is behind them on age and cannot be told "
-        "from them on sex."
-    )
+def test_the_decision_comes_first() -> None:
+    one = ev.report(evaluations=evaluation())
+    assert one.verdict == ("Use it for churn: ahead.", "A second line about churn.")
+    assert one.title == "What predicts churn"
+    assert one.frame()["label"].to_list() == ["churn"] * 8
+    page = ev.report(evaluations=[evaluation(), evaluation(label="age"), evaluation(label="sex")])
+    assert page.verdict == ("Use it for churn: ahead.", "Use it for age: ahead.", "Use it for sex: ahead.")
     texts = Reader(page.html).texts
-    assert texts.index(page.verdict) < texts.index("What the embedding predicts")
-    assert repr(page).startswith("Report(4") or repr(page).startswith("Report(5")
+    assert texts.index(page.verdict[2]) < texts.index("churn: AUROC") < texts.index("A second line about churn.")
+    for text, times in ((page.verdict[0], 1), ("A second line about age.", 1), ("A note.", 1), ("About sex.", 1)):
+        assert texts.count(text) == times, text
+    many = ev.report(evaluations=[evaluation(label=str(i)) for i in range(7)])
+    assert (len(many.verdict), many.verdict[-1]) == (5, "3 more labels are below.")
 
 
-def test_one_epoch_has_no_course() -> None:
-    assert headline([], HISTORY[:1]).endswith("The loss was 30 in epoch 1, the only one.")
-    assert headline([], HISTORY).endswith("The loss went from 30 in epoch 1 to 20 in epoch 2.")
-    assert headline([]).endswith("--labels and --label).")
+def test_a_page_without_labels_says_that_nothing_is_known(files: Path) -> None:
+    assert ev.report(ev.load(files / "run")).verdict[0].endswith("--labels and --label).")
+
+
+def test_hostile_names_are_text(files: Path) -> None:
+    events = pl.read_parquet(files / "events.parquet")
+    data = ev.read(events.with_columns(pl.lit(HOSTILE).alias(HOSTILE)), key="customer", time="when")
+    z = ev.embed(ev.load(files / "run").encoder, data)
+    labels = pl.DataFrame({"customer": CUSTOMERS, HOSTILE: [HOSTILE, "b"] * 30})
+    text = ev.report(None, data, embeddings=z, labels=labels, evaluations=evaluation(label=HOSTILE)).html
+    assert HOSTILE not in text
+    read = Reader(text)
+    assert "img" not in {tag for tag, _, _ in read.attributes}
+    assert read.data["map"]["columns"][0]["names"] == [HOSTILE, "b"]
 
 
 def test_a_named_label_is_evaluated(files: Path) -> None:
@@ -86,9 +113,10 @@ def test_a_named_label_is_evaluated(files: Path) -> None:
         run, data, embeddings=z, labels=people, label="likes", progress=lambda *step: steps.append(step), **options
     )
     expected = ev.evaluate(z, data, people, "likes", **options)
-    assert [e.to_dict() for e in page.evaluations] == [expected.to_dict()]
-    assert "shares-0" in Reader(page.html).data["figures"]
-    assert steps == [(0, 3, "evaluating likes"), (1, 3, "placing the entities"), (2, 3, "writing")]
+    assert [e.to_dict() for e in page.basis] == [expected.to_dict()]
+    assert (page.verdict, page.html) == (expected.verdict, page.html)
+    assert "50 % of the labels" in Reader(page.html).texts
+    assert steps == [(0, 2, "evaluating likes"), (1, 2, "placing the entities")]
 
 
 def test_the_page_of_cut_histories_shows_the_events_that_were_embedded(files: Path) -> None:
@@ -103,7 +131,7 @@ def test_the_page_of_cut_histories_shows_the_events_that_were_embedded(files: Pa
 def test_few_embeddings_have_no_map(files: Path) -> None:
     z = ev.read_embeddings(files / "z.parquet")
     assert sections(ev.report(embeddings=z[:3]).html) == []
-    assert sections(ev.report(embeddings=z[:4]).html) == ["the-map", "nearest"]
+    assert sections(ev.report(embeddings=z[:4]).html) == ["map"]
 
 
 @pytest.mark.parametrize(
@@ -113,6 +141,7 @@ def test_few_embeddings_have_no_map(files: Path) -> None:
         ({"run": "folder"}, r"the run must be a Run, got str; load it first: run = ev.load\(path\)"),
         ({"embeddings": "z.parquet"}, "embeddings must be Embeddings, got str"),
         ({"evaluations": ["x"]}, "evaluations must be results of evaluate, got 'x'"),
+        ({"evaluations": influence()}, "evaluations must be results of evaluate"),
         ({"data": "events.parquet", "evaluations": evaluation()}, "needs the run or the embeddings"),
         ({"labels": "l.parquet", "evaluations": evaluation()}, "labels need the embeddings"),
         ({"label": "churn", "evaluations": evaluation()}, r"give labels= \(--labels\)"),
@@ -147,11 +176,12 @@ def test_the_command_writes_the_page_of_the_call(files: Path) -> None:
     )
     assert output.read_text() == page.html
     assert printed == {"output": str(output), **json.loads(json.dumps(page.to_dict()))}
+    assert printed["results"][0]["label"] == "likes"
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
     shown = invoke("report", files / "run", "-o", output)  # a page that eventvec wrote is replaced
     assert shown.exit_code == 0, shown.output
     assert " ".join(shown.stdout.split()).startswith("Nothing here says what the vectors are worth")
-    assert sections(output.read_text()) == ["the-training"]
+    assert sections(output.read_text()) == ["training"]
 
 
 def test_evaluate_writes_a_page(files: Path) -> None:
@@ -159,10 +189,10 @@ def test_evaluate_writes_a_page(files: Path) -> None:
     inputs = (files / "z.parquet", files / "people.parquet", "--label", "likes", "--models", "knn")
     printed = answer("evaluate", *inputs, "--events", files / "events.parquet", "-o", output)
     page = output.read_text()
-    assert sections(page) == ["results", "the-map", "nearest", "the-data"]
+    assert sections(page) == ["results", "map", "data"]
     assert printed["verdict"] in " ".join(Reader(page).texts)
     answer("evaluate", *inputs, "-o", output)
-    assert sections(output.read_text()) == ["results", "the-map", "nearest"]
+    assert sections(output.read_text()) == ["results", "map"]
 
 
 def test_the_commands_refuse_in_one_sentence(files: Path, tmp_path: Path) -> None:

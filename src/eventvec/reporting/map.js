@@ -1,7 +1,52 @@
+// What the map and the neighbours share: colours, and how data, times and numbers are read.
+const darkScheme = matchMedia("(prefers-color-scheme: dark)");
+const byId = id => document.getElementById(id);
+const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const PALETTE = data.palette, OTHERS = "#9a8f80", MISSING = "#8d959e";
+const RAMP = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
+
+// Returns the numbers in a text of base 64, in the type of a typed array.
+function decode(text, Kind) {
+  return new Kind(Uint8Array.from(atob(text), letter => letter.charCodeAt(0)).buffer);
+}
+
+// Returns an element with properties and children; texts are never read as HTML.
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+// Returns a time in milliseconds since 1970 as text, without parts that are zero.
+function dated(milliseconds) {
+  const time = new Date(milliseconds);
+  return isNaN(time) ? "" : time.toISOString().replace("T", " ").replace(/(:00)?\.\d+Z$/, "").replace(/ 00:00$/, "");
+}
+
+// Returns a number as text; years and other numbers of four digits have no comma.
+function number(value) {
+  const rounded = Number.isInteger(value) ? value : Number(value.toPrecision(4));
+  return rounded.toLocaleString("en", { maximumFractionDigits: 6, useGrouping: Math.abs(rounded) >= 10000 });
+}
+
+// Returns a spot of a colour.
+function swatch(colour) {
+  const spot = element("span", { className: "swatch" });
+  spot.style.background = colour;
+  return spot;
+}
+
+// Returns a scale of colours from one number to another.
+function ramp(low, high) {
+  const scale = element("span", { className: "ramp" });
+  scale.style.background = `linear-gradient(to right, ${RAMP.join(", ")})`;
+  return [low, scale, high];
+}
+
 // The map: points on a canvas that can be moved, enlarged, coloured, searched and selected.
 // Discs are blended into the pixels directly, which is fast without a graphics card and needs no compiled code, which
 // the security policy of the page forbids.
-const map = data.map && (() => {
+const map = (() => {
   const px = Float32Array.from(decode(data.map.x, Uint16Array), v => v / 65535);
   const py = Float32Array.from(decode(data.map.y, Uint16Array), v => v / 65535);
   const n = px.length, keys = data.map.keys, canvas = byId("map"), context = canvas.getContext("2d"), tip = byId("tip");
@@ -32,9 +77,7 @@ const map = data.map && (() => {
     const column = columns[byId("colour").value], legend = byId("legend");
     legend.replaceChildren();
     const group = (name, size, colour, test) => {
-      const swatch = element("span", { className: "swatch" });
-      swatch.style.background = colour;
-      const button = element("button", { type: "button", title: "Select this group" }, swatch, `${name} (${size.toLocaleString("en")})`);
+      const button = element("button", { type: "button", title: "Select this group" }, swatch(colour), `${name} (${size.toLocaleString("en")})`);
       button.addEventListener("click", event => select(test, event.shiftKey));
       legend.append(button);
     };
@@ -56,9 +99,7 @@ const map = data.map && (() => {
         const value = column.cells[i];
         tint[i] = isNaN(value) ? 0 : 1 + Math.max(0, Math.min(shades - 1, Math.round((value - low) / (high - low || 1) * (shades - 1))));
       }
-      const ramp = element("span", { className: "ramp" }), text = value => column.kind === "time" ? dated(value) : number(value);
-      ramp.style.background = `linear-gradient(to right, ${RAMP.join(", ")})`;
-      legend.append(text(low), ramp, text(high));
+      legend.append(...ramp(...column.ends.map(value => column.kind === "time" ? dated(value) : number(value))));
     }
     if (column.missing) group("missing", column.missing, MISSING, i => tint[i] === 0);
     paint();
@@ -185,10 +226,10 @@ const map = data.map && (() => {
     tip.style.top = `${Math.max(0, top)}px`;
   }
 
-  function choose(i, follow = true) {
+  function choose(i) {
     chosen = i;
     byId("chosen").replaceChildren(...(i < 0 ? [] : [element("strong", {}, keys[i]), ` · ${columns.map(column => `${column.name}: ${cell(column, i)}`).join(" · ")}`]));
-    if (follow && i >= 0 && data.neighbours) timelines.show(i);
+    if (i >= 0) neighbours.show(i);
     paint();
   }
 
@@ -266,7 +307,8 @@ const map = data.map && (() => {
     }), ...(text && !hits.length ? ["No key contains this."] : hits.length > 8 ? [`and ${hits.length === 400 ? "many" : hits.length - 8} more`] : []));
   });
   new ResizeObserver(() => { if (view.scale === 1) showAll(); else paint(); }).observe(canvas);
-  redraws.push(paint);
+  darkScheme.addEventListener("change", paint);
+  columns.forEach((column, at) => byId("colour").append(element("option", { value: String(at) }, column.name)));
   paintColumn();
   showAll();
   return { keys, choose, mark: rows => { near = rows; paint(); } };

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
 
-from eventvec.errors import DataError, need
+from eventvec.errors import need
 from eventvec.sequences import Array
-from eventvec.tables.sources import read_table
 
 FITTED = 5_000
 """The number of entities that t-SNE places; further ones are placed between those that are nearest to them."""
@@ -24,39 +22,6 @@ LONGEST_NAME = 80
 """The number of characters after which the name of a value is cut."""
 STEPS = 65_535
 """The number of steps into which each axis of the map is divided."""
-
-
-@dataclass(frozen=True, eq=False)
-class Map:
-    """Entities as points, which the reader can colour by each of several columns, select and export.
-
-    Args:
-        points: `(n, 2)` coordinates.
-        columns: A frame of `n` rows with what is known of each entity: numbers, text, booleans or times. Frames of
-            other libraries, such as pandas, become frames of polars.
-        keys: `n` texts, the key of each entity, which is shown and exported; the name of the series is that of the key.
-        caption: A sentence below the map.
-
-    Raises:
-        DataError: If there are no columns, or the numbers of points, rows and keys differ.
-    """
-
-    points: Array
-    columns: pl.DataFrame
-    keys: pl.Series
-    caption: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.columns, pl.DataFrame):
-            object.__setattr__(self, "columns", read_table(self.columns))
-        if not isinstance(self.keys, pl.Series):
-            object.__setattr__(self, "keys", pl.Series("key", list(self.keys), pl.String))
-        n, width = len(self.points), self.columns.width
-        if not width or {len(self.columns), len(self.keys)} != {n}:
-            raise DataError(
-                f"a map needs at least one column, and one row and one key per point; got {n:,} points, "
-                f"{len(self.columns):,} rows of {width} columns and {len(self.keys):,} keys"
-            )
 
 
 def map2d(z: Array, seed: int = 0, *, fitted: int = FITTED) -> Array:
@@ -123,17 +88,22 @@ def _between(z: Array, sample: Array, placed: Array, chunk: int = 4096) -> Array
     return torch.cat(parts).numpy()
 
 
-def map_data(points: Map) -> dict[str, Any]:
-    """Return what the script of the page draws the map from: keys, places in steps of the axes, and columns."""
-    xy = np.asarray(points.points, np.float64)
+def map_data(xy: Array, columns: pl.DataFrame, keys: pl.Series) -> dict[str, Any]:
+    """Return what the script of the page draws the map from: keys, places in steps of the axes, and columns.
+
+    Args:
+        xy: `(n, 2)` coordinates.
+        columns: `n` rows with what is known of each entity: numbers, text, booleans or times.
+        keys: `n` texts, which are shown and exported; the name of the series is that of the key.
+    """
     low, span = xy.min(0), max(float(np.ptp(xy, axis=0).max()), 1e-12)
     steps = np.round((xy - low) / span * STEPS).astype(np.uint16)
     return {
         "x": packed(steps[:, 0]),
         "y": packed(steps[:, 1]),
-        "key": points.keys.name,
-        "keys": points.keys.to_list(),
-        "columns": [column_data(column) for column in points.columns],
+        "key": keys.name,
+        "keys": keys.to_list(),
+        "columns": [column_data(column) for column in columns],
     }
 
 

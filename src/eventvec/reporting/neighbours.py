@@ -13,13 +13,13 @@ import torch
 from eventvec.dataset import Dataset
 from eventvec.reporting.entity_columns import most_frequent
 from eventvec.reporting.maps import packed
-from eventvec.reporting.timelines import EVENTS, Histories, histories
+from eventvec.reporting.timelines import Histories, histories
 from eventvec.searching.vector_index import learned_part, left_out, nearest_rows, unit_length
 from eventvec.sequences import Array
 from eventvec.tables import Embeddings
 from eventvec.tables.times import to_arrow
 
-EXAMPLES = 12
+EXAMPLES = 6
 """The number of entities that stand for all: each is nearest to the centre of a cluster."""
 NEIGHBOURS = 8
 """The number of neighbours of each entity."""
@@ -38,7 +38,8 @@ class Neighbours:
     """The nearest neighbours of entities by the cosine similarity of the learned part of their vectors.
 
     `queries` is `(q,)` rows, the examples first, `nearest` `(q, k)` their neighbours, nearest first, and `similarity`
-    `(q, k)`; `entities` were searched. Histories are there if the events are at hand.
+    `(q, k)`; `entities` were searched. Examples have a `usual` number of events, between the quartiles, so that a
+    person can judge them. Histories are there if the events are at hand.
     """
 
     queries: Array
@@ -46,16 +47,18 @@ class Neighbours:
     similarity: Array
     examples: int
     entities: int
+    usual: tuple[int, int]
     histories: Histories | None
 
     @property
     def rule(self) -> str:
         """How the examples and the other entities were chosen, in words."""
+        few, many = self.usual
         drawn = len(self.queries) - self.examples
         rest = "" if len(self.queries) == self.entities else f" Of the other entities, {drawn:,} were drawn by lot."
         return (
-            f"The {self.examples} examples are typical: the entities were divided into {self.examples} clusters by "
-            f"k-means, and each example is nearest to the centre of one, the largest cluster first.{rest}"
+            f"The {self.examples} examples have a usual number of events, {few:,} to {many:,} as the middle half of "
+            f"the entities; each is nearest to the centre of a cluster of these, the largest cluster first.{rest}"
         )
 
 
@@ -63,15 +66,17 @@ def neighbours_of(z: Embeddings, data: Dataset | None, seed: int = 0, first: Seq
     """Return the nearest neighbours of entities, exactly, by the cosine similarity of the learned part."""
     unit = unit_length(learned_part(z).astype(np.float32))
     rng = np.random.default_rng(seed)
-    examples = _typical(unit, rng, seed)
+    few, many = np.quantile(z.events, (0.25, 0.75), method="inverted_cdf").tolist()
+    usual = np.flatnonzero((z.events >= few) & (z.events <= many))
+    examples = usual[_typical(unit[usual], rng, seed)]
     others = np.setdiff1d(np.arange(len(z)), examples)
     if len(z) > LOOKED_UP:
         others = rng.choice(others, OF_MANY - len(examples), replace=False)
     queries = np.r_[examples, others]
     rows, scores = nearest_rows(unit, unit[queries], min(NEIGHBOURS, len(z) - 1) + 1)
     nearest, similarity = left_out(rows, scores, queries, min(NEIGHBOURS, len(z) - 1))
-    timelines = None if data is None else histories(data, _order(queries, nearest, len(z)), EVENTS, first)
-    return Neighbours(queries, nearest, similarity, len(examples), len(z), timelines)
+    timelines = None if data is None else histories(data, _order(queries, nearest, len(z)), first=first)
+    return Neighbours(queries, nearest, similarity, len(examples), len(z), (int(few), int(many)), timelines)
 
 
 def neighbours_data(near: Neighbours) -> dict[str, Any]:
@@ -89,27 +94,29 @@ def neighbours_data(near: Neighbours) -> dict[str, Any]:
 
 def neighbour_rows(
     near: Neighbours, names: pl.Series, z: Embeddings, data: Dataset | None, count: int = 3
-) -> tuple[list[str], list[list[Any]]]:
-    """Return the headings and rows of a table: each example, and below it its nearest neighbours."""
-    head = ["example", "entity", "similarity", "events", "last event"]
+) -> list[dict[str, Any]]:
+    """Return the rows of a table: each example, and below it its nearest neighbours."""
     queries, nearest = near.queries[: near.examples], near.nearest[: near.examples, :count]
     rows = np.concatenate([queries[:, None], nearest], 1).reshape(-1)
-    first = np.arange(len(rows)) % (nearest.shape[1] + 1) == 0
-    similarity = np.concatenate([np.ones((len(queries), 1)), near.similarity[: near.examples, :count]], 1).reshape(-1)
+    scores = np.concatenate([np.full((len(queries), 1), np.nan), near.similarity[: near.examples, :count]], 1).reshape(
+        -1
+    )
     part = z[rows]
     last = pl.Series(to_arrow(z.schema, part.last_time, part.events == 0)).cast(pl.String).str.slice(0, 19)
-    columns: list[list[Any]] = [
-        [f"{place // (nearest.shape[1] + 1) + 1}" if is_first else "" for place, is_first in enumerate(first)],
-        names[rows].to_list(),
-        ["example" if is_first else f"{value:.3f}" for is_first, value in zip(first, similarity, strict=True)],
-        [f"{events:,}" for events in part.events],
-        last.fill_null("").to_list(),
-    ]
-    for field in [] if data is None else [field for field in data.schema.categorical if field.values][:3]:
+    columns: dict[str, Sequence[Any]] = {
+        "example": [
+            f"{place // (nearest.shape[1] + 1) + 1}" if np.isnan(score) else "" for place, score in enumerate(scores)
+        ],
+        "entity": names[rows].to_list(),
+        "similarity": scores.tolist(),
+        "events": part.events.tolist(),
+        "last_event": last.fill_null("").to_list(),
+    }
+    for field in [] if data is None else [field for field in data.schema.categorical if field.values][:2]:
         assert data is not None
-        head.append(f"most frequent {field.name}")
-        columns.append(most_frequent(data.sequences[torch.from_numpy(rows)], field).fill_null("").to_list())
-    return head, [list(row) for row in zip(*columns, strict=True)]
+        modes = most_frequent(data.sequences[torch.from_numpy(rows)], field)
+        columns[f"most frequent {field.name}"] = modes.fill_null("").to_list()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _typical(unit: Array, rng: np.random.Generator, seed: int) -> Array:

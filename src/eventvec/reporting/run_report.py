@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eventvec.attribution import Influence
+from eventvec.answers import Answer
+from eventvec.answers.charts import PALETTE
+from eventvec.answers.page import Section, Widget
 from eventvec.dataset import Dataset, repeated
 from eventvec.errors import ConfigError, need, shown
-from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
+from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
+from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.leaks import same_events
-from eventvec.files import path_only
 from eventvec.options import accepts, check_seed, gather
-from eventvec.reporting.document import Nearby, PageTable, page, write_page
 from eventvec.reporting.entity_columns import entity_columns
-from eventvec.reporting.headline import headline
-from eventvec.reporting.maps import FITTED, Map, map2d
-from eventvec.reporting.neighbours import neighbour_rows, neighbours_of
-from eventvec.reporting.overview import overview_of
+from eventvec.reporting.maps import FITTED, map2d, map_data
+from eventvec.reporting.neighbours import neighbour_rows, neighbours_data, neighbours_of
+from eventvec.reporting.overview import data_section, training_section
 from eventvec.runs import Run, check_run
 from eventvec.searching.vector_index import learned_part
-from eventvec.tables import Embeddings, check_output, read, until
+from eventvec.tables import Embeddings, read, until
 from eventvec.tables.keys import texts
 from eventvec.tables.label_times import labelled_histories
 from eventvec.tables.sources import Tabular, kept
@@ -31,48 +30,18 @@ JOINED = ("key", "label_time", "inclusive")
 """The options that say how a table of labels is joined to the embeddings, for the colours of the map too."""
 FEWEST = 4
 """The smallest number of embeddings of which a map is drawn."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Report:
-    """A page, which `report` returns.
-
-    Args:
-        html: The page as text. It is self-contained: it loads nothing.
-        verdict: The first sentence of the page.
-        evaluations: The evaluations that it shows.
-
-    Example:
-        >>> Report("<!doctype html>", "Nothing can be told.", ())
-        Report(0.0 MB: Nothing can be told.)
-    """
-
-    html: str
-    verdict: str
-    evaluations: tuple[Evaluation, ...]
-
-    def __repr__(self) -> str:
-        return f"Report({len(self.html) / 1e6:.1f} MB: {self.verdict})"
-
-    def write(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write the page to a file that only its owner can read, and return its path.
-
-        The file appears whole or not at all. Missing folders above it are created.
-
-        Args:
-            path: The file. A page that eventvec wrote is replaced.
-            overwrite: Whether another file may be replaced too.
-
-        Raises:
-            ConfigError: If the path is no place for a file, see `outputs.check_output`.
-        """
-        check_output(path_only(path), overwrite=overwrite)
-        write_page(self.html, path)
-        return Path(path)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which ``eventvec report --json`` prints."""
-        return {"verdict": self.verdict, "evaluations": [evaluation.to_dict() for evaluation in self.evaluations]}
+LINES = 5
+"""The largest number of lines of a decision."""
+FOLDER = Path(__file__).parent
+NO_LABELS = (
+    "Nothing here says what the vectors are worth, because no label was evaluated: give labels (labels=, --labels and "
+    "--label)."
+)
+PRIVACY = (
+    "What shapes the events of people, such as age, health or where they live, can often be read from their vectors, "
+    "even if it was never a column; eventvec audit measures it. This page contains keys and events, so protect it like "
+    "the events."
+)
 
 
 @accepts(LabelOptions, EvaluationOptions)
@@ -83,16 +52,15 @@ def report(
     embeddings: Embeddings | None = None,
     labels: Tabular | None = None,
     label: str | Sequence[str] = (),
-    evaluations: Evaluation | Sequence[Evaluation] = (),
-    drivers: Influence | None = None,
-    tables: Sequence[PageTable] = (),
-    title: str | None = None,
+    evaluations: Answer | Sequence[Answer] = (),
+    drivers: Answer | None = None,
+    title: str = "",
     lead: str = "",
     map_seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
     **options: Any,
-) -> Report:
-    """Return one self-contained page; each argument adds its sections.
+) -> Answer:
+    """Return an answer with one self-contained page; each argument adds its sections.
 
     A run adds the course of its training. Data add lengths, rates, missing and unknown values, and histories beside
     the map. Embeddings, which a run and data make if they are not given, add a map of the entities and their nearest
@@ -107,12 +75,14 @@ def report(
         label: The columns of this table to evaluate, one after the other.
         evaluations: Evaluations that were made before, from `evaluate`.
         drivers: What drives the score of a label, from `influence`.
-        tables: Further tables of the page, see `eventvec.reporting.PageTable`.
         title: The title of the page.
-        lead: A sentence or two about the run, below the verdict.
+        lead: A sentence or two about the run, below the decision.
         map_seed: Seed of the map and of the entities that are drawn as examples.
         progress: Called with the number of steps done, of all steps, and the name of the next one.
         options: The fields of `LabelOptions` and `EvaluationOptions`, for the evaluation of `label`.
+
+    Returns:
+        The decision is that of the evaluation, or the first line of each of several. The rows are their results.
 
     Raises:
         ConfigError: If there is nothing to show, an argument has another type or needs another one, an option is out of
@@ -125,15 +95,14 @@ def report(
         >>> events = pl.DataFrame({"card": [1, 1, 2, 2], "day": [1, 2, 1, 2], "paid": [0.5, 1.0, 2.0, 3.0]})
         >>> run = ev.fit("ocp", ev.read(events, key="card", time="day", numeric=["paid"]), epochs=1)
         >>> result = ev.report(run, title="My cards")
-        >>> result.verdict[:44], "<h1>My cards</h1>" in result.html
+        >>> result.verdict[0][:44], "<h1>My cards</h1>" in result.html
         ('Nothing here says what the vectors are worth', True)
     """
-    evaluations = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+    evaluations = [evaluations] if isinstance(evaluations, Answer) else list(evaluations)
     names = [label] if isinstance(label, str) else list(label)
     chosen = gather(options, LabelOptions, EvaluationOptions)
-    driving = _drivers(drivers)
-    _check(run, data, embeddings, labels, names, evaluations, map_seed, options)
-    steps = [*(f"evaluating {name}" for name in names), "placing the entities", "writing"]
+    _check(run, data, embeddings, labels, names, evaluations, drivers, map_seed, options)
+    steps = [*(f"evaluating {name}" for name in names), "placing the entities"]
 
     def advance(step: str) -> None:
         if progress:
@@ -154,39 +123,64 @@ def report(
         advance(f"evaluating {name}")
         assert scored is not None
         evaluations.append(evaluate(scored, histories, labels, name, **options))
+    verdict, everywhere = _verdict(evaluations), _in_all(evaluations)
+    sections = [_result(each, verdict, everywhere) for each in evaluations]
+    if drivers is not None:
+        sections.append(Section("What drives a vector", charts=drivers.figures, tables=drivers.tables))
     advance("placing the entities")
-    points, nearby, notes = None, None, tuple[str, ...]()
+    notes = everywhere if run is None else (*everywhere, *run.notes)
     if mapped is not None and len(mapped) >= FEWEST:
-        points, nearby, notes = _map(mapped, events, labels, chosen, map_seed, [name for name, _, _ in driving])
-    advance("writing")
-    history = run.history if run else ()
-    text = page(
-        title or (f"Run {run.id}" if run else f"What predicts {evaluations[0].label}" if evaluations else "Embeddings"),
-        lead,
+        first = [] if drivers is None else [str(next(iter(row.values()))) for row in drivers.rows]
+        nearby, more = _map(mapped, events, labels, chosen, map_seed, first)
+        sections.append(nearby)
+        notes += more
+    sections += [] if run is None else [training_section(run.history)]
+    sections += [] if data is None else [data_section(data)]
+    return Answer(
+        verdict,
+        {"results": [{"label": e.facts["label"], **row} for e in evaluations for row in e.rows]},
+        notes=(*notes, PRIVACY),
         facts=_facts(run, embeddings),
-        evaluations=evaluations,
-        drivers=driving,
-        tables=tables,
-        points=points,
-        nearby=nearby,
-        history=history,
-        overview=None if data is None else overview_of(data),
-        notes=notes if run is None else (*run.notes, *notes),
+        title=title
+        or (
+            f"Run {run.id}"
+            if run
+            else f"What predicts {evaluations[0].facts['label']}"
+            if evaluations
+            else "Embeddings"
+        ),
+        lead=lead,
+        sections=tuple(sections),
+        basis=tuple(evaluations),
     )
-    return Report(text, headline(evaluations, history), tuple(evaluations))
 
 
-def _drivers(influence: Any) -> list[tuple[str, float, float]]:
-    """Return the name of each part that was left out, the change of the score, and the half-width of its interval."""
-    if influence is None:
-        return []
-    if not isinstance(influence, Influence) or influence.measure in ("movement", "prediction"):
-        raise ConfigError(
-            "drivers must be the result of influence for a label, which says how a score changes: "
-            "ev.influence(run, events, labels, label)"
-        )
-    rows = influence.rows
-    return [(str(row["left out"]), float(row["change"]), float(row["high"] - row["low"]) / 2) for row in rows]
+def _verdict(evaluations: Sequence[Answer]) -> tuple[str, ...]:
+    """Return the lines of one evaluation, or the first line of each of several, in at most five lines."""
+    if len(evaluations) == 1:
+        return evaluations[0].verdict
+    lines = [each.verdict[0] for each in evaluations]
+    if len(lines) > LINES:
+        lines[LINES - 1 :] = [f"{len(lines) - LINES + 1} more labels are below."]
+    return tuple(lines) or (NO_LABELS,)
+
+
+def _in_all(evaluations: Sequence[Answer]) -> tuple[str, ...]:
+    """Return the notes that all of several evaluations have, which the page has once."""
+    notes = evaluations[0].notes if len(evaluations) > 1 else ()
+    return tuple(note for note in notes if all(note in each.notes for each in evaluations))
+
+
+def _result(evaluation: Answer, verdict: Sequence[str], everywhere: Sequence[str]) -> Section:
+    """Return the section of a label: the lines and notes that are not elsewhere on the page, and the scores."""
+    (chart,) = charts(evaluation.rows, evaluation.facts)
+    return Section(
+        chart.title,
+        [line for line in evaluation.verdict if line not in verdict],
+        [chart],
+        tables={"All scores": evaluation.rows},
+        notes=[note for note in evaluation.notes if note not in everywhere],
+    )
 
 
 def _check(
@@ -196,6 +190,7 @@ def _check(
     labels: Any,
     names: Sequence[Any],
     evaluations: Sequence[Any],
+    drivers: Any,
     seed: Any,
     options: dict[str, Any],
 ) -> None:
@@ -206,8 +201,10 @@ def _check(
     if embeddings is not None and not isinstance(embeddings, Embeddings):
         kind = type(embeddings).__name__
         raise ConfigError(f"embeddings must be Embeddings, got {kind}; read them: ev.read_embeddings(path)")
-    if wrong := next((each for each in evaluations if not isinstance(each, Evaluation)), None):
+    if wrong := next((each for each in evaluations if not isinstance(each, Answer) or "task" not in each.facts), None):
         raise ConfigError(f"evaluations must be results of evaluate, got {shown(wrong)}")
+    if drivers is not None and not (isinstance(drivers, Answer) and drivers.rows and "change" in drivers.rows[0]):
+        raise ConfigError("drivers must be the result of influence: ev.influence(run, events, labels, label)")
     if run is None and embeddings is None and not evaluations:
         raise ConfigError("there is nothing to report; give a run, embeddings (embeddings=) or evaluations")
     if data is not None and not isinstance(data, Dataset) and run is None and embeddings is None:
@@ -223,54 +220,57 @@ def _check(
 
 def _map(
     z: Embeddings, data: Dataset | None, labels: Tabular | None, options: LabelOptions, seed: int, first: list[str]
-) -> tuple[Map, Nearby, tuple[str, ...]]:
-    """Return the map, the section of neighbours, and notes."""
+) -> tuple[Section, tuple[str, ...]]:
+    """Return the section with the map and the neighbours, and notes."""
     if data is not None and (time := z.metadata.get("until")) is not None and data.origin.until != time:
         data = until(data, time)
     events = None if data is None else same_events(data, z, z.moments)
     columns, notes = entity_columns(z, events, labels, options)
     names = texts(z.keys).alias(z.schema.key_out)
-    points = Map(map2d(learned_part(z), seed), columns, names, map_caption(z))
     near = neighbours_of(z, events, seed, first)
-    head, rows = neighbour_rows(near, names, z, events)
-    return points, Nearby(near, PageTable("Typical entities and their nearest neighbours", head, rows)), notes
+    html, style, *scripts = (
+        (FOLDER / name).read_text("utf-8") for name in ("map.html", "map.css", "map.js", "neighbours.js")
+    )
+    points = map_data(map2d(learned_part(z), seed), columns, names)
+    widget = Widget(
+        html, style, "\n".join(scripts), {"map": points, "neighbours": neighbours_data(near), "palette": PALETTE}
+    )
+    tables = {"Typical entities and their nearest neighbours": neighbour_rows(near, names, z, events)}
+    return Section("Who is like whom", (map_caption(z), near.rule), widget=widget, tables=tables), notes
 
 
 def need_packages() -> None:
     """Refuse to begin without the packages that a page needs.
 
     Raises:
-        ConfigError: If plotly, jinja2 or openTSNE is not installed.
+        ConfigError: If matplotlib, jinja2 or openTSNE is not installed.
     """
-    for module in ("plotly.offline", "jinja2", "openTSNE"):
+    for module in ("matplotlib", "jinja2", "openTSNE"):
         need(module, "viz")
 
 
 def map_caption(z: Embeddings) -> str:
     """Return how to read the map of embeddings."""
-    part = " of the learned part of the embedding" if "learned" in z.parts else " of the embedding"
+    part = "the learned part of the embedding" if "learned" in z.parts else "the embedding"
     placed = (
         f" t-SNE placed {FITTED:,} of them, drawn by lot, and every other one lies between its nearest three of these."
     )
     return (
-        f"Close points have similar histories. This is a t-SNE{part}: neighbourhoods are meaningful, the axes and the "
-        f"distances between far groups are not.{placed if len(z) > FITTED else ''} The colours of numbers end at their "
-        "2 % and 98 % quantiles."
+        f"Each point is one of {len(z):,} entities, and close points have similar histories, by t-SNE of {part}; the "
+        f"axes and far distances mean nothing.{placed if len(z) > FITTED else ''} Choose one to see the histories of "
+        "its nearest neighbours, by cosine similarity."
     )
 
 
-def _facts(run: Run | None, z: Embeddings | None) -> list[tuple[str, str]]:
-    facts = []
+def _facts(run: Run | None, z: Embeddings | None) -> dict[str, str]:
+    facts: dict[str, str] = {}
     if run is not None:
         method, encoder = run.config.get("method", {}), run.config.get("encoder", {})
-        facts.append(("method", str(method.get("name", type(run.method).__name__))))
+        facts["method"] = str(method.get("name", type(run.method).__name__))
         if "name" in encoder:
-            facts.append(("encoder", f"{encoder['name']} {encoder.get('dim', '')}".strip()))
-        facts.append(("training", f"{run.steps:,} steps, {run.seconds:,.0f} s"))
-        facts.append(("stopped by", run.stopped))
-        facts.append(("trained on", f"{run.usable:,} entities"))
-        facts.append(("run", f"{run.id}, seed {run.info['seed']}"))
+            facts["encoder"] = f"{encoder['name']} {encoder.get('dim', '')}".strip()
+        facts["training"] = f"{run.usable:,} entities, {run.seconds:,.0f} s"
     if z is not None:
-        facts.append(("embedded", f"{len(z):,} rows of {z.shape[1]} numbers"))
-        facts += [] if run is not None or "run" not in z.metadata else [("run", str(z.metadata["run"]))]
-    return facts
+        facts["embedded"] = f"{len(z):,} rows of {z.shape[1]} numbers"
+    name = run.id if run is not None else z.metadata.get("run") if z is not None else None
+    return facts | ({} if name is None else {"run": str(name)})

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from eventvec.answers.charts import PALETTE
 from eventvec.dataset import Dataset
-from eventvec.reporting.charts import PALETTE
 from eventvec.reporting.maps import packed
 from eventvec.schema import FIRST, Categorical, Numeric
 from eventvec.sequences import Array, Sequences
 
 EVENTS = 150_000
-"""The largest number of events that a page contains."""
-LONGEST = (200, 100, 50)
+"""The largest number of events that a page contains, which take about 1.3 MB."""
+LONGEST = (200, 100, 50, 25)
 """The numbers of last events of a history, of which the largest is taken by which all histories fit."""
 CATEGORIES = 3
 """The number of categorical columns by which the reader may colour timelines."""
