@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import eventvec as ev
-from eventvec.attribution import Row
 
 N, EVENTS = 240, 18
 
@@ -73,31 +72,36 @@ def data(run: ev.Run) -> ev.Dataset:
 @pytest.mark.parametrize("name", ["item", "paid", "when"])
 def test_a_planted_field_is_found(run: ev.Run, data: ev.Dataset, name: str) -> None:
     result = ev.influence(run, data, labels(), name)
-    assert result.measure == "auroc"
-    assert result.full == pytest.approx(1, abs=0.1)
+    assert result.facts["measure"] == "auroc"
+    assert result.facts["with_all_events"].value == pytest.approx(1, abs=0.1)
     planted, *others = [row for row in result.rows if row["kind"] == "field"]
-    assert planted["left out"] == name
-    assert planted["high"] < -0.1
-    assert all(row["low"] > planted["high"] for row in others)  # the intervals do not meet
-    assert all(row["change"] > planted["change"] / 3 for row in others)
+    assert planted["left_out"] == name
+    assert planted["change"].high < -0.1
+    assert all(row["change"].low > planted["change"].high for row in others)  # the intervals do not meet
+    assert all(row["change"].value > planted["change"].value / 3 for row in others)
+    assert result.verdict[0].startswith(f"Without {name!r}, auroc of {name} falls by .")
+    assert result.verdict[-1].endswith(" (logistic_regression, 240 entities).")
 
 
 def test_a_planted_period_is_found(run: ev.Run, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "last")
-    shares = [row for row in result.rows if "third" in row["left out"]]
-    assert shares[0]["left out"] == "last third"
-    assert shares[0]["high"] < -0.1
-    assert all(row["change"] > shares[0]["change"] / 3 for row in shares[1:])
+    shares = [row for row in result.rows if "third" in row["left_out"]]
+    assert shares[0]["left_out"] == "last third"
+    assert shares[0]["change"].high < -0.1
+    assert all(row["change"].value > shares[0]["change"].value / 3 for row in shares[1:])
     fields = [row for row in result.rows if row["kind"] == "field"]
-    assert fields[0]["left out"] == "shop"
+    assert fields[0]["left_out"] == "shop"
 
 
 def test_nothing_drives_a_permuted_label(run: ev.Run, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "permuted")
-    assert result.full == pytest.approx(0.5, abs=0.15)
-    assert sum(row["low"] > 0 or row["high"] < 0 for row in result.rows) <= 2  # of 12, each by chance in one of 20
-    assert min(row["high"] for row in result.rows) > -0.05  # a planted field has less than -0.1
-    assert max(abs(row["change"]) for row in result.rows) < 0.1
+    assert result.facts["with_all_events"].value == pytest.approx(0.5, abs=0.15)
+    changes = [row["change"] for row in result.rows]
+    assert sum(change.place != "level" for change in changes) <= 2  # of 12, each by chance in one of 20
+    assert min(change.high for change in changes) > -0.05  # a planted field has less than -0.1
+    assert max(abs(change.value) for change in changes) < 0.1
+    if not any(change.high < 0 for change in changes):
+        assert result.verdict[0] == "No field or period is shown to drive auroc of permuted."
 
 
 @pytest.mark.slow
@@ -107,22 +111,31 @@ def test_a_permuted_label_is_called_driven_seldom(run: ev.Run, data: ev.Dataset)
     for seed in range(40):
         permuted = labels().with_columns(pl.col("item").shuffle(seed=seed))
         rows = ev.influence(run, data, permuted, "item").rows
-        rates.append(np.mean([row["low"] > 0 or row["high"] < 0 for row in rows]))
+        rates.append(np.mean([row["change"].place != "level" for row in rows]))
     assert np.mean(rates) <= 0.09
 
 
 @pytest.mark.parametrize(("name", "measure", "model"), [("number", "r2", "ridge"), ("third", "accuracy", "knn")])
 def test_labels_of_numbers_and_of_classes(run: ev.Run, data: ev.Dataset, name: str, measure: str, model: str) -> None:
     result = ev.influence(run, data, labels(), name, model="knn" if model == "knn" else None)
-    assert (result.measure, result.model, result.rows[0]["high"] < 0) == (measure, model, True)
-    assert next(row["left out"] for row in result.rows if row["kind"] == "field") == "paid"
+    assert (result.facts["measure"], result.facts["model"], result.rows[0]["change"].high < 0) == (measure, model, True)
+    assert next(row["left_out"] for row in result.rows if row["kind"] == "field") == "paid"
 
 
 def test_the_full_score_is_that_of_evaluate(run: ev.Run, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "item", folds=4, seed=3)
     evaluated = ev.evaluate(run.embed(data), None, labels(), "item", folds=4, seed=3, models=["logistic_regression"])
-    assert result.full == evaluated.get("embedding", "logistic_regression").main.mean
-    assert result.n == evaluated.n == N
+    assert result.facts["with_all_events"] == evaluated.row(features="embedding")["score"]
+    assert result.facts["n"] == evaluated.facts["n"] == N
+
+
+def test_the_model_of_verdicts_can_be_named(run: ev.Run, data: ev.Dataset) -> None:
+    result = ev.influence(run, data, labels().head(90), "item", folds=3, model="stacked")
+    z = run.embed(data)
+    evaluated = ev.evaluate(z, None, labels().head(90), "item", folds=3)
+    expected = evaluated.row(features="embedding", model="stacked")["score"]
+    assert result.facts["with_all_events"].value == pytest.approx(expected.value, abs=1e-9)
+    assert result.rows[0]["change"].value < 0
 
 
 def cosine_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -134,31 +147,32 @@ def test_vectors_move_as_far_as_those_of_a_table_without_the_field(run: ev.Run, 
     full = run.embed(data).values.astype(float)
     without = run.embed(purchases().with_columns(shop=pl.lit(None, pl.String))).values.astype(float)
     pairs = cosine_distances(full[:, None], full[None])[~np.eye(N, dtype=bool)]
-    rows = {row["left out"]: row for row in result.rows}
-    assert rows["shop"]["change"] == pytest.approx(cosine_distances(full, without).mean() / pairs.mean(), rel=1e-4)
-    assert rows["shop"]["low"] < rows["shop"]["change"] < rows["shop"]["high"]
-    assert [row["change"] for row in result.rows] == sorted((row["change"] for row in result.rows), reverse=True)
-    one = {row["left out"]: row["change"] for row in ev.influence(run, data, entity=5).rows}
-    assert one["shop"] == pytest.approx(cosine_distances(full, without)[5] / pairs.mean(), rel=1e-4)
+    shop = result.row(left_out="shop")["change"]
+    assert shop.value == pytest.approx(cosine_distances(full, without).mean() / pairs.mean(), rel=1e-4)
+    assert shop.low < shop.value < shop.high
+    changes = [row["change"].value for row in result.rows]
+    assert changes == sorted(changes, reverse=True)
+    field = next(row["left_out"] for row in result.rows if row["kind"] == "field")
+    assert result.verdict[0].startswith(f"Without {field!r}, the vectors move by ")
+    one = ev.influence(run, data, entity=5).row(left_out="shop")["change"]
+    assert one.value == pytest.approx(cosine_distances(full, without)[5] / pairs.mean(), rel=1e-4)
 
 
 def test_a_field_that_the_encoder_does_not_read_moves_nothing(data: ev.Dataset) -> None:
     unread = ev.Schema("card", "when", "timestamp", numeric=(data.schema.numeric[0],))
     encoder = ev.encoders.GRU(ev.encoders.EventEncoder(unread, time=()), dim=4)
     run = ev.fit(ev.methods.ocp(encoder), data, epochs=1)
-    changes = {row["left out"]: (row["change"], row["high"]) for row in ev.influence(run, data).rows}
-    assert changes["paid"][0] > 0.001
-    assert max(changes[name][1] for name in ("item", "shop", "tip", "when")) < 1e-6  # rounding of other batches
+    changes = {row["left_out"]: row["change"] for row in ev.influence(run, data).rows}
+    assert changes["paid"].value > 0.001
+    assert max(changes[name].high for name in ("item", "shop", "tip", "when")) < 1e-6  # rounding of other batches
 
 
 def test_one_entity_is_measured_by_models_of_the_others(run: ev.Run, data: ev.Dataset) -> None:
     mean = purchases().group_by("card").agg(pl.col("paid").mean()).sort("paid")
     low, high = (ev.influence(run, data, labels(), "paid", entity=mean["card"][place]) for place in (0, -1))
-    assert (low.measure, low.n) == ("prediction", 1)
-    assert low.full is not None
-    assert high.full is not None
-    assert low.full < 0.5 < high.full
-    changes = [next(row["change"] for row in each.rows if row["left out"] == "paid") for each in (low, high)]
+    assert (low.facts["measure"], low.facts["n"]) == ("prediction", 1)
+    assert low.facts["with_all_events"].value < 0.5 < high.facts["with_all_events"].value
+    changes = [each.row(left_out="paid")["change"].value for each in (low, high)]
     assert changes[0] > 0 > changes[1]  # without its amounts, each is predicted like others
     assert "5 models of 239 other entities" in " ".join(low.notes)
 
@@ -172,11 +186,11 @@ def test_one_entity_needs_no_label_and_its_key_may_be_text(run: ev.Run, data: ev
 
 def test_a_sample_is_stated_and_follows_from_the_seed(run: ev.Run, data: ev.Dataset) -> None:
     first, again, other = (ev.influence(run, data, entities=50, seed=seed) for seed in (1, 1, 2))
-    assert first.n == 50
+    assert first.facts["n"] == 50
     assert "A random sample of 50 of 240 entities was used" in " ".join(first.notes)
     assert first.rows == again.rows != other.rows
     scored = ev.influence(run, data, labels().head(100), "item", entities=60)
-    assert scored.n == 60
+    assert scored.facts["n"] == 60
     assert "60 of 100" in " ".join(scored.notes)
 
 
@@ -185,7 +199,7 @@ def test_short_and_empty_histories_are_counted(run: ev.Run) -> None:
     events = pl.concat([purchases().filter(pl.col("card") >= 9), short])
     result = ev.influence(run, events, until="2024-01-01T12:00")
     cut = events.filter(pl.col("when") < pl.datetime(2024, 1, 1, 12))["card"].n_unique()
-    assert result.n == cut < N
+    assert result.facts["n"] == cut < N
     assert result.notes[0] == f"{N - cut} entities have no events that the encoder can read and were left out."
     assert "have no event left without a period, and then the vector of an empty history: last third" in result.notes[1]
 
@@ -200,7 +214,7 @@ def test_events_that_an_encoder_cannot_read_without_a_field_count_as_unchanged()
         "Some of 15 entities cannot be read by the encoder without a part, and count as unchanged: v 15."
         in result.notes
     )
-    assert {row["left out"]: row["change"] for row in result.rows}["v"] == 0
+    assert result.row(left_out="v")["change"].value == 0
 
 
 def test_progress_counts_every_vector_once(run: ev.Run, data: ev.Dataset) -> None:
@@ -211,20 +225,16 @@ def test_progress_counts_every_vector_once(run: ev.Run, data: ev.Dataset) -> Non
     assert ticks[-1][0] == ticks[-1][1]
 
 
-def test_the_result_is_a_frame_plain_values_and_a_table(run: ev.Run, data: ev.Dataset) -> None:
+def test_the_rows_are_printed_and_all_text_is_escaped(run: ev.Run, data: ev.Dataset) -> None:
     result = ev.influence(run, data, labels(), "item", entities=60)
-    plain = json.loads(json.dumps(result.to_dict()))
-    assert plain["rows"] == result.frame().to_dicts()
-    assert {*plain["rows"][0]} == {"left out", "kind", "change", "low", "high"}
+    plain = result.to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert [row["left_out"] for row in plain["changes"]] == result.frame()["left_out"].to_list()
+    assert plain["changes"][0]["change"].keys() == {"value", "low", "high"}
     assert (plain["measure"], plain["label"], plain["positive"], plain["n"]) == ("auroc", "item", True, 60)
-    assert "change of auroc" in repr(result)
-    assert repr(ev.influence(run, data, entities=60)).startswith(
-        "movement of the vector, in mean distances between two entities"
-    )
-    row: Row = {"left out": "<b>[red]", "kind": "field", "change": 0.5, "low": 0.4, "high": 0.6}
-    named = replace(result, rows=(row,), label="<i>")
+    assert all(row["left_out"] in repr(result) for row in result.rows)
+    named = replace(result, tables={"changes": [{**result.rows[0], "left_out": "<b>[red]"}]})
     assert "&lt;b&gt;[red]" in named._repr_html_()
-    assert "<i>" not in named._repr_html_()
     assert "<b>[red]" in repr(named)
 
 
@@ -235,7 +245,7 @@ def test_the_result_is_a_frame_plain_values_and_a_table(run: ev.Run, data: ev.Da
         ({"label": "item"}, ev.ConfigError, "labels and label are given together or not at all"),
         ({"labels": labels(), "label": ["item", "paid"]}, ev.ConfigError, "label must be the name of one column"),
         ({"labels": labels(), "label": "items"}, ev.DataError, "no column 'items'; did you mean 'item'"),
-        ({"labels": labels(), "label": "item", "model": "blend"}, ev.ConfigError, "'blend' ranks the test entities"),
+        ({"labels": labels(), "label": "item", "model": "blend"}, ev.ConfigError, "no model 'blend' for a binary"),
         ({"labels": labels(), "label": "item", "model": "ridge"}, ev.ConfigError, "no model 'ridge' for a binary"),
         ({"labels": labels(), "label": "item", "task": "multilabel"}, ev.ConfigError, "needs several labels"),
         ({"labels": labels(), "label": "item", "folds": 1}, ev.ConfigError, "folds must be at least 2, got 1"),

@@ -32,8 +32,8 @@ def test_a_movement_is_relative_to_the_mean_of_all_pairs() -> None:
     vectors[5] = 0
     units = [v / (np.linalg.norm(v) or 1) for v in vectors]
     pairs = [1 - units[i] @ units[j] for i in range(40) for j in range(40) if i != j]
-    for (change, _), each in zip(relative_movements(vectors, list(moved), 0), moved, strict=True):
-        assert change == pytest.approx(each.mean() / np.mean(pairs), rel=1e-12)
+    for change, each in zip(relative_movements(vectors, list(moved), 0), moved, strict=True):
+        assert change.value == pytest.approx(each.mean() / np.mean(pairs), rel=1e-12)
 
 
 def test_the_interval_is_as_long_as_other_samples_differ() -> None:
@@ -42,7 +42,8 @@ def test_the_interval_is_as_long_as_other_samples_differ() -> None:
 
     def sample() -> tuple[float, float]:
         vectors = rng.normal([1.0, 0, 0, 0], 1, (100, 4))
-        return relative_movements(vectors, [rng.gamma(2, 0.1, 100)], seed=0)[0]
+        (change,) = relative_movements(vectors, [rng.gamma(2, 0.1, 100)], seed=0)
+        return change.value, change.half_width
 
     changes, halves = np.array([sample() for _ in range(100)]).T
     assert halves.mean() == pytest.approx(1.96 * changes.std(), rel=0.2)
@@ -50,9 +51,9 @@ def test_the_interval_is_as_long_as_other_samples_differ() -> None:
 
 def test_the_interval_of_one_entity_is_that_of_the_distance_alone() -> None:
     vectors = np.random.default_rng(3).normal(size=(100, 4))
-    (near, near_half), (far, far_half) = relative_movements(vectors, [np.array([0.1]), np.array([0.4])], 0, entity=True)
-    assert (far, far_half) == pytest.approx((4 * near, 4 * near_half))
-    assert 0 < far_half < far
+    near, far = relative_movements(vectors, [np.array([0.1]), np.array([0.4])], 0, entity=True)
+    assert (far.value, far.half_width) == pytest.approx((4 * near.value, 4 * near.half_width))
+    assert 0 < far.half_width < far.value
 
 
 @pytest.mark.parametrize(

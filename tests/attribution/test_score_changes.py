@@ -59,9 +59,9 @@ def test_the_full_score_is_that_of_an_evaluation() -> None:
     groups = np.arange(200) // 4
     protocol = choose_protocol(target(value > 0), groups, None, None, **CHOICES)
     full, _ = score_changes(z, without, protocol, Trained("lightgbm", 3))
-    result = score_features({"z": z}, value > 0, groups=groups, seed=3, models=["lightgbm"]).get("z", "lightgbm")
-    assert full.values == result.main.values
-    assert full.interval == pytest.approx(result.main.interval, rel=1e-12)
+    row = score_features({"z": z}, value > 0, groups=groups, seed=3, models=["lightgbm"]).row(features="z")
+    assert full.values == row["scores"]
+    assert full.interval == pytest.approx(row["score"].half_width, rel=1e-12)
 
 
 def test_an_unchanged_part_has_no_change_and_no_interval() -> None:
@@ -82,9 +82,10 @@ def test_the_prediction_for_one_entity_equals_the_loop() -> None:
     models = [model_of("binary").fit(z[labels.rows][train], labels.y[train]) for train, _ in splits]
     expected = np.stack([model.predict_proba(one)[:, 1] for model in models])
     assert prediction == pytest.approx(expected[:, 0].mean(), abs=1e-9)
-    for (change, half), each in zip(changes, (expected[:, 1:] - expected[:, :1]).T, strict=True):
-        assert change == pytest.approx(each.mean(), abs=1e-9)
-        assert half == pytest.approx(2.776445 * each.std(ddof=1) / np.sqrt(5), rel=1e-5)  # t with 4 degrees of freedom
+    for change, each in zip(changes, (expected[:, 1:] - expected[:, :1]).T, strict=True):
+        assert change.value == pytest.approx(each.mean(), abs=1e-9)
+        half = 2.776445 * each.std(ddof=1) / np.sqrt(5)  # t with 4 degrees of freedom
+        assert change.half_width == pytest.approx(half, rel=1e-5)
 
 
 def test_nobody_of_the_group_of_the_entity_trains_its_models() -> None:

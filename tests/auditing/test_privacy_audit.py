@@ -12,7 +12,8 @@ import pytest
 
 import eventvec as ev
 from commands import answer, invoke
-from eventvec.auditing import attributes
+from eventvec.statistics.estimates import decimal
+from eventvec.statistics.intervals import quantile
 from pages import Reader
 
 FAST = ["logistic_regression"]
@@ -36,8 +37,12 @@ def run_of(habits: bool) -> tuple[ev.Run, pl.DataFrame]:
     return ev.fit(tables, data, epochs=1, validation=0), table
 
 
-def found(audit: ev.Audit, question: str) -> dict[str, str]:
-    return {finding.name: finding.answer for finding in audit.findings if finding.question == question}
+def found(audit: ev.Answer, question: str) -> dict[str, str]:
+    return {row["name"]: row["answer"] for row in audit.rows if row["question"] == question}
+
+
+def verdict(audit: ev.Answer) -> str:
+    return " ".join(audit.verdict)
 
 
 def test_a_protected_column_that_habits_reveal_is_found_and_a_random_one_is_not() -> None:
@@ -47,12 +52,11 @@ def test_a_protected_column_that_habits_reveal_is_found_and_a_random_one_is_not(
     people = first.select("card", old=pl.col("code") < 6, coin=pl.Series(rng.random(160) < 0.5))
     audit = ev.audit(run, table, people, models=FAST)
     assert found(audit, "attribute") == {"old": "yes", "coin": "not found"}
-    assert "'old'" in audit.verdict
-    assert "'coin'" not in audit.verdict
-    coin = next(finding for finding in audit.findings if finding.name == "coin")
-    assert coin.score is not None and coin.high is not None  # noqa: PT018
-    largest = max(coin.score, 0.5) + coin.high - coin.score
-    assert f"a score above {largest:.3f} can be excluded" in coin.sentence
+    assert "'old'" in audit.verdict[0]
+    assert "'coin'" not in verdict(audit)
+    coin = audit.row(name="coin")["score"]
+    assert audit.notes[1].startswith("coin was not found in the vectors")
+    assert f"a score above {decimal(max(coin.value, 0.5) + coin.half_width)} can be excluded" in audit.notes[1]
 
 
 def test_what_only_training_knows_is_beyond_the_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,18 +72,21 @@ def test_what_only_training_knows_is_beyond_the_baselines(monkeypatch: pytest.Mo
     honest = ev.audit(run, table, people, models=FAST)
     monkeypatch.setattr(ev.Run, "embed", leaking)
     planted = ev.audit(run, table, people, models=FAST)
-    assert [f.answer for f in honest.findings[:1]] == ["not found"]
-    assert (planted.findings[0].answer, planted.findings[0].beyond) == ("yes", True)
-    assert "They reveal more than" in planted.findings[0].sentence
+    assert honest.rows[0]["answer"] == "not found"
+    assert (planted.rows[0]["answer"], planted.rows[0]["beyond"]) == ("yes", True)
+    assert planted.verdict[1] == "They go beyond simple features of the same events in 'secret'."
+    assert "They reveal more than" in planted.notes[0]
+    assert {*planted.rows[0]["others"]} == {"aggregates", "handcrafted", "event_count", "untrained"}
 
 
 def test_halves_of_histories_with_habits_are_linked_and_those_without_are_not() -> None:
     leaky = ev.audit(*run_of(habits=True))
     clean = ev.audit(run_of(habits=False)[0], events(habits=False, seed=1))
     assert found(leaky, "linkage") == {"halves of histories": "yes"}
-    assert "link two parts of one history" in leaky.verdict
+    assert "link two parts of one history" in leaky.verdict[0]
     assert found(clean, "linkage") == {"halves of histories": "not found"}
-    assert "could not be linked" in next(f for f in clean.findings if f.question == "linkage").sentence
+    assert "could not be linked" in clean.notes[0]
+    assert clean.verdict[0] == "No leak was found, as far as the audit can see."
 
 
 def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_one_epoch_is_not() -> None:
@@ -89,7 +96,7 @@ def test_an_encoder_that_knows_its_training_data_by_heart_is_found_and_one_of_on
     by_heart = ev.audit(ev.fit(tables, data, epochs=100, validation=0), table)
     clean = ev.audit(*run_of(habits=False))
     assert "yes" in found(by_heart, "membership").values()
-    assert "show who was in the training data" in by_heart.verdict
+    assert "show who was in the training data" in by_heart.verdict[0]
     assert set(found(clean, "membership").values()) == {"not found"}
 
 
@@ -97,13 +104,13 @@ def test_what_cannot_be_told_is_said() -> None:
     run, table = run_of(habits=True)
     later = ev.audit(run, table.filter(pl.col("day") < 8))
     assert found(later, "membership") == {"all attacks": "cannot be told"}
-    assert "not those of the training" in later.findings[-1].sentence
-    assert "Nothing can be told about membership" in later.verdict
+    assert "not those of the training" in later.notes[1]
+    assert "Nothing can be told about membership." in later.verdict
     short = ev.audit(run, table.filter(pl.col("day") < 3))
     assert found(short, "linkage") == {"halves of histories": "cannot be told"}
     data = ev.read(table, key="card", time="day", categorical=["code"])
     none = ev.audit(ev.fit("coles", data, epochs=1, beside=[]), table)
-    assert "the run held no entities out; train with a share held out" in none.findings[-1].sentence
+    assert "the run held no entities out; train with a share held out" in none.notes[1]
 
 
 def test_entities_that_differ_from_those_held_out_are_no_members() -> None:
@@ -114,7 +121,7 @@ def test_entities_that_differ_from_those_held_out_are_no_members() -> None:
         pl.when(pl.Series(np.repeat(held_out, 12))).then(pl.lit("3")).otherwise("code").alias("code")
     )
     audit = ev.audit(run, other)
-    assert "differ in the aggregates of their events already" in audit.findings[-1].sentence
+    assert "differ in the aggregates of their events already" in audit.notes[1]
 
 
 def test_a_constant_column_cannot_be_told_and_an_absent_one_is_refused() -> None:
@@ -141,8 +148,8 @@ def test_guessing_knows_the_classes_of_the_audited_people_only() -> None:
     here = rng.permutation(np.repeat(["a", "b", "c"], [80, 40, 40]))
     elsewhere = pl.DataFrame({"card": np.arange(1000, 2000), "town": "c"})
     people = pl.concat([pl.DataFrame({"card": np.arange(160), "town": here}), elsewhere])
-    (town,) = [f for f in ev.audit(run, table, people, models=FAST).findings if f.question == "attribute"]
-    assert (town.metric, town.chance, town.answer) == ("accuracy", 0.5, "not found")
+    town = ev.audit(run, table, people, models=FAST).row(question="attribute")
+    assert (town["metric"], town["chance"], town["answer"]) == ("accuracy", 0.5, "not found")
 
 
 def test_columns_share_one_false_alarm_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,8 +158,8 @@ def test_columns_share_one_false_alarm_rate(monkeypatch: pytest.MonkeyPatch) -> 
     coins = {f"coin{i}": rng.random(160) < 0.5 for i in range(8)}
     audit = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), **coins}), models=FAST)
     alone = ev.audit(run, table, pl.DataFrame({"card": np.arange(160), "coin0": coins["coin0"]}), models=FAST)
-    widths = [(f.high or 0) - (f.low or 0) for f in (audit.findings[0], alone.findings[0])]
-    assert widths[0] / widths[1] == pytest.approx(attributes.quantile(0.05 / 8) / attributes.quantile(0.05))
+    widths = [each.rows[0]["score"].half_width for each in (audit, alone)]
+    assert widths[0] / widths[1] == pytest.approx(quantile(0.05 / 8) / quantile(0.05))
     assert "yes" not in found(audit, "attribute").values()
 
 
@@ -165,14 +172,16 @@ def test_the_command_prints_what_python_returns_and_writes_a_page(tmp_path: Path
     options = ("--protected", tmp_path / "people.parquet", "--models", FAST[0])
     given = answer("audit", tmp_path / "run", tmp_path / "events.parquet", *options, "-o", tmp_path / "audit.html")
     expected = ev.audit(ev.load(tmp_path / "run"), tmp_path / "events.parquet", people, models=FAST).to_dict()
-    assert given == {**expected, "findings": [{**f} for f in expected["findings"]]}
+    assert given == expected
     page = Reader((tmp_path / "audit.html").read_text())
     text = " ".join(page.texts)
-    for part in (expected["verdict"], "What can be done", "What this audit does not cover", "<b>old</b>"):
+    for part in (*expected["verdict"].split(". "), "What can be done", "Not covered", "<b>old</b>"):
         assert part in text
     shown = invoke("audit", tmp_path / "run", tmp_path / "events.parquet")
     assert shown.exit_code == 0
-    assert "linked" in shown.stdout
+    assert "link two parts of one history" in shown.stdout
+    assert len(shown.stdout.splitlines()) <= 5
+    assert "Not covered: " in invoke("audit", tmp_path / "run", tmp_path / "events.parquet", "--full").stdout
     refused = invoke("audit", tmp_path / "run", tmp_path / "events.parquet", "-o", tmp_path / "events.parquet")
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
 

@@ -31,17 +31,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_key_a_history_and_a_table_of_keys(folder: Path) -> None:
     run, z, events = ev.load(folder / "run"), ev.read_embeddings(folder / "z.parquet"), folder / "events.parquet"
-    near = ev.search(z, key="c03", count=5, events=events)
+    near = ev.search(z, key="c03", count=5, events=events).frame()
     unit = z.values / np.linalg.norm(z.values, axis=1, keepdims=True)
     order = [row for row in np.argsort(-(unit @ unit[3])) if row != 3][:5]
     assert near["customer"].to_list() == [z.keys[row].as_py() for row in order]
     assert near["similarity"].to_list() == pytest.approx((unit[order] @ unit[3]).tolist(), abs=1e-6)
     assert near["history"].str.contains(r"^20 events, 2024-01-01 to 2024-01-\d\d; bought (tea|coffee) \d+ %").all()
     history = pl.read_parquet(events).filter(customer="c03")
-    same = ev.search(z, history=history, run=run, count=6)
+    same = ev.search(z, history=history, run=run, count=6).frame()
     assert same["customer"].to_list() == ["c03", *near["customer"]]
     some = pl.DataFrame({"customer": ["c01", "c05", "c07", "nobody"]})
-    assert set(ev.search(z, key="c03", among=some)["customer"]) == {"c01", "c05", "c07"}
+    among = ev.search(z, key="c03", among=some)
+    assert {row["customer"] for row in among.rows} == {"c01", "c05", "c07"}
+    assert str(among).startswith("The 3 nearest of 3 entities.\n")
+    assert "c05" in str(among)  # the hits are the answer
 
 
 def test_a_text_finds_the_history_that_it_describes() -> None:
@@ -49,7 +52,7 @@ def test_a_text_finds_the_history_that_it_describes() -> None:
     method = TPPEmbedding(backbones.encoder(data.schema), "note")
     run = ev.fit(method, data, epochs=1, validation=0)
     z = run.embed(data)
-    hits = ev.search(z, text="v1 v2 v3", run=run, count=60)
+    hits = ev.search(z, text="v1 v2 v3", run=run, count=60).frame()
     query = run.embed_texts(["v1 v2 v3"], normalize=True)[0]
     unit = z.values / np.linalg.norm(z.values, axis=1, keepdims=True)
     assert hits["similarity"].to_list() == pytest.approx(sorted(unit @ query, reverse=True), abs=1e-5)
@@ -96,7 +99,7 @@ def test_the_command_finds_what_python_does_and_its_index_follows_updates(folder
     assert update("second", "--index", index).exit_code == 0
     assert update("third", "--index", index).exit_code == 0
     z = ev.load(run).embed(folder / "events.parquet")
-    expected = ev.search(z, key="c03", count=3)
+    expected = ev.search(z, key="c03", count=3).frame()
     hits = answer("search", index, "--key", "c03", "--count", 3, "--events", folder / "events.parquet")["hits"]
     assert [hit["customer"] for hit in hits] == expected["customer"].to_list()
     assert [hit["similarity"] for hit in hits] == pytest.approx(expected["similarity"].to_list(), abs=1e-5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eventvec.shift.periods import Sample, sampled
-from eventvec.shift.permutations import compare_shares, compare_vectors, holm, linear_scores
+from eventvec.shift.permutations import compare_shares, compare_vectors, linear_scores
 from eventvec.shift.profiles import profiles
 from make import schema, sequences
 
@@ -117,11 +117,6 @@ def test_the_energy_distance_is_that_of_a_loop() -> None:
         coefficients.append(statistics[-1] / (2 * sums[-1, 1]))
     assert result.distance == pytest.approx(coefficients[0], abs=1e-5)
     assert result.p == pytest.approx(np.mean([s >= statistics[0] - 1e-5 for s in statistics]))
-
-
-def test_holm_by_hand() -> None:
-    assert holm([0.01, 0.04, 0.03, 0.2]) == pytest.approx([0.04, 0.09, 0.09, 0.2])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
 
 
 def test_a_linear_model_is_tested_on_other_entities() -> None:

@@ -7,12 +7,11 @@
     vectors_without  the vectors from all events, and without each field and period
     score_changes    the change of a cross-validated score, and of the prediction for one entity
     movements        how far vectors move, beside the distance between two entities
-    change_rows      `Influence`: rows, a data frame, a table, JSON
+    changes          the answer: its rows, what matters most, and the chart
 """
 
 from __future__ import annotations
 
-from eventvec.attribution.change_rows import Influence, Row
 from eventvec.attribution.influences import InfluenceOptions, influence
 
-__all__ = ["Influence", "InfluenceOptions", "Row", "influence"]
+__all__ = ["InfluenceOptions", "influence"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,32 +9,32 @@ import numpy as np
 import polars as pl
 import torch
 
-from eventvec.attribution.change_rows import Influence, Row
-from eventvec.attribution.left_out import Ablation
+from eventvec.answers import Answer
+from eventvec.attribution import changes
 from eventvec.attribution.movements import distances, relative_movements
 from eventvec.attribution.score_changes import Trained, other_labels, prediction_changes, score_changes
 from eventvec.attribution.vectors_without import VectorsWithout
 from eventvec.dataset import Dataset, check_entities, repeated
 from eventvec.embedding import Progress, encode
 from eventvec.encoders.interface import readable_rows
-from eventvec.errors import ConfigError, DataError, nearest
+from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation import EvaluationOptions, target
 from eventvec.evaluation.folds import group_codes, units
 from eventvec.evaluation.joined_labels import join_timed
 from eventvec.evaluation.metrics import METRICS
-from eventvec.evaluation.models import MODELS, choose
+from eventvec.evaluation.models import linear
 from eventvec.evaluation.protocols import choose_protocol
+from eventvec.evaluation.scoring import chosen_models as choose
 from eventvec.evaluation.task import Target
 from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run, check_run
 from eventvec.sequences import Array
+from eventvec.statistics import Estimate
 from eventvec.tables.keys import align, texts
 from eventvec.tables.label_times import LabelTime, TimedLabels, fitted_later, labelled_histories, read_before, untimed
 from eventvec.tables.read_options import Cuts, TableFormat
 from eventvec.tables.sources import Tabular
 
-BLEND = "blend"
-"""The model whose prediction for an entity depends on the other entities that it predicts."""
 BY_CHANCE = "By chance alone, about one in twenty of the intervals does not hold 0."
 OUT_OF_DISTRIBUTION = (
     "The encoder was trained with all fields and periods, so that a change is also that of an input unlike those it "
@@ -91,7 +90,7 @@ def influence(
     entity: Any = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Influence:
+) -> Answer:
     """Return what drives the vectors of a run: the change when each field and each period of the events is left out.
 
     A field is left out by making its values missing, as they are in a table: code 0 or NaN, an empty list or text. The
@@ -124,6 +123,12 @@ def influence(
         options: The fields of `InfluenceOptions` (key, group, task, folds, model, entities, seed), and as for
             `Run.read`.
 
+    Returns:
+        An answer with a row for each field and period, the largest influence first: its name `left_out`, `kind`
+        (`field` or `period`) and `change` with its 95 % interval. Facts are the `measure` (a metric such as `auroc`,
+        `prediction` or `movement`), the score or the prediction `with_all_events`, the number of entities `n`, and with
+        labels the `label`, its `positive` class, whose probability is predicted, and the `model`.
+
     Raises:
         ConfigError: If it is no run, one of `labels` and `label` is given without the other, an option is out of range,
             unknown or has no meaning, or there are several rows per entity.
@@ -137,10 +142,10 @@ def influence(
         >>> labels = events.group_by("card").agg(likes=(pl.col("what") == "tea").mean() > 0.5)
         >>> run = ev.fit("coles", ev.read(events, key="card", time="day"), epochs=1)
         >>> result = ev.influence(run, events, labels, "likes")
-        >>> result.rows[0]["left out"], result.rows[0]["high"] < 0
-        ('what', True)
+        >>> result.rows[0]["left_out"], result.rows[0]["change"].place
+        ('what', 'behind')
         >>> ev.influence(run, events, entity=7).frame().columns
-        ['left out', 'kind', 'change', 'low', 'high']
+        ['left_out', 'kind', 'change', 'change_low', 'change_high']
     """
     check_run(run)
     chosen = gather(options, InfluenceOptions, Cuts, TableFormat)
@@ -181,9 +186,6 @@ def _check_labels(labels: Tabular | None, label: str | None, chosen: InfluenceOp
     for name in ("key", "group", "task", "model"):
         if labels is None and vars(chosen)[name] is not None:
             raise ConfigError(f"{name} is given without labels, and has no meaning there; leave it out, or add labels")
-    if chosen.model == BLEND:
-        others = [name for name in MODELS if name != BLEND]
-        raise ConfigError(f"the model {BLEND!r} ranks the test entities, which has no change; {nearest(BLEND, others)}")
 
 
 def _place(data: Dataset, entity: Any, usable: Array) -> int:
@@ -232,7 +234,7 @@ class _Request:
         return VectorsWithout(self.run.encoder, x, self.data.schema, self.progress)
 
 
-def _of_vectors(request: _Request) -> Influence:
+def _of_vectors(request: _Request) -> Answer:
     """Return how far vectors move."""
     sample, notes = request.sample(np.flatnonzero(request.usable))
     if request.place is None:
@@ -242,12 +244,12 @@ def _of_vectors(request: _Request) -> Influence:
         vectors, measured = request.vectors(sample), request.measured(np.array([request.place]))
         notes = [*notes, f"The distance between two entities is the mean over {len(sample):,} entities."]
     parts, moved = zip(*((part, distances(measured.full, z)) for part, z in measured.each()), strict=True)
-    changes = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
-    rows, notes = _rows(parts, changes, lambda change: -change), [*notes, *measured.notes()]
-    return Influence(rows, "movement", None, len(measured.full), None, None, None, tuple(notes))
+    movements = relative_movements(vectors, moved, request.chosen.seed, entity=request.place is not None)
+    facts = {"measure": "movement", "n": len(measured.full)}
+    return changes.answer("movement", parts, movements, facts, *notes, *measured.notes())
 
 
-def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
+def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Answer:
     """Return how a score changes, or the prediction for one entity."""
     chosen, data = request.chosen, request.data
     joined = join_timed(
@@ -260,8 +262,7 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
     of_groups = None if joined.groups is None else group_codes(joined.groups[places])
     groups = units(None if entities is None else group_codes(entities), of_groups)
     labelled = target(joined.labels[places], chosen.task, label)
-    default = "ridge" if labelled.task == "numeric" else "logistic_regression"
-    model = Trained(next(iter(choose(labelled.task, [chosen.model or default])[0])), chosen.seed)
+    model = Trained(choose(labelled.task, [chosen.model or linear(labelled.task)])[0][0], chosen.seed)
     rows = joined.positions[places]
     result = (_score if request.place is None else _prediction)(request, labelled, rows, groups, model)
     inclusive = bool(data.origin.options.get("inclusive"))
@@ -270,7 +271,7 @@ def _of_labels(request: _Request, timed: TimedLabels, label: str) -> Influence:
     return replace(result, notes=(*joined.notes, *(() if known else (read,)), *timed.notes, *notes, *result.notes))
 
 
-def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Influence:
+def _score(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
     """Return how the score of a label changes; `rows` are those of the labelled entities."""
     chosen = request.chosen
     protocol = choose_protocol(
@@ -279,15 +280,13 @@ def _score(request: _Request, labelled: Target, rows: Array, groups: Array | Non
     )  # fmt: skip
     measured = request.measured(rows)
     parts, vectors = zip(*measured.each(), strict=True)
-    scores, changes = score_changes(measured.full, vectors, protocol, model)
-    changed = _rows(parts, [(change.mean, change.interval) for change in changes], lambda change: change)
-    return Influence(
-        changed, METRICS[labelled.task][0], scores.mean, len(rows), labelled.name, labelled.positive, model.name,
-        (*protocol.notes, *measured.notes(), BY_CHANCE),
-    )  # fmt: skip
+    scores, changed = score_changes(measured.full, vectors, protocol, model)
+    facts = _facts(METRICS[labelled.task][0], labelled, scores.estimate, len(rows), model)
+    estimates, notes = [each.estimate for each in changed], (*protocol.notes, *measured.notes(), BY_CHANCE)
+    return changes.answer("score", parts, estimates, facts, *notes)
 
 
-def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Influence:
+def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array | None, model: Trained) -> Answer:
     """Return how the prediction for one entity changes; `rows` are those of the labelled entities."""
     if labelled.task == "multiclass":
         raise ConfigError(
@@ -299,24 +298,17 @@ def _prediction(request: _Request, labelled: Target, rows: Array, groups: Array 
     z, measured = request.vectors(labelled.rows), request.measured(np.array([request.place]))
     parts, vectors = zip(*measured.each(), strict=True)
     one = np.concatenate([measured.full, *vectors])
-    prediction, changes = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
-    changed = _rows(parts, changes, lambda change: -abs(change))
+    prediction, changed = prediction_changes(z, labelled, groups, one, request.chosen.folds, model)
     note = (
         f"The prediction is the mean of {request.chosen.folds} models of {len(z):,} other entities, each trained "
         "without one fold of them; the intervals are over these models."
     )
-    return Influence(
-        changed, "prediction", prediction, 1, labelled.name, labelled.positive, model.name,
-        (note, *measured.notes()),
-    )  # fmt: skip
+    facts = _facts("prediction", labelled, Estimate(prediction), 1, model)
+    return changes.answer("prediction", parts, changed, facts, note, *measured.notes())
 
 
-def _rows(
-    parts: Sequence[Ablation], changes: Sequence[tuple[float, float]], first: Callable[[float], float]
-) -> tuple[Row, ...]:
-    """Return a row for each part, from its change and half of the interval, in ascending order of `first(change)`."""
-    rows: list[Row] = [
-        {"left out": part.name, "kind": part.kind, "change": change, "low": change - half, "high": change + half}
-        for part, (change, half) in zip(parts, changes, strict=True)
-    ]
-    return tuple(sorted(rows, key=lambda row: first(row["change"])))
+def _facts(measure: str, labelled: Target, full: Estimate, n: int, model: Trained) -> dict[str, Any]:
+    """Return what the changes are of."""
+    return {"measure": measure, "label": labelled.name, "positive": labelled.positive, "with_all_events": full} | {
+        "n": n, "model": model.name,
+    }  # fmt: skip

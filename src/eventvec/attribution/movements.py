@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventvec.errors import DataError
-from eventvec.evaluation.intervals import crossed_half_width
-from eventvec.evaluation.resampling import resample
 from eventvec.sequences import Array
+from eventvec.statistics import Estimate
+from eventvec.statistics.intervals import crossed_half_width
+from eventvec.statistics.resampling import resample
 
 
 def distances(full: Array, changed: Array) -> Array:
@@ -21,10 +22,8 @@ def distances(full: Array, changed: Array) -> Array:
     return np.asarray(np.where((full == changed).all(1), 0.0, (1 - cosine).clip(0, 2)))
 
 
-def relative_movements(
-    vectors: Array, moved: Sequence[Array], seed: int, entity: bool = False
-) -> list[tuple[float, float]]:
-    """Return how far vectors move on average, where 1 is the mean distance of two entities, and half of each interval.
+def relative_movements(vectors: Array, moved: Sequence[Array], seed: int, entity: bool = False) -> list[Estimate]:
+    """Return how far vectors move on average, where 1 is the mean distance of two entities.
 
     The entities are resampled, both for the mean movement and for the mean distance of all pairs. The movement of one
     entity is not resampled, so that its interval is that of the distance.
@@ -43,7 +42,7 @@ def relative_movements(
         spreads, totals = _mean_distance(units, counts), counts.sum(1)
         means = [np.full(len(counts), each[0]) if entity else counts @ each / totals for each in moved]
         return [
-            (float(each.mean()) / usual, crossed_half_width((mean / spreads)[:, None]))
+            Estimate.around(float(each.mean()) / usual, crossed_half_width((mean / spreads)[:, None]))
             for each, mean in zip(moved, means, strict=True)
         ]
 

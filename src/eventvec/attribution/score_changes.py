@@ -14,14 +14,17 @@ import numpy as np
 import torch
 
 from eventvec.evaluation.folds import Split, apart, cross_validation
-from eventvec.evaluation.metrics import half_width, measure
-from eventvec.evaluation.models import Job, predict
+from eventvec.evaluation.metrics import measure
+from eventvec.evaluation.models import Job, decided, predict
 from eventvec.evaluation.parallel import side_by_side
 from eventvec.evaluation.protocols import Protocol
-from eventvec.evaluation.resampling import replicates, resample
-from eventvec.evaluation.result import Scores
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.scoring import STACKED
+from eventvec.evaluation.stacking import stacked
 from eventvec.evaluation.task import Target
 from eventvec.sequences import Array
+from eventvec.statistics import Estimate, Scores
+from eventvec.statistics.resampling import resample
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,13 @@ def score_changes(
 
     def fold(train: Array, test: Array) -> list[tuple[float, Array]]:
         """Return the score and its replicates, from the full vectors and without each part."""
-        stacked = [each[test] for each in (full, *without)]
-        predictions = _predicted(protocol.target, model, full[train], y[train], np.concatenate(stacked))
+        parts = [each[test] for each in (full, *without)]
+        of_groups = None if protocol.groups is None else protocol.groups[train]
+        predictions = _predicted(protocol.target, model, full[train], y[train], np.concatenate(parts), of_groups)
         task, truth, counts = protocol.target.task, y[test], drawn[:, test]
         return [
             (measure(task, truth, each)[0], replicates(task, truth, each, counts)[:, 0])
-            for each in np.split(predictions, len(stacked))
+            for each in np.split(predictions, len(parts))
         ]
 
     folds = side_by_side(fold, protocol.splits, torch.get_num_threads())
@@ -61,8 +65,8 @@ def score_changes(
 
 def prediction_changes(
     z: Array, labels: Target, groups: Array | None, one: Array, folds: int, model: Trained
-) -> tuple[float, list[tuple[float, float]]]:
-    """Return the prediction for one entity, and how it changes without each part, with half of the interval.
+) -> tuple[float, list[Estimate]]:
+    """Return the prediction for one entity, and how it changes without each part.
 
     `one` has the entity's vector from all events and without each part, `(1 + parts, d)`; `z` those of the others.
 
@@ -71,10 +75,13 @@ def prediction_changes(
     that it is somewhat too narrow.
     """
     splits: list[Split] = cross_validation(labels, folds, groups, model.seed)
-    tasks = [(labels, model, z[train], labels.y[train], one) for train, _ in splits]
+    tasks = [
+        (labels, model, z[train], labels.y[train], one, None if groups is None else groups[train])
+        for train, _ in splits
+    ]
     predictions = np.stack(side_by_side(_predicted, tasks, torch.get_num_threads()))  # (folds, 1 + parts)
     changes = predictions[:, 1:] - predictions[:, :1]
-    return float(predictions[:, 0].mean()), [(float(each.mean()), half_width(each.tolist())) for each in changes.T]
+    return float(predictions[:, 0].mean()), [Scores(tuple(each), signed=True).estimate for each in changes.T.tolist()]
 
 
 def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Target, Array | None]:
@@ -84,7 +91,9 @@ def other_labels(labels: Target, groups: Array | None, place: int) -> tuple[Targ
     return labels.part(rest), None if groups is None else groups[rest]
 
 
-def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array) -> Array:
+def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array, groups: Array | None) -> Array:
     """Return `(m,)` predictions of a model that was trained on `(n, d)` vectors."""
-    job = Job(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1)
+    job = Job(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1, groups=groups)
+    if model.name == STACKED:
+        return decided(labels.task, stacked({"": job}).predictions)
     return predict(job, model.name)

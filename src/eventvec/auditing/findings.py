@@ -1,143 +1,149 @@
-"""The answers of a privacy audit: sentences for people, and plain values for machines."""
+"""The answers of a privacy audit: a row and a sentence for each, the verdict, and what a reader must know besides."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from eventvec.evaluation.printing import stacked, terminal_table
-from eventvec.reporting.headline import with_and
+from eventvec.answers import Answer, Chart, charts
+from eventvec.answers.charts import BLUE, GREEN, ORANGE, PINK, Look, Series
+from eventvec.statistics import Estimate
+from eventvec.statistics.areas import largest_leak
+from eventvec.statistics.estimates import decimal
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from matplotlib.axes import Axes
 
-Answer: TypeAlias = Literal["yes", "not found", "cannot be told"]
+Reply: TypeAlias = Literal["yes", "not found", "cannot be told"]
 Question: TypeAlias = Literal["attribute", "linkage", "membership"]
+Row = Mapping[str, Any]
 
 QUESTIONS: Mapping[Question, str] = {
-    "attribute": "Can protected columns be read from the vectors?",
-    "linkage": "Can two parts of one history be matched across files?",
-    "membership": "Does it show that somebody was in the training data?",
+    "attribute": "Can protected columns be read from the vectors? Then whoever has the vectors can guess such a column "
+    "of a person, even though it is in no file: habits reveal it.",
+    "linkage": "Can two parts of one history be matched across files? Then two files with vectors of the same people, "
+    "under different keys and from different events, can be put together, and new keys (pseudonyms) do not prevent "
+    "that. Contrastive methods such as CoLES are trained to make two parts of one history alike.",
+    "membership": "Does it show that somebody was in the training data? Then whoever has the model can tell who was, "
+    "where that may itself be a secret, such as being a patient.",
 }
-MARKS: Mapping[Answer, str] = {"yes": "● yes", "not found": "○ not found", "cannot be told": "? cannot be told"}
+"""What each question means."""
+PERSONAL = "Treat vectors as personal data: the same access rules, retention and deletion as for the events."
+MEASURES = (
+    "Leave columns out of the training that you may not use, and audit again, because other habits can reveal them.",
+    "Share scores or predictions in place of vectors, where these are enough; do not publish vectors.",
+    "Do not rely on new keys to keep two files of vectors apart.",
+    "Delete a person's vectors, states and predictions with the events; train again where the law asks it.",
+)
+LIMITS = (
+    "The audit tries one attack or two for each question; somebody with more knowledge or effort may find more.",
+    "It does not ask whether events can be reconstructed from vectors, and gives no guarantee such as differential "
+    "privacy.",
+    "It is about these events and these people; another population or a later training needs another audit.",
+)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The answer to one question.
+def untold(question: Question, name: str, sentence: str) -> Row:
+    """Return the answer that nothing can be told."""
+    cells: Row = {"beyond": None, "metric": "", "score": None, "chance": None, "others": {}, "sentence": sentence}
+    return {"question": question, "name": name, "answer": "cannot be told", **cells}
+
+
+def judged(
+    question: Question,
+    name: str,
+    claims: tuple[str, str],
+    how: str,
+    score: Estimate,
+    others: Mapping[str, float],
+    *,
+    beyond: bool,
+    more: str = "",
+    metric: str = "auroc",
+    chance: float = 0.5,
+) -> Row:
+    """Return the answer to one question: yes if the interval of the score lies above chance; see `audit` for the cells.
 
     Args:
         question: Which question it answers.
         name: The protected column, or the way of the attack.
-        answer: `yes` if the vectors reveal it more than chance, `not found` if they do not as far as can be seen.
-        beyond: Whether the vectors reveal more than simple features of the same events; None if that does not apply.
-        sentence: The answer in words.
-        metric: The name of the score; empty if there is none.
+        claims: What is so if the answer is yes, and what if it is not.
+        how: What was measured, in words.
         score: The score of the vectors.
-        low: The lower end of its interval.
-        high: The upper end of its interval.
-        chance: The score of guessing.
         others: The scores of simple features of the same events, by name.
-
-    Example:
-        >>> Finding("linkage", "halves", "yes", True, "They can.", "AUROC", 0.9, 0.88, 0.92, 0.5).to_dict()["answer"]
-        'yes'
+        beyond: Whether the vectors reveal more than these.
+        more: What follows a yes, in words.
+        metric: The name of the score.
+        chance: The score of guessing.
     """
-
-    question: Question
-    name: str
-    answer: Answer
-    beyond: bool | None
-    sentence: str
-    metric: str = ""
-    score: float | None = None
-    low: float | None = None
-    high: float | None = None
-    chance: float | None = None
-    others: Mapping[str, float] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "others": dict(self.others or {})}
+    found = score.low > chance
+    reply: Reply = "yes" if found else "not found"
+    cells = {"question": question, "name": name, "answer": reply, "beyond": found and beyond, "metric": metric}
+    most = f"a score above {decimal(largest_leak(score, chance))} can be excluded"
+    sentence = f"{claims[0]}: {how}.{more}" if found else f"{claims[1]}: {how}; {most}."
+    return {**cells, "score": score, "chance": chance, "others": others, "sentence": sentence}
 
 
-def untold(question: Question, name: str, sentence: str) -> Finding:
-    """Return the answer that nothing can be told."""
-    return Finding(question, name, "cannot be told", None, sentence)
+def answer(findings: Sequence[Row], facts: Mapping[str, Any], notes: Sequence[str]) -> Answer:
+    """Return the findings, their sentences and what they mean, what can be done, and what is not covered."""
+    rows = [{name: cell for name, cell in each.items() if name != "sentence"} for each in findings]
+    asked = dict.fromkeys(each["question"] for each in findings)
+    sentences = [each["sentence"] for each in findings] + [QUESTIONS[question] for question in asked]
+    advice = [*(f"What can be done: {each}" for each in MEASURES), *(f"Not covered: {each}" for each in LIMITS)]
+    scored = [row for row in rows if row["score"] is not None]
+    caption = (
+        "Dots are scores of the vectors with intervals, orange where the answer is yes. The line is chance, the "
+        "diamond the best of the simple features of the same events."
+    )
+    drawn = Chart("The scores", caption, partial(_draw, scored), charts.lines_height(len(scored)))
+    figures = (drawn,) if scored else ()
+    lead = (
+        "An embedding describes how someone lives. This page says what the vectors of one model reveal about people, "
+        "as far as an audit can find it."
+    )
+    return Answer(
+        _verdict(rows), {"findings": rows}, (*sentences, *advice, *notes), figures, facts,
+        title="What do the vectors reveal?", lead=lead,
+    )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Audit:
-    """The result of a privacy audit.
-
-    Args:
-        run: The id of the run.
-        entities: The number of entities.
-        events: The number of events.
-        level: The false-alarm rate of the audit: how often at most a question about a clean run is answered with yes.
-        seed: The seed of everything random.
-        findings: The answers, question by question.
-        notes: Sentences about what was left out or counted.
-
-    Example:
-        >>> Audit("3f2a", 90, 800, 0.05, 0, (), ()).verdict
-        'Nothing was asked.'
-    """
-
-    run: str
-    entities: int
-    events: int
-    level: float
-    seed: int
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def verdict(self) -> str:
-        """The answers in one sentence."""
-        if not self.findings:
-            return "Nothing was asked."
-        columns = [repr(f.name) for f in self.findings if f.answer == "yes" and f.question == "attribute"]
-        revealed = {"linkage": "link two parts of one history", "membership": "show who was in the training data"}
-        asked = {f.question for f in self.findings if f.answer == "yes"}
-        parts = [f"reveal {with_and(columns)}"] if columns else []
-        parts += [text for question, text in revealed.items() if question in asked]
-        open_ = [q for q in QUESTIONS if any(f.question == q and f.answer == "cannot be told" for f in self.findings)]
-        sentence = f"The vectors {with_and(parts)}." if parts else "No leak was found, within the limits below."
-        if open_:
-            what = {"attribute": "some protected columns", "linkage": "linkage", "membership": "membership"}
-            sentence += f" Nothing can be told about {with_and([what[q] for q in open_])}."
-        return sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which `eventvec audit --json` prints."""
-        return {**vars(self), "verdict": self.verdict, "findings": [f.to_dict() for f in self.findings],
-                "notes": list(self.notes)}  # fmt: skip
-
-    def rows(self) -> list[list[str]]:
-        """Return one row of text for each answer: question, name, answer, score, chance, simple features."""
-        rows = []
-        for f in self.findings:
-            others = ", ".join(f"{name} {value:.3f}" for name, value in (f.others or {}).items())
-            rows.append([QUESTIONS[f.question], f.name, MARKS[f.answer], _interval(f), _number(f.chance), others])
-        return rows
-
-    def render(self) -> Group:
-        """Return the verdict, the answers and the notes for a `rich` console to print."""
-        sentences = (finding.sentence for finding in self.findings)
-        return stacked(self.verdict, terminal_table(HEAD, self.rows()), *sentences, notes=self.notes)
+def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what the vectors reveal, whether simple features do so too, and what nothing can be told about."""
+    found = [row for row in rows if row["answer"] == "yes"]
+    asked, columns = {row["question"] for row in found}, [row for row in found if row["question"] == "attribute"]
+    others = {"linkage": "link two parts of one history", "membership": "show who was in the training data"}
+    parts = [f"reveal {_with_and([repr(row['name']) for row in columns])}"] if columns else []
+    parts += [text for question, text in others.items() if question in asked]
+    lines = [f"The vectors {_with_and(parts)}."] if parts else ["No leak was found, as far as the audit can see."]
+    if found:
+        beyond = dict.fromkeys(_subject(row) for row in found if row["beyond"])
+        simple = "simple features of the same events"
+        where = f"They go beyond {simple} in {_with_and([*beyond])}."
+        lines.append(where if beyond else f"They are not shown to go beyond {simple}.")
+    if unknown := dict.fromkeys(row["question"] for row in rows if row["answer"] == "cannot be told"):
+        what = ["some protected columns" if question == "attribute" else question for question in unknown]
+        lines.append(f"Nothing can be told about {_with_and(what)}.")
+    return (*lines, PERSONAL)
 
 
-HEAD = ("question", "column or attack", "answer", "score of the vectors", "chance", "simple features")
-"""The headings of `Audit.rows`."""
+def _subject(row: Row) -> str:
+    return repr(row["name"]) if row["question"] == "attribute" else row["question"]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _with_and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-def _interval(finding: Finding) -> str:
-    if finding.score is None:
-        return ""
-    return f"{finding.metric} {finding.score:.3f} ({_number(finding.low)} to {_number(finding.high)})"
+def _draw(rows: Sequence[Row], axes: Axes) -> None:
+    """Draw the scores with intervals, beside chance and the best of the simple features."""
+    looks = [Look(ORANGE if row["answer"] == "yes" else BLUE) for row in rows]
+    charts.dots(
+        axes,
+        [row["name"] for row in rows],
+        Series([row["chance"] for row in rows], "chance", Look(GREEN, "|")),
+        Series([max(row["others"].values(), default=None) for row in rows], "best simple features", Look(PINK, "D")),
+        Series([row["score"] for row in rows], "vectors", looks),
+        across="score (AUROC, accuracy or R²); higher reveals more",
+        apart=False,
+    )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import largest_leak, of_matches, projections
-from eventvec.auditing.findings import Finding, untold
+from eventvec.auditing.findings import Row, judged, untold
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates, Encoder
-from eventvec.evaluation.intervals import quantile
 from eventvec.schema import Schema
 from eventvec.sequences import Array, Sequences
+from eventvec.statistics import Estimate
+from eventvec.statistics.areas import of_matches, projections
+from eventvec.statistics.corrections import together
+from eventvec.statistics.estimates import decimal
+from eventvec.statistics.intervals import NORMAL
 from eventvec.views.cuts import restart_gap
 
 ENTITIES = 2000
@@ -39,7 +42,7 @@ def similarities(encoder: Encoder, x: Sequences) -> Array:
     return first @ second.T
 
 
-def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Finding:
+def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int, level: float) -> Row:
     """Return whether the halves of histories can be matched better than by chance, and than by simple features."""
     long = np.flatnonzero(x.lengths.numpy() >= EVENTS)
     if len(long) < FEWEST:
@@ -48,10 +51,9 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
     chosen = np.sort(np.random.default_rng(seed).permutation(long)[:ENTITIES])
     x = x[torch.from_numpy(chosen)]
     learned, simple = similarities(encoder, x), similarities(Aggregates(schema), x)
-    (area, error), (of_simple, _) = of_matches(learned), of_matches(simple)
-    z, n = quantile(level), len(x)
-    low, high = max(area - z * error, 0.0), min(area + z * error, 1.0)
-    lead = (projections(learned) - projections(simple)) / 2
+    n, width, of_simple = len(x), together(1, level), of_matches(simple).value
+    score, projected = of_matches(learned).widened(width), projections(learned) - projections(simple)
+    lead = Estimate.around(projected.mean() / 2, NORMAL * projected.std(ddof=1) / np.sqrt(n)).widened(width)
     (top, ten), (top_simple, ten_simple) = (
         (share_among(each, 1), share_among(each, NEAREST)) for each in (learned, simple)
     )
@@ -59,19 +61,13 @@ def linkage_finding(encoder: Encoder, x: Sequences, schema: Schema, *, seed: int
         f"of {n:,} entities, the second half of the history is the nearest to the first in {top:.1%} (chance "
         f"{1 / n:.1%}, aggregates of the same halves {top_simple:.1%}) and among the nearest {NEAREST} in {ten:.1%} "
         f"(chance {min(NEAREST / n, 1):.1%}, aggregates {ten_simple:.1%}); it is nearer than that of a random other "
-        f"one with probability {area:.3f} ({low:.3f} to {high:.3f})"
+        f"one with probability {score}"
     )
-    beyond = bool(lead.mean() > z * 2 * lead.std(ddof=1) / np.sqrt(n))
-    most = largest_leak(area, z * error, 0.5)
-    if low > 0.5:
-        extra = "more than" if beyond else "not shown to be more than"
-        sentence = f"Two parts of one history can be linked: {how}. That is {extra} aggregates allow ({of_simple:.3f})."
-    else:
-        sentence = f"Two parts of one history could not be linked: {how}; more than {most:.3f} can be excluded."
-    return Finding(
-        "linkage", "halves of histories", "yes" if low > 0.5 else "not found", beyond, sentence, "AUROC", area, low,
-        high, 0.5, {"aggregates": of_simple},
-    )  # fmt: skip
+    beyond, start = lead.place == "ahead", "Two parts of one history"
+    extra = f"{'more' if beyond else 'not shown to be more'} than aggregates allow ({decimal(of_simple)})"
+    claims = (f"{start} can be linked", f"{start} could not be linked")
+    others, name = {"aggregates": of_simple}, "halves of histories"
+    return judged("linkage", name, claims, how, score, others, beyond=beyond, more=f" That is {extra}.")
 
 
 def share_among(similarity: Array, count: int) -> float:

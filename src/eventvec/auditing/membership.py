@@ -5,26 +5,28 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from eventvec.auditing.areas import largest_leak, of_groups, share_found
-from eventvec.auditing.findings import Answer, Finding, untold
+from eventvec.auditing.findings import Row, judged, untold
 from eventvec.auditing.linkage import ENTITIES, EVENTS, FEWEST, similarities
 from eventvec.dataset import Dataset
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError, DataError
-from eventvec.evaluation.intervals import quantile
 from eventvec.runs import Run
 from eventvec.sequences import Array
+from eventvec.statistics.areas import of_groups, share_found
+from eventvec.statistics.corrections import together
 from eventvec.tables import Embeddings
 
 FALSE_ALARMS = 0.05
 """The share of others that an attack may take for members, at which the share of members found is given."""
+ATTACKS = 2
+"""The number of attacks, whose intervals hold together."""
 HOLD_OUT = "train with a share held out: read(..., holdout=0.2) (--holdout 0.2)"
 
 
 def membership_findings(
     run: Run, z: Embeddings, data: Dataset, *, seed: int, level: float
-) -> tuple[list[Finding], list[str]]:
+) -> tuple[list[Row], list[str]]:
     """Return whether members of the training data can be told from held-out entities by two attacks, and notes.
 
     The first attack needs no training: the halves of a member's history may be more alike than those of others, because
@@ -43,17 +45,16 @@ def membership_findings(
     classified = _classified(z.values[rows], is_member, seed)
     aggregates = encode(Aggregates(data.schema), data.sequences[torch.from_numpy(rows)]).numpy()
     control = _classified(aggregates, is_member, seed)
-    width = quantile(level / 2)
-    area, error = of_groups(control[is_member], control[~is_member])
-    if area - quantile(level) * error > 0.5:
+    simple = of_groups(control[is_member], control[~is_member]).widened(together(1, level))
+    if simple.low > 0.5:
         sentence = (
             "Membership cannot be told: members and held-out entities differ in the aggregates of their events "
-            f"already (AUROC {area:.3f}), so that the groups are not alike; hold out at random."
+            f"already (auroc {simple}), so that the groups are not alike; hold out at random."
         )
         return [untold("membership", "all attacks", sentence)], []
     attacks = ((names[0], alike[long], is_member[long]), (names[1], classified, is_member))
     found = [
-        _finding(name, score[member], score[~member], width, area)
+        _finding(name, score[member], score[~member], level, simple.value)
         for name, score, member in attacks
         if min(member.sum(), (~member).sum()) >= FEWEST
     ]
@@ -64,25 +65,14 @@ def membership_findings(
     return found, [note]
 
 
-def _finding(name: str, members: Array, others: Array, width: float, control: float) -> Finding:
-    area, error = of_groups(members, others)
-    low, high = max(area - width * error, 0.0), min(area + width * error, 1.0)
+def _finding(name: str, members: Array, others: Array, level: float, control: float) -> Row:
+    score = of_groups(members, others).widened(together(ATTACKS, level))
     share = share_found(members, others, FALSE_ALARMS)
-    how = (
-        f"AUROC {area:.3f} ({low:.3f} to {high:.3f}), where guessing has .5; at {FALSE_ALARMS:.0%} false alarms, "
-        f"{share:.1%} of the members are found"
-    )
-    answer: Answer = "yes"
-    sentence = f"Members of the training data can be told by their {name}: {how}."
-    if low <= 0.5:
-        most = largest_leak(area, width * error, 0.5)
-        answer = "not found"
-        sentence = (
-            f"Members of the training data could not be told by their {name}: {how}; an AUROC above {most:.3f} can be "
-            "excluded for this attack."
-        )
-    simple = {"aggregates": control}
-    return Finding("membership", name, answer, low > 0.5, sentence, "AUROC", area, low, high, 0.5, simple)
+    rate = f"at {FALSE_ALARMS:.0%} false alarms, {share:.1%} of the members are found"
+    start = "Members of the training data"
+    claims = (f"{start} can be told by their {name}", f"{start} could not be told by their {name}")
+    how = f"auroc {score}, where guessing has .5; {rate}"
+    return judged("membership", name, claims, how, score, {"aggregates": control}, beyond=True)
 
 
 def _groups(run: Run, z: Embeddings, data: Dataset, seed: int) -> tuple[Array, Array]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from eventvec.answers import Answer
 from eventvec.auditing.attributes import attribute_findings
-from eventvec.auditing.findings import Audit, Finding
+from eventvec.auditing.findings import Row, answer
 from eventvec.auditing.linkage import linkage_finding
 from eventvec.auditing.membership import membership_findings
 from eventvec.dataset import Dataset, check_entities
@@ -28,7 +29,7 @@ def audit(
     folds: int = 5,
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Audit:
+) -> Answer:
     """Return what the vectors of a run reveal: protected columns, whose two files are, and who was trained on.
 
     *Attributes.* Each protected column is predicted from the vectors in a cross-validation, beside simple features of
@@ -48,10 +49,17 @@ def audit(
         events: The events of its entities, held-out ones included, as `Run.read` takes them.
         protected: A table with the key and protected columns, such as age or sex. Without it, attributes are left out.
         columns: The protected columns; by default all but the key.
-        models: The models that predict them; by default all that can. See `EvaluationOptions`.
+        models: The models that predict them, see `EvaluationOptions`; the first that verdicts are about is shown.
         folds: The number of folds of the cross-validation.
         seed: The seed of everything random.
         progress: Called with the number of questions that are done, of all questions, and what comes next.
+
+    Returns:
+        An answer with a row for each column and attack: the `question` (`attribute`, `linkage` or `membership`), the
+        `name` of the column or the attack, the `answer` (`yes`, `not found` or `cannot be told`), whether the vectors
+        reveal more than simple features of the same events (`beyond`), the `metric`, the `score` of the vectors with
+        its interval, that of guessing (`chance`), and those of simple features (`others`). The notes begin with a
+        sentence for each, then say what the questions mean, what can be done, and what the audit does not cover.
 
     Raises:
         ConfigError: If an argument has another type, or columns are named without a table.
@@ -69,8 +77,8 @@ def audit(
         >>> run = ev.fit("coles", data, epochs=1)
         >>> people = pl.DataFrame({"card": np.arange(120), "old": np.arange(120) % 2 == 1})
         >>> result = ev.audit(run, events, people, models=["logistic_regression"])
-        >>> [(finding.question, finding.answer) for finding in result.findings][0]
-        ('attribute', 'yes')
+        >>> result.rows[0]["name"], result.rows[0]["answer"]
+        ('old', 'yes')
     """
     check_run(run)
     check_seed("seed", seed)
@@ -87,7 +95,7 @@ def audit(
 
     step(0)
     z = run.embed(data)
-    findings: list[Finding] = []
+    findings: list[Row] = []
     notes: list[str] = list(data.notes)
     step(1)
     if protected is not None:
@@ -101,9 +109,8 @@ def audit(
     if run.beside:
         parts = " and ".join(run.beside)
         notes.append(f"The vectors have parts beside the learned one ({parts}), which repeat features of the events.")
-    return Audit(
-        run.id, len(data), data.sequences.total, LEVEL, seed, tuple(findings + some), tuple(dict.fromkeys(notes + more))
-    )
+    facts = {"run": run.id, "entities": len(data), "events": data.sequences.total, "level": LEVEL, "seed": seed}
+    return answer(findings + some, facts, tuple(dict.fromkeys(notes + more)))
 
 
 def _columns(protected: Tabular, columns: Sequence[str] | None, key: str) -> list[str]:

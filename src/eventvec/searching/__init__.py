@@ -4,7 +4,7 @@
 
     vector_index  `Index`: vectors by key, searched exactly, or approximately with faiss; its file
     inverted      the approximate search: an inverted file of faiss, with a measured recall
-    queries       `search`: from a query to a table of hits
+    queries       `search`: from a query to an answer with the hits
     summaries     a history in one line, for people
 """
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, DataError
 from eventvec.runs import Run
@@ -32,7 +33,7 @@ def search(
     count: int = 10,
     among: Tabular | None = None,
     events: Dataset | Tabular | None = None,
-) -> pl.DataFrame:
+) -> Answer:
     """Return the entities whose vectors are nearest to a query, with their cosine similarity, nearest first.
 
     The query is one of `key`, `history` and `text`.
@@ -50,8 +51,8 @@ def search(
         events: The events of the entities. Each hit then has its history in one line.
 
     Returns:
-        A polars frame with the key under its own name, `similarity`, from −1 to 1, and with `events` the column
-        `history`.
+        An answer with a row for each hit: the key under its own name, `similarity`, from −1 to 1, and with `events` its
+        `history`. `.frame()` has them as a polars frame.
 
     Raises:
         ConfigError: If not exactly one query is given, the run is absent or embeds no texts, or `count` is below 1.
@@ -62,8 +63,9 @@ def search(
         >>> import eventvec as ev
         >>> flights = ev.datasets.flights()[0][:300]
         >>> z = ev.fit("coles", flights, epochs=1, beside=[]).embed(flights)
-        >>> ev.search(z, key="N0EGMQ", count=2, events=flights).columns
-        ['tailnum', 'similarity', 'history']
+        >>> hits = ev.search(z, key="N0EGMQ", count=2, events=flights)
+        >>> hits.verdict, hits.frame().columns
+        (('The 2 nearest of 300 entities.',), ['tailnum', 'similarity', 'history'])
     """
     given = [name for name, value in (("key", key), ("history", history), ("text", text)) if value is not None]
     if len(given) != 1:
@@ -79,12 +81,17 @@ def search(
     else:
         index.check_run(run.id)
         query = _vector(run, history, text)
-    rows, scores = index.neighbours(query, count, among=None if among is None else _rows(index, among), without=row)
+    searched = None if among is None else _rows(index, among)
+    rows, scores = index.neighbours(query, count, among=searched, without=row)
     hits = index.z[rows[0]]
     frame = pl.DataFrame(
         [key_series(pa.chunked_array([hits.keys]), "key").alias(hits.schema.key_out), pl.Series(SCORE, scores[0])]
     )
-    return frame if events is None else frame.with_columns(pl.Series(SUMMARY, _histories(hits, events)))
+    if events is not None:
+        frame = frame.with_columns(pl.Series(SUMMARY, _histories(hits, events)))
+    total = len(index if searched is None else searched)
+    line = f"The {len(frame):,} nearest of {total:,} entities."
+    return Answer((line,), {"hits": frame.to_dicts()}, facts={"searched": total}, lists=True, title="Similar histories")
 
 
 def _vector(run: Run, history: Any, text: str | None) -> Array:

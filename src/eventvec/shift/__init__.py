@@ -7,8 +7,7 @@
     periods       the two periods as rows: which entities are in both, which are sampled
     profiles      each column as one row of shares per entity
     permutations  p-values by permuting periods between entities, and within those that are in both
-    differences   `Shift` and `Drift`: plain values for a file, text for a terminal
-    drift_page    the result as an HTML page
+    differences   the verdict and the figures
 
 The unit of everything is the entity: events of one entity depend on one another, so that a test that counts events as
 independent finds differences where there are none.
@@ -17,7 +16,5 @@ independent finds differences where there are none.
 from __future__ import annotations
 
 from eventvec.shift.comparison import DriftOptions, drift
-from eventvec.shift.differences import Drift, Shift
-from eventvec.shift.drift_page import page
 
-__all__ = ["Drift", "DriftOptions", "Shift", "drift", "page"]
+__all__ = ["DriftOptions", "drift"]

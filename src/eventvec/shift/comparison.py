@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,17 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset, repeated
 from eventvec.embedding import embed
 from eventvec.errors import ConfigError, DataError
 from eventvec.options import accepts, at_least, check_seed, gather, those_of
 from eventvec.runs import Run
 from eventvec.sequences import Array, Sequences, stack
-from eventvec.shift.differences import Drift, Shift
+from eventvec.shift.differences import figures, verdict
 from eventvec.shift.period_tables import Period, coded, held_out, loaded, own_gaps, span_notes, training_notes
 from eventvec.shift.periods import Sample, sampled
-from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, holm, linear_scores
+from eventvec.shift.permutations import PermutationTest, compare_shares, compare_vectors, linear_scores
 from eventvec.shift.profiles import BINS, Profile, profiles
+from eventvec.statistics.corrections import holm
 from eventvec.tables import Embeddings
 from eventvec.tables.read_options import Columns, TableFormat
 
@@ -31,6 +33,11 @@ EVENTS = 1 << 23
 """Approximate upper bound on the number of events that are compared."""
 FEW = 10
 """The number of entities of a period below which no linear model is trained."""
+PERIODS = ("old", "new")
+SIDES = ("both", "old_only", "new_only")
+"""The names of the numbers of entities in both periods, in the old one only, and in the new one only."""
+ABSENT = {"where": "", "old": None, "new": None, "missing": None, "unknown": None, "auroc": None, "bins": ()}
+"""The cells that a row has if nothing else is known."""
 Progress = Callable[[int, int, str], None]
 
 
@@ -74,7 +81,7 @@ class DriftOptions:
 @accepts(DriftOptions, Columns, TableFormat)
 def drift(
     old: Period, new: Period, *, run: Run | None = None, progress: Progress | None = None, **options: Any
-) -> Drift:
+) -> Answer:
     """Return whether two periods differ, column by column, with a bounded probability of a false alarm.
 
     Two tables of events are compared in the number of events per entity, the gaps between events, the hour of the day,
@@ -98,6 +105,24 @@ def drift(
         options: The fields of `DriftOptions` (level, entities, permutations, held_out, seed), and for tables those of
             `tables.read_options.TableFormat` and, without a run, of `Columns`.
 
+    Returns:
+        An answer, whose fact `drift` says whether anything differs. It has a row for each column and each part of the
+        embeddings:
+
+        - `name`: the column, or `events per entity`, `gap`, `hour of the day`, `embedding`, `embedding: learned`, …
+        - `kind`: `count`, `interval`, `numeric`, `categorical`, `list`, `text` or `embedding`
+        - `distance`: how far apart the periods are, from 0 to 1: the Kolmogorov-Smirnov distance of numbers, the total
+          variation of categories, and the energy coefficient of embeddings
+        - `noise`: the distance that 95 % of equal periods stay below, so that nothing smaller could have been found
+        - `p`, `adjusted`: the p-value of the permutation test, and after Holm's correction
+        - `shifted`: whether the periods differ at the level of the test
+        - `where`, `old`, `new`: the bin whose share differs most in standard errors, such as `≤ 12.5` or `missing`, and
+          its share in each period, the mean over entities
+        - `missing`, `unknown`: the shares of missing values, and of those outside the vocabulary, in both periods
+        - `auroc`: how well a linear model tells the periods of unseen entities apart by their vectors, .5 is guessing;
+          None for columns, and for fewer than 10 entities in a period
+        - `bins`: the share of each bin in both periods; for embeddings, of the scores of the linear model
+
     Raises:
         ConfigError: If an option is out of range or does not apply, or the periods are of different kinds.
         DataError: If a table cannot be used, the periods were coded by different schemas or embedded by different runs,
@@ -108,8 +133,8 @@ def drift(
         >>> import eventvec as ev
         >>> old = pl.DataFrame({"card": [*range(60)] * 2, "day": [1] * 60 + [2] * 60, "shop": ["a", "b"] * 60})
         >>> new = old.with_columns(day=pl.col("day") + 7)
-        >>> drift(old, new, key="card", time="day", categorical=["shop"]).verdict
-        'No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.'
+        >>> drift(old, new, key="card", time="day", categorical=["shop"])
+        No difference between the periods was found in 3 inputs, at a false-alarm rate of 5 % for all together.
     """
     chosen = gather(options, DriftOptions, Columns, TableFormat)
     reading = those_of(options, Columns, TableFormat)
@@ -145,11 +170,29 @@ def drift(
         if run is not None:
             tests += _parts(*(embed(run.encoder, data) for data in (first, second)))
         events = (first.sequences.total, second.sequences.total)
-    shifts, more = _compared(tests, sample, chosen, rng, progress)
+    shifts, more = _tested(tests, sample, chosen, rng, progress)
     if sample.sizes != sizes:
         more.append(f"a random sample of the entities was compared (seed {chosen.seed})")
-    settings = (chosen.permutations, chosen.seed)
-    return Drift(shifts, chosen.level, sizes, sample.sizes, events, *settings, (*notes, *more))
+    facts = {
+        "drift": any(shift["shifted"] for shift in shifts), "level": chosen.level, "correction": "holm",
+        "permutations": chosen.permutations, "seed": chosen.seed, "entities": dict(zip(SIDES, sizes, strict=True)),
+        "sampled": dict(zip(SIDES, sample.sizes, strict=True)), "events": dict(zip(PERIODS, events, strict=True)),
+    }  # fmt: skip
+    lines, drawn = verdict(shifts, chosen.level), figures(shifts, chosen.level)
+    lead = "Two periods are compared column by column, in the shares of the events of each entity."
+    return Answer(
+        lines, {"shifts": shifts}, (_compared(sizes, sample.sizes), *notes, *more), drawn, facts,
+        title="Do the two periods differ?", lead=lead,
+    )  # fmt: skip
+
+
+def _compared(entities: Sequence[int], sampled: Sequence[int]) -> str:
+    """Return how many entities are in which period, and how many of them were compared."""
+    both, old, new = entities
+    sentence = f"{both:,} entities in both periods, {old:,} in the old one only, {new:,} in the new one only"
+    if sampled != entities:
+        sentence += "; compared: {:,}, {:,} and {:,}".format(*sampled)
+    return sentence
 
 
 def _comparable(old: Any, new: Any, run: Run | None, reading: Mapping[str, Any]) -> tuple[Embeddings, Embeddings]:
@@ -185,13 +228,13 @@ def _parts(old: Embeddings, new: Embeddings) -> list[tuple[str, Profile | Tensor
     return [(f"embedding: {name}", vectors[:, start:end]) for name, (start, end) in old.parts.items()]
 
 
-def _compared(
+def _tested(
     tests: list[tuple[str, Profile | Tensor]],
     sample: Sample,
     chosen: DriftOptions,
     rng: torch.Generator,
     progress: Progress | None,
-) -> tuple[tuple[Shift, ...], list[str]]:
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the results of all tests, by the same permutations, with corrected p-values, and notes."""
     if len(tests) > chosen.level * (chosen.permutations + 1):
         least = math.ceil(len(tests) / chosen.level) - 1
@@ -215,16 +258,18 @@ def _compared(
             result = compare_shares(test, weights)
             results.append((result, _described(test, result)))
         else:
-            results.append((compare_vectors(test, weights), _scored(name, test, sample)))
+            results.append((compare_vectors(test, weights), _scored(test, sample)))
     adjusted = holm([result.p for result, _ in results])
-    return tuple(
-        Shift(distance=r.distance, noise=r.noise, p=r.p, adjusted=p, shifted=p <= chosen.level, **described)
-        for (r, described), p in zip(results, adjusted, strict=True)
-    ), notes
+    rows = [
+        {"name": name, "kind": test.kind if isinstance(test, Profile) else "embedding", "distance": r.distance}
+        | {"noise": r.noise, "p": r.p, "adjusted": p, "shifted": p <= chosen.level, **ABSENT, **described}
+        for (name, test), (r, described), p in zip(tests, results, adjusted, strict=True)
+    ]
+    return rows, notes
 
 
 def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
-    """Return the entries of a `Shift` about a column: the largest change, and the shares of bins."""
+    """Return the cells of a row about a column: the largest change, and the shares of bins."""
     assert result.old is not None
     assert result.new is not None
     shares = {label: (float(a), float(b)) for label, a, b in zip(profile.labels, result.old, result.new, strict=True)}
@@ -233,11 +278,11 @@ def _described(profile: Profile, result: PermutationTest) -> dict[str, Any]:
         where = profile.labels[result.most]
         old, new = shares[where]
     bins = _bins(profile, result.old.numpy(), result.new.numpy())
-    described = {"name": profile.name, "kind": profile.kind, "where": where, "old": old, "new": new, "bins": bins}
-    return described | {name: shares.get(name) for name in ("missing", "unknown")}
+    always = {name: shares.get(name) for name in ("missing", "unknown")}
+    return {"where": where, "old": old, "new": new, "bins": bins, **always}
 
 
-def _bins(profile: Profile, old: Array, new: Array) -> tuple[tuple[str, float, float], ...]:
+def _bins(profile: Profile, old: Array, new: Array) -> list[dict[str, Any]]:
     """Return up to 32 bins with their shares, those of numbers no longer cumulated."""
     labels = list(profile.labels)
     if profile.ordered:
@@ -247,22 +292,24 @@ def _bins(profile: Profile, old: Array, new: Array) -> tuple[tuple[str, float, f
             np.concatenate([np.diff(each[:edges], prepend=0, append=1), each[edges:]]) for each in (old, new)
         )  # fmt: skip
         labels = [*labels[:edges], f"> {labels[edges - 1][2:]}" if edges else "all", *labels[edges:]]
-    rows = list(zip(labels, old.tolist(), new.tolist(), strict=True))
-    if len(rows) > BINS + 2:
-        largest = sorted(range(len(rows)), key=lambda i: -max(rows[i][1:]))[:BINS]
-        rows = [rows[i] for i in sorted(largest)]
-    return tuple(rows)
+    if len(labels) > BINS + 2:
+        largest = sorted(np.argsort(-np.maximum(old, new), kind="stable")[:BINS])
+        labels, old, new = [labels[i] for i in largest], old[largest], new[largest]
+    return _rows_of(labels, old, new)
 
 
-def _scored(name: str, vectors: Tensor, sample: Sample) -> dict[str, Any]:
-    """Return the entries of a `Shift` about vectors: how well a linear model tells the periods apart."""
+def _rows_of(labels: Sequence[str], old: Array, new: Array) -> list[dict[str, Any]]:
+    return [{"bin": label, "old": float(a), "new": float(b)} for label, a, b in zip(labels, old, new, strict=True)]
+
+
+def _scored(vectors: Tensor, sample: Sample) -> dict[str, Any]:
+    """Return the cells of a row about vectors: how well a linear model tells the periods apart."""
     n_old = len(sample.old)
-    entries: dict[str, Any] = {"name": name, "kind": "embedding"}
     if min(n_old, len(sample.new)) < FEW:
-        return entries
+        return {}
     scores, auroc = linear_scores(vectors, torch.arange(len(vectors)) >= n_old, sample.entity)
     edges = np.unique(np.quantile(scores, np.arange(1, BINS) / BINS))
     places = np.searchsorted(edges, scores, side="left")
     old, new = (np.bincount(part, minlength=len(edges) + 1) / len(part) for part in (places[:n_old], places[n_old:]))
     labels = [*(f"≤ {edge:.3g}" for edge in edges), "above"]
-    return {**entries, "auroc": auroc, "bins": tuple(zip(labels, old.tolist(), new.tolist(), strict=True))}
+    return {"auroc": auroc, "bins": _rows_of(labels, old, new)}

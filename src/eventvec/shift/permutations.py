@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,18 +106,6 @@ def linear_scores(vectors: Tensor, is_new: Tensor, entity: Tensor) -> tuple[np.n
     folds = GroupKFold(FOLDS).split(x, y, entity.numpy())
     scores = cross_val_predict(model, x, y, cv=list(folds), method="decision_function")
     return scores, float(roc_auc_score(y, scores))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values that are corrected for their number (Holm 1979).
-
-    If those below a level are taken for differences, at least one of them is wrong with at most this probability,
-    however the columns depend on one another.
-    """
-    order, n = np.argsort(p_values, kind="stable"), len(p_values)
-    adjusted = np.empty(n)
-    adjusted[order] = np.maximum.accumulate(np.arange(n, 0, -1) * np.asarray(p_values)[order]).clip(max=1.0)
-    return adjusted.tolist()
 
 
 def _share_above(statistics: Tensor) -> float:
