@@ -118,7 +118,17 @@ def test_the_command_line_and_files_keep_the_parts(tmp_path: Path, monkeypatch: 
     assert fresh.parts == z.parts == {"learned": (0, 32), "timing": (32, 39), "aggregates": (39, 45)}
     np.testing.assert_allclose(fresh, z, atol=1e-5)
     result = answer(
-        "evaluate", "z.parquet", "labels.parquet", "--label", "churn", "--events", "events.parquet", "--models", "knn"
+        "evaluate",
+        "z.parquet",
+        "labels.parquet",
+        "--label",
+        "churn",
+        "--events",
+        "events.parquet",
+        "--models",
+        "knn",
+        "--also",
+        "parts",
     )
     parts = {row["features"] for row in result["results"] if row["features"].startswith("embedding: ")}
     assert parts == {f"embedding: {way}{name}" for way in ("", "without ") for name in z.parts}

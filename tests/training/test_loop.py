@@ -234,6 +234,18 @@ def test_a_time_budget_holds_training_and_validation(
         assert run.steps == budget - validated
 
 
+def test_the_time_of_the_callers_progress_does_not_count(data: ev.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = OneSecond(coles(data))
+    for module in ("state", "validation"):
+        monkeypatch.setattr(f"eventvec.training.{module}.time", method)
+
+    def progress(record: Record) -> None:
+        method.seconds += 100
+
+    run = ev.fit(method, data, time_budget=40, batch_size=2, validation=0, progress=progress)
+    assert (run.stopped, run.steps, run.seconds) == ("time", 40, 40)
+
+
 def test_early_stopping_keeps_the_weights_of_the_best_epoch(data: ev.Dataset) -> None:
     method = coles(data)
     after_epoch: list[dict[str, torch.Tensor]] = []

@@ -1,18 +1,16 @@
-"""Several methods and encoders under one budget, in the same folds, and which of them to use.
+"""Several methods and encoders under one budget, or several runs, in the same folds, and which of them to use.
 
 ::
 
     side_by_side  `compare`: trains the arms, scores them beside hand-crafted features, and resumes what was killed
-    arms          what is compared: methods and encoders by name, or tables of a configuration
-    winner        one winner, or none and the reason, with intervals that allow for the choice
-    compared      `Comparison`: scores, costs and the answer, as plain values and as tables
-    compare_page  the comparison as an HTML page, with a picture of score against cost
+    plans         what `compare` shares with `tune`: labels, a folder with a plan, a budget, progress
+    arms          what is compared: methods and encoders by name, tables of a configuration, or runs that exist
+    winner        one winner, or those that are level, with intervals that allow for the choice
+    compared      the answer: which arm to use, a row for each, and score against cost
 """
 
 from __future__ import annotations
 
-from eventvec.comparing.compare_page import page
-from eventvec.comparing.compared import Comparison
 from eventvec.comparing.side_by_side import compare
 
-__all__ = ["Comparison", "compare", "page"]
+__all__ = ["compare"]

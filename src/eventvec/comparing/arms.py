@@ -1,16 +1,19 @@
-"""What is compared: methods and encoders by name, or tables of a configuration."""
+"""What is compared: methods and encoders by name, tables of a configuration, or runs that exist."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from eventvec.config import Table
 from eventvec.encoders import ENCODERS
 from eventvec.errors import ConfigError, nearest, shown
+from eventvec.evaluation.part_sets import is_part
 from eventvec.evaluation.result import TOGETHER
 from eventvec.methods import METHODS
 from eventvec.parts import load_installed
+from eventvec.runs import Run, check_run, load
 
 TRIED = ("coles", "cpc", "next_event", "ocp", "rtd")
 """The methods that are compared if none is named: those that learn from events alone, one for each idea."""
@@ -45,8 +48,30 @@ def plan(methods: Sequence[str] | Mapping[str, Mapping[str, Any]] | None, encode
         for encoder in [None] if "encoder" in tables else encoders:
             label = name if encoder is None or len(encoders) == 1 else f"{name} + {encoder}"
             arms[label] = tables if encoder is None else {**tables, "encoder": {"name": encoder}}
-    if taken := [name for name in arms if name in TAKEN]:
+    _check(arms, "methods or encoders")
+    return arms
+
+
+def existing(runs: Sequence[Run | Path | str] | Mapping[str, Run | Path | str]) -> dict[str, Run]:
+    """Return runs by their names: those of a mapping, or of their folders, or their ids."""
+    if isinstance(runs, str | Path | Run):
+        raise ConfigError(f"runs must be a list of runs or of their folders, got one {type(runs).__name__}")
+    named = list(runs.items()) if isinstance(runs, Mapping) else [("", run) for run in runs]
+    arms: dict[str, Run] = {}
+    for name, each in named:
+        run = each if isinstance(each, Run) else load(each)
+        check_run(run)
+        name = name or (run.path.name if run.path else run.id)
+        if name in arms:
+            raise ConfigError(f"two runs are called {name!r}; give them names: runs={{'a': …, 'b': …}}")
+        arms[name] = run
+    _check(arms, "runs")
+    return arms
+
+
+def _check(arms: Mapping[str, Any], what: str) -> None:
+    """Refuse fewer than two arms, and names of what is scored beside them."""
+    if taken := [name for name in arms if name in TAKEN or is_part(name)]:
         raise ConfigError(f"an arm may not be called {taken[0]!r}, which names features that are scored beside it")
     if len(arms) < 2:
-        raise ConfigError("a comparison needs two arms at least; name more methods or encoders")
-    return arms
+        raise ConfigError(f"a comparison needs two arms at least; name more {what}")

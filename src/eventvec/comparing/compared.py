@@ -1,113 +1,135 @@
-"""The result of a comparison: scores, costs and the answer, as plain values and as tables."""
+"""The answer of a comparison: which arm to use, a row for each arm, and a chart of score against cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from eventvec.comparing.winner import Choice
-from eventvec.evaluation import Evaluation
-from eventvec.evaluation.printing import stacked, terminal_table
+from eventvec.answers import Answer, Chart, charts
+from eventvec.comparing.winner import choose
+from eventvec.evaluation.metrics import METRIC_NAMES
+from eventvec.evaluation.result import NAMES, Evaluation, Result
+from eventvec.evaluation.suspicion import suspicion
+from eventvec.statistics import Estimate
+from eventvec.statistics.intervals import RELEVANT, labels_needed
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from matplotlib.axes import Axes
 
-HEAD = ("arm", "score", "training, s", "embedding, s per 1,000", "weights", "numbers", "epochs", "remark")
-"""The headings of `Comparison.texts`."""
-FORMS = (
-    ("arm", "{arm}"), ("score", "{score:.3f} ± {interval:.3f}"), ("training", "{training:.0f}"),
-    ("embedding", "{embedding:.2g}"), ("weights", "{weights:,}"), ("dim", "{dim}"), ("epochs", "{epochs}"),
-    ("remark", "{remark}"),
-)  # fmt: skip
-"""The cells of a row: the entry without which the cell is empty, and its text."""
+Row = Mapping[str, Any]
+COSTS = ("training", "embedding", "weights", "dim", "epochs")
+"""What an arm costs: the seconds of its training and of embedding 1,000 entities, the number of weights, the numbers in
+a vector, and the epochs of the training."""
+AXES = {"training": "seconds of training", "embedding": "seconds of embedding 1,000 entities"}
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What an arm costs: the seconds of its training and of embedding 1,000 entities, the number of weights, the
-    numbers in a vector, and the epochs that the budget allowed."""
-
-    training: float
-    embedding: float
-    weights: int
-    dim: int
-    epochs: int
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """The result of `compare`.
+def answer(
+    evaluation: Evaluation,
+    costs: Mapping[str, Row],
+    failed: Mapping[str, str],
+    budget: str | None,
+    notes: Sequence[str],
+    doubts: Sequence[str],
+) -> Answer:
+    """Return which arm to use, from the scores of all arms and of simple features in the same folds.
 
     Args:
-        evaluation: The scores of all arms and of simple features in the same folds, and all paired differences.
-        model: The model whose scores decide.
+        evaluation: The scores.
         costs: What each arm costs, by its name.
         failed: The reason why an arm could not be trained, by its name.
-        choice: Which arm to use.
-        budget: The budget of each arm, in words.
+        budget: The budget of each arm, in words; None for runs that existed.
         notes: Sentences about what was left out or counted.
-
-    Example:
-        >>> import eventvec as ev
-        >>> result = ev.compare(data, labels, "churn", out="compared")  # doctest: +SKIP
-        >>> result.choice.advised  # doctest: +SKIP
-        'coles'
+        doubts: What is not fair in the comparison.
     """
+    cells = evaluation.deciding
+    level, leads = choose({name: cells[name].main for name in costs})
+    winner = level[0] if len(level) == 1 else None
+    advised = min(level, key=lambda name: costs[name]["training"])
+    remarks = {**dict.fromkeys(level[1:], "level with the best"), **({winner: "winner"} if winner else {})}
+    rows = [
+        {"arm": name, "score": cells[name].main.estimate, **dict.fromkeys(COSTS), **costs.get(name, {})}
+        | {"remark": remarks.get(name, "")}
+        for name in sorted(cells, key=lambda name: -cells[name].main.mean)
+    ]
+    rows += [{"arm": name, **dict.fromkeys(("score", *COSTS)), "remark": why} for name, why in failed.items()]
+    doubt = suspicion(evaluation)
+    lines = [*([doubt] if doubt else []), _use(advised, level, leads, cells, evaluation)]
+    lines += [*_level(level, leads, evaluation), *_beside(advised, cells, costs), *doubts]
+    facts = {**evaluation.facts, "model": cells[advised].model, "budget": budget, "winner": winner, "level": level}
+    facts |= {"advised": advised, "failed": failed}
+    tables, figures = {"arms": rows, **evaluation.tables}, (_chart(rows, evaluation.metric, budget),)
+    title = "Which method for these events?" if budget else "Which run for these events?"
+    trained = "Each arm was trained without labels under one budget. " if budget else ""
+    lead = f"{trained}The same model scored all vectors in the same folds."
+    return Answer(tuple(lines), tables, tuple(notes), figures, facts, title=title, lead=lead, basis=evaluation)
 
-    evaluation: Evaluation
-    model: str
-    costs: Mapping[str, Cost]
-    failed: Mapping[str, str]
-    choice: Choice
-    budget: str
-    notes: tuple[str, ...]
 
-    @property
-    def verdict(self) -> str:
-        """Which arm to use, and whether it is ahead of simple features of the same events, in words; before them, what
-        to check if the scores are too good to be true."""
-        return f"{self.evaluation.verdict} {self._answer()}".lstrip()
+def _use(
+    advised: str, level: Sequence[str], leads: Mapping[str, Estimate], cells: Mapping[str, Result], of: Evaluation
+) -> str:
+    """Return which arm to use, beside the best other one."""
+    if advised == level[0]:
+        other, lead = next(iter(leads.items()))
+    else:
+        other, ahead = level[0], leads[advised]
+        lead = Estimate(-ahead.value, -ahead.high, -ahead.low, signed=True)
+    why = "" if len(level) == 1 else ", the cheapest of those that are level"
+    ours, theirs = cells[advised].main.estimate, cells[other].main.estimate
+    return f"Use {advised} for {of.label}{why}: {advised} {ours} {METRIC_NAMES[of.metric]}, {other} {theirs} ({lead})."
 
-    def _answer(self) -> str:
-        best = self.choice.winner or self.choice.level[0]
-        simple = {r.features: r for r in self._cells() if r.features not in self.costs}
-        if not simple:
-            return self.choice.sentence
-        opponent = max(simple, key=lambda name: simple[name].main.mean)
-        lead = next(r for r in self._cells() if r.features == best).main - simple[opponent].main
-        place = {"level": "level with", "ahead": "ahead of", "behind": "behind"}[lead.place]
-        return f"{self.choice.sentence} {best} is {place} {opponent} ({lead.text('+')})."
 
-    def _cells(self) -> list[Any]:
-        return [r for r in self.evaluation.results if r.model == self.model]
+def _level(level: Sequence[str], leads: Mapping[str, Estimate], of: Evaluation) -> list[str]:
+    """Return which arms are level and behind, and what it would take to tell them apart."""
+    if len(level) == 1:
+        return []
+    behind = [name for name in leads if name not in level]
+    line = f"There is no winner: {', '.join(level)} are level"
+    line += f", {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind" if behind else ""
+    half_width = max(leads[name].half_width for name in level[1:])
+    if not math.isfinite(half_width):
+        return [f"{line}; the test parts are too small for an interval: use fewer folds or more labels."]
+    if (needed := labels_needed(of.n, half_width)) <= of.n:
+        return [f"{line}; a difference of {RELEVANT:g} would have been seen."]
+    return [f"{line}; a difference of {RELEVANT:g} would take about {needed:,} labels, not {of.n:,}."]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row for each arm and each set of simple features, best first, then the arms that failed."""
-        rows = []
-        for r in sorted(self._cells(), key=lambda r: -r.main.mean):
-            cost = self.costs.get(r.features)
-            costs = vars(cost) if cost else dict.fromkeys(each.name for each in fields(Cost))
-            remark = "winner" if r.features == self.choice.winner else ""
-            remark = "level with the best" if r.features in self.choice.level[1:] else remark
-            scores = {"arm": r.features, "score": r.main.mean, "interval": r.main.interval}
-            rows.append({**scores, **costs, "remark": remark})
-        return rows + [{**dict.fromkeys(rows[0]), "arm": name, "remark": why} for name, why in self.failed.items()]
 
-    def texts(self) -> list[list[str]]:
-        """Return the rows as texts, under `HEAD`."""
-        return [[form.format(**row) if row[name] is not None else "" for name, form in FORMS] for row in self.rows()]
+def _beside(advised: str, cells: Mapping[str, Result], costs: Mapping[str, Row]) -> list[str]:
+    """Return the place of the arm to use beside the best of the features that need no training."""
+    simple = [name for name in cells if name not in costs]
+    if not simple:
+        return []
+    opponent = max(simple, key=lambda name: cells[name].main.mean)
+    lead = (cells[advised].main - cells[opponent].main).estimate
+    place = {"level": "level with", "ahead": "ahead of", "behind": "behind"}[lead.place]
+    return [f"{advised} is {place} {NAMES.get(opponent, opponent)} ({cells[opponent].main.estimate}, {lead})."]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, which `eventvec compare --json` prints."""
-        return {
-            "verdict": self.verdict, "winner": self.choice.winner, "level": list(self.choice.level),
-            "advised": self.choice.advised, "metric": self.evaluation.metric, "model": self.model,
-            "budget": self.budget, "arms": self.rows(), "failed": dict(self.failed), "notes": list(self.notes),
-            "evaluation": self.evaluation.to_dict(),
-        }  # fmt: skip
 
-    def render(self) -> Group:
-        """Return the verdict, the table of arms and the notes for a `rich` console to print."""
-        about = f"{self.evaluation.metric} ({self.model}) on {self.evaluation.rows_text}; {self.budget} for each arm"
-        return stacked(self.verdict, about, terminal_table(HEAD, self.texts()), notes=self.notes)
+def _chart(rows: Sequence[Row], metric: str, budget: str | None) -> Chart:
+    """Return the score of each arm against its seconds, with the simple features as lines.
+
+    Where every arm had the same time to train, the seconds are those of embedding 1,000 entities, otherwise those of
+    training. Lines far below all arms are left to the table.
+    """
+    caption = (
+        "Each dot is an arm with the 95 % interval of its score, by what it costs. Dotted lines are features that need "
+        "no training."
+    )
+    arms = [row for row in rows if row["training"] is not None]
+    seconds = "embedding" if budget and budget.endswith("of training") else "training"
+    low = min(row["score"].low for row in arms)
+    simple = [row for row in rows if row not in arms and row["score"] and not row["score"].value < low]
+    return Chart("Score against cost", caption, partial(_draw, arms, simple, seconds, metric), 440)
+
+
+def _draw(arms: Sequence[Row], simple: Sequence[Row], seconds: str, metric: str, axes: Axes) -> None:
+    looks = charts.looks([row["arm"] for row in arms])
+    series = [
+        charts.Series([each["score"] if each is row else None for each in arms], row["arm"], looks[row["arm"]])
+        for row in arms
+    ]
+    places, up = [row[seconds] for row in arms], f"{METRIC_NAMES[metric]}, higher is better"
+    charts.curves(axes, places, *series, across=AXES[seconds], up=up, joined=False)
+    for place, row in enumerate(simple):
+        charts.level(axes, row["score"].value, row["arm"], right=place % 2 == 1)

@@ -72,7 +72,7 @@ def with_settings(tables: Table, settings: Mapping[str, Any], x: Sequences) -> T
                 f"{found[0][0]}={_nested(found[0][1:], value)!r}"
             )
         (path,) = found
-        tables = _set(tables, path, value)
+        tables = set_at(tables, path, value)
     return tables
 
 
@@ -104,14 +104,14 @@ def _options(table: Table, names: Mapping[str, Callable[..., Any]]) -> Iterator[
             yield (option,)
 
 
-def _set(table: Table, path: Path, value: Any) -> Table:
+def set_at(table: Table, path: Path, value: Any) -> Table:
     """Return a table with a value at a path."""
     if not path[1:]:
         return {**table, path[0]: value}
     inner = table.get(path[0], {})
     if not isinstance(inner, Mapping):
         raise ConfigError(f"{path[0]} is {inner!r}, so that it has no option {path[1]!r}")
-    return {**table, path[0]: _set(dict(inner), path[1:], value)}
+    return {**table, path[0]: set_at(dict(inner), path[1:], value)}
 
 
 def _nested(path: Path, value: Any) -> Any:

@@ -89,8 +89,8 @@ def fit(
         out: The run folder to write; it must be new, unless `resume`.
         resume: Continue from the checkpoint in `out`, or from the start if there is none; a finished run is loaded.
         device: Where training happens: `auto` takes a GPU if there is one; by default, where the method's weights are.
-        progress: Called with a record after each step and each epoch, see `Run.history`; `to_tensorboard` and
-            `to_mlflow` return such functions.
+        progress: Called with a record after each step and each epoch, see `Run.history`; its time does not count as
+            time of the training. `to_tensorboard` and `to_mlflow` return such functions.
         options: The fields of `FitOptions`; with a method that is given by its name or tables, also settings of the
             method, its encoder and their parts, such as `dim=64` and `margin=0.3`.
 
@@ -276,12 +276,12 @@ def _train_epochs(state: Training, x: Sequences, path: Path | None, progress: Pr
         for rows in state.batches():
             loss = state.step(x[rows])
             if progress:
-                progress(state.record(loss))
+                state.tell(progress, state.record(loss))
             if path is not None and state.steps % options.checkpoint_every == 0:
                 state.save(path / CHECKPOINT)
         state.end_epoch(*state.validation(x))
         if progress:
-            progress(state.history[-1])
+            state.tell(progress, state.history[-1])
         if path is not None:
             with (path / "metrics.jsonl").open("a") as file:
                 file.write(_line(state.history[-1]))

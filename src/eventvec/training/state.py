@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -160,6 +160,11 @@ class Training:
             "lr": self.learning_rate(self.options.lr), "seconds": round(self.seconds, 3),
             "events_per_second": round(self.events / max(self.seconds, 1e-9)), "share": min(self._share(), 1),
         }  # fmt: skip
+
+    def tell(self, progress: Callable[[Record], None], record: Record) -> None:
+        """Give a record to a function of the caller, whose time is not that of the training."""
+        progress(record)
+        self.clock = time.perf_counter() - self.seconds
 
     def save(self, path: Path) -> None:
         """Write the state to one file."""

@@ -1,0 +1,1 @@
+"""What settings other than the defaults change, on three data sets."""

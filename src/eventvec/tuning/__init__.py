@@ -1,0 +1,16 @@
+"""A search for settings with Optuna, and whether it paid on entities that it never saw.
+
+::
+
+    study   `tune`: trains and scores the trials, resumes what was killed, and tests the best settings
+    space   which settings are searched, and which of their values are tried
+    trials  which settings come next, and the file of the trials that are over
+    scores  the labels, and the scores of vectors on them: in cross-validation for the search, held out for the test
+    tuned   the decision in words
+"""
+
+from __future__ import annotations
+
+from eventvec.tuning.study import tune
+
+__all__ = ["tune"]
