@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 
 import eventvec as ev
 from commands import answer, customer_labels, purchases
-from eventvec.evaluation.part_sets import part_sets
 
 DIFFERS = ("seconds", "threads", "events_per_second")
 """The entries of a run's files that depend on the machine and not on the data."""
@@ -357,7 +356,7 @@ def test_evaluate(
     evaluation = ev.evaluate(ev.read_embeddings(z), None, labels, "likes", key="person", **options)
     assert alone == json.loads(json.dumps(evaluation.to_dict()))
     sets = {result["features"] for result in alone["results"]}
-    assert sets == {"embedding", *part_sets(ev.read_embeddings(z).values, run.embed(events).parts)}
+    assert sets == {"embedding", "embedding: learned"}
 
 
 def test_evaluate_labels_at_several_times(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ def test_a_signal_ends_fit_which_resumes_where_it_has_begun(
     assert not fit.check(signal.SIGINT, fit.steps)  # when it is over
     fit.fresh()
     assert fit.run(signal.SIGINT, 1000).stderr == f"{WORDS[signal.SIGINT]}\n"
-    ended = fit.run(signal.SIGTERM, fit.steps // 2, times=2)
+    ended = fit.run(signal.SIGTERM, 3 * fit.steps // 4, times=2)
     assert (ended.code, ended.stderr) == (143, f"{WORDS[signal.SIGTERM]}; --resume continues in out\n")
     assert fit.run().code == 0
     assert content("fit", fit.folder) == fit.expected

@@ -6,6 +6,7 @@
     commands       the commands that read, train, score and evaluate
     page_commands  those whose result is a page too: audit, compare, drift, report
     labels_command  labels of what follows
+    tune_command   a search for settings
     run_commands   further ones on a run or its vectors: card, export, influence, search
     recording      the course of a training for TensorBoard and MLflow
     event_inputs   the events that commands read
@@ -15,7 +16,7 @@
     doctor         the versions, devices and extras of this machine, or whether the files of a store are whole
 """
 
-from eventvec.cli import commands, labels_command, page_commands, run_commands  # noqa: F401 (they add commands to the application)
+from eventvec.cli import commands, labels_command, page_commands, run_commands, tune_command  # noqa: F401 (they add commands)
 from eventvec.cli.application import app, main
 
 __all__ = ["app", "main"]

@@ -13,14 +13,14 @@ import typer
 
 from eventvec import distributed, interrupts
 from eventvec.cli import terminal
-from eventvec.cli.arguments import Command, Commands
+from eventvec.cli.arguments import HEADINGS, Command, Commands
 from eventvec.cli.parameters import WRITTEN, not_empty
 from eventvec.errors import ConfigError, EventvecError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 app = typer.Typer(
-    help="Turns event histories into vectors, and measures what the vectors are worth.",
+    help="Turns the events of each customer, patient or machine into one vector, for models, search and checks.",
     no_args_is_help=True,
     add_completion=False,
     cls=Commands,
@@ -66,7 +66,8 @@ def command(function: Callable[P, R]) -> Callable[P, R]:
                 raise
             raise typer.Exit(1) from error
 
-    return app.command(cls=Command)(terminal.report_errors(run))
+    (heading,) = (heading for heading, names in HEADINGS.items() if function.__name__ in names)
+    return app.command(cls=Command, rich_help_panel=heading)(terminal.report_errors(run))
 
 
 def _is_begun(options: Mapping[str, Any]) -> bool:

@@ -20,6 +20,14 @@ TABLES = {
     "protected", "set_", "static",
 }  # fmt: skip
 """The parameters that take tables, where they take texts; `--set` may set one of these."""
+HEADINGS = {
+    "Start": ("demo", "doctor"),
+    "Learn": ("labels", "fit", "compare", "tune"),
+    "Use": ("embed", "update", "predict", "surprise", "search", "export"),
+    "Look": ("report", "influence", "card"),
+    "Check": ("evaluate", "drift", "audit"),
+}
+"""The headings of `--help` in the order of work, each with its commands in that order."""
 KEY = "KEY"
 """How the help names a value of the key column, which may look like anything and is never shown."""
 PATH = "it looks like an address, and only a path is accepted here; give a file or a folder, ./name if it has a colon"
@@ -56,7 +64,11 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """A group that does not show an address that stands in place of a command."""
+    """A group with its commands in the order of work, which does not show an address in place of a command."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of `HEADINGS`."""
+        return [name for names in HEADINGS.values() for name in names if name in self.commands]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments as typer does, after an address in place of a command was refused."""

@@ -27,7 +27,7 @@ from eventvec.cli.application import Output, Overwrite, RunFolder, command
 from eventvec.cli.doctor import examine
 from eventvec.cli.event_inputs import counts, on_device, to_learn, to_score
 from eventvec.cli.on_engines import embed_on_engine, is_on_engine, update_on_engine
-from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import FILES, WRITTEN, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
 from eventvec.cli.recording import recording
 from eventvec.embedding import choose_device
 from eventvec.encoders import ENCODERS
@@ -53,6 +53,7 @@ from eventvec.updating import UpdateOptions
 @command
 def demo(
     out_: Annotated[Path, typer.Option("--out", help="New folder for the results.")] = Path("demo-run"),
+    full: Full = False,
     json_: Json = False,
 ) -> None:
     """Learn, embed, evaluate and write a page on data inside the package: all aircraft that left New York in 2013.
@@ -66,9 +67,7 @@ def demo(
         typer.echo(json.dumps(result.to_dict()))
         return
     for each in result.evaluations:
-        terminal.out.print(f"{each.label}: {each.verdict}", markup=False, highlight=False)
-    for each in result.evaluations:
-        terminal.out.print(each.render())
+        terminal.out.print(each.full if full else each.render())
     terminal.out.print(f"the page: {result.page}", soft_wrap=True)
 
 
@@ -326,6 +325,7 @@ def evaluate(
         Path | None, typer.Option("--output", "-o", help="HTML page to write: results, a map and neighbours.")
     ] = None,
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -344,10 +344,14 @@ def evaluate(
     if events is not None:
         with bar("reading"):
             data = tables.read(events, schema=z.schema, time_format=time_format)
-    with bar("models") as tick:
-        feature_tables = {features_name(path): path for path in features or ()}
-        column = label[0] if len(label) == 1 else label
-        result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
+    feature_tables = {features_name(path): path for path in features or ()}
+    column = label[0] if len(label) == 1 else label
+    try:
+        with bar("scoring") as tick:
+            result = evaluation.evaluate(z, data, labels, column, features=feature_tables, progress=tick, **options)
+    except evaluation.Unfinished as stop:
+        terminal.decide(stop.answer, json_, full)
+        raise
     if output is not None:
         joined = {name: options[name] for name in reporting.JOINED if name in options}
         with bar("reporting") as tick:
@@ -355,7 +359,7 @@ def evaluate(
                 None, data, embeddings=z, labels=labels, evaluations=result, progress=tick, **joined
             )
         page.write(output, overwrite=overwrite)
-    terminal.answer(result.to_dict(), result.render(), json_)
+    terminal.decide(result, json_, full)
 
 
 @command

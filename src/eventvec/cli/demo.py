@@ -5,40 +5,30 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from eventvec import interrupts, reporting
+from eventvec import reporting
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.datasets import aircraft, flights, flights_frames
-from eventvec.embedding import encode
-from eventvec.encoders.handcrafted import Handcrafted
 from eventvec.errors import ConfigError, need
-from eventvec.evaluation import Evaluation, score_features
-from eventvec.evaluation.baselines import baselines
-from eventvec.evaluation.features import with_moment
-from eventvec.evaluation.part_sets import PART
+from eventvec.evaluation import evaluate
 from eventvec.files import path_only
-from eventvec.sequences import Array
 from eventvec.tables import Embeddings, write
 from eventvec.training import fit
 
 EPOCHS = 20
 FEWEST_FLIGHTS, SMALLEST_CLASS, FRACTIONS = 10, 50, (1.0, 0.05)
-NEIGHBOURS = 10
 STEPS = 5
 LABELS = {"built_2002": "built in 2002 or later", "seats": "number of seats", "engine": "engine type"}
 """The names of the labels, by their columns."""
@@ -59,12 +49,10 @@ class Demo:
 
     Args:
         evaluations: One per label: built in 2002 or later, number of seats, engine type.
-        neighbours: The aircraft that flew the most miles, and those nearest to it.
         seconds: The seconds that each step took.
     """
 
-    evaluations: tuple[Evaluation, ...]
-    neighbours: reporting.PageTable
+    evaluations: tuple[Answer, ...]
     seconds: dict[str, float]
     run: Path
     embeddings: Path
@@ -74,7 +62,6 @@ class Demo:
         """Return plain values, which ``eventvec demo --json`` prints."""
         return {
             "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
-            "neighbours": [dict(zip(self.neighbours.columns, row, strict=True)) for row in self.neighbours.rows],
             "seconds": self.seconds,
             "run": str(self.run),
             "embeddings": str(self.embeddings),
@@ -85,7 +72,7 @@ class Demo:
 def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Console | None = None) -> Demo:
     """Return the results of CoLES on 4,043 aircraft and their 334,264 flights out of New York in 2013.
 
-    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about five minutes on
+    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about three minutes on
     two cores.
 
     Args:
@@ -119,21 +106,19 @@ def _run(
         with step("Evaluate the embedding beside hand-crafted features") as advance:
             evaluations = _evaluate(data, z, registry, models, advance)
         with step("Draw the map and write the page"):
-            neighbours = _neighbours(torch.from_numpy(z.values[:, slice(*z.parts["learned"])]), registry)
             page = reporting.report(
                 trained,
                 data,
                 embeddings=z,
                 evaluations=evaluations,
                 labels=_known(registry),
-                tables=[neighbours],
                 title=TITLE,
                 lead=LEAD,
                 map_seed=seed,
             )
             page.write(out / "report.html")
     paths = (out / "run", out / "embeddings.parquet", out / "report.html")
-    return Demo(evaluations, neighbours, step.seconds, *paths)
+    return Demo(evaluations, step.seconds, *paths)
 
 
 TITLE = "What flights reveal about aircraft"
@@ -171,7 +156,7 @@ def _new_folder(out: Path) -> Iterator[None]:
 
     An interrupted demonstration leaves the folder empty, so that it can begin there again.
     """
-    for module in ("lightgbm", "openTSNE", "plotly", "jinja2"):
+    for module in ("lightgbm", "openTSNE", "matplotlib", "jinja2"):
         need(module, "demo")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists and is not empty; name a new folder with --out, or remove it")
@@ -185,18 +170,17 @@ def _new_folder(out: Path) -> Iterator[None]:
 
 
 def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
-    """Return the flights, and in the same order the labels, airline, miles, routes and model of each aircraft."""
+    """Return the flights, and in the same order the labels, airline, routes and model of each aircraft."""
     data, _ = flights()
     data = data if aircrafts is None else data[aircrafts]
     events, labels = flights_frames()
-    route, flew = pl.format("{}–{}", "origin", "dest").alias("route"), ~pl.col("cancelled")
+    route = pl.format("{}–{}", "origin", "dest").alias("route")
     counts = events.group_by("tailnum", route).len().sort("tailnum", "len", "route", descending=[False, True, False])
     routes = counts.group_by("tailnum", maintain_order=True).agg(
         pl.format("{} ({})", "route", "len").head(3).str.join(", ").alias("routes")
     )
     totals = events.group_by("tailnum").agg(
         pl.col("carrier").mode().sort().first().replace(AIRLINES).alias("airline"),
-        pl.col("distance").filter(flew).cast(pl.Int64).sum().alias("miles"),
     )
     models = aircraft().select("tailnum", "year", pl.format("{} {}", "manufacturer", "model").alias("model"))
     registry = pl.DataFrame({"tailnum": pl.from_arrow(data.keys)})
@@ -207,85 +191,37 @@ def _read(aircrafts: slice | None) -> tuple[Dataset, pl.DataFrame]:
 
 def _evaluate(
     data: Dataset, z: Embeddings, registry: pl.DataFrame, models: Sequence[str] | None, advance: Callable[[float], None]
-) -> tuple[Evaluation, ...]:
-    """Return one evaluation per label, over the aircraft with enough flights.
+) -> tuple[Answer, ...]:
+    """Return one evaluation per label, over the aircraft with enough flights."""
+    flown = registry.filter(pl.col("flights") >= FEWEST_FLIGHTS)
+    scope = f"Evaluated on the {len(flown):,} aircraft with {FEWEST_FLIGHTS} flights or more."
+    answers = []
+    for place, (column, name) in enumerate(LABELS.items()):
+        labels, class_notes = _labels(flown[column])
 
-    The labels are evaluated in parallel on one core each, because a table of this size cannot keep more cores busy.
-    """
-    rows = (registry["flights"] >= FEWEST_FLIGHTS).arg_true().cast(pl.Int64).to_numpy()
-    timed, part = with_moment(data)[rows], data[rows]  # the moment of prediction is the last flight of all
-    features = {
-        "embedding": z.values[rows],
-        f"{PART}learned": z.values[rows, slice(*z.parts["learned"])],
-        "handcrafted": encode(Handcrafted(data.schema), timed.sequences).numpy(),
-        **baselines(part),
-    }
-    shares = dict.fromkeys(LABELS, 0.0)
+        def progress(done: int, total: int, text: str, place: int = place) -> None:
+            advance((place + done / total) / len(LABELS))
 
-    def evaluate_label(column: str) -> Evaluation:
-        def progress(done: int, total: int) -> None:
-            if interrupts.received():  # the main thread waits for this one
-                raise KeyboardInterrupt
-            shares[column] = done / total
-            advance(sum(shares.values()) / len(shares))
-
-        labels, class_notes = _labels(registry[rows][column])
-        result = score_features(
-            features,
-            labels,
-            task=TASKS.get(column),
-            fractions=FRACTIONS,
-            models=models,
-            label=LABELS[column],
-            num_threads=1,
+        table = pl.DataFrame([flown["tailnum"], labels.alias(name)])
+        answer = evaluate(
+            z, data, table, name, task=TASKS.get(column), fractions=FRACTIONS, models=models, label_time="none",
             progress=progress,
-        )
-        scope = f"Evaluated on the {len(rows):,} aircraft with {FEWEST_FLIGHTS} flights or more."
-        return replace(result, notes=(scope, *class_notes, *result.notes))
-
-    for module in ("sklearn.linear_model", "sklearn.neighbors", "sklearn.pipeline", "scipy.stats"):
-        importlib.import_module(module)  # threads must not import a package at the same time
-    with ThreadPoolExecutor(min(len(LABELS), os.cpu_count() or 1)) as pool:
-        return tuple(pool.map(evaluate_label, LABELS))
+        )  # fmt: skip
+        answers.append(replace(answer, notes=(scope, *class_notes, *answer.notes)))
+    return tuple(answers)
 
 
-def _labels(column: pl.Series) -> tuple[Array, list[str]]:
+def _labels(column: pl.Series) -> tuple[pl.Series, list[str]]:
     """Return labels, those of small classes set to missing, and a note about these classes."""
     if column.dtype != pl.String:
-        return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else column.to_numpy(), []
+        return column, []
     sizes = column.drop_nulls().value_counts(sort=True)
     small = sizes.filter(pl.col("count") < SMALLEST_CLASS).sort("count", column.name, descending=[True, False])
     if small.is_empty():
-        return column.to_numpy(), []
+        return column, []
     remaining = pl.select(pl.when(~column.is_in(small[column.name].to_list())).then(column)).to_series()
     classes = ", ".join(f"{name} ({count})" for name, count in small.rows())
-    return remaining.to_numpy(), [f"Classes of fewer than {SMALLEST_CLASS} aircraft are left out: {classes}."]
-
-
-def _neighbours(z: torch.Tensor, registry: pl.DataFrame) -> reporting.PageTable:
-    """Return the aircraft that flew the most miles and those nearest to it, by their learned parts."""
-    query = int(registry["miles"].arg_max() or 0)
-    distance = torch.linalg.vector_norm(z - z[query], dim=1)
-    distance[query] = -1  # so that it is the first, also before aircraft with an equal history
-    nearest = distance.argsort(stable=True)[: NEIGHBOURS + 1]
-    rows = registry[nearest.numpy()].with_columns(
-        pl.Series("distance", distance[nearest].clamp(min=0).double().numpy())
-    )
-    table = rows.select(
-        pl.col("tailnum").alias("aircraft"),
-        pl.col("distance").round(2),
-        "airline",
-        pl.col("routes").alias("most frequent routes (flights)"),
-        pl.col("year").cast(pl.String).fill_null("not known").alias("built"),
-        pl.col("model").fill_null("not known"),
-        "flights",
-    )
-    caption = (
-        "The first row is the aircraft that flew the most miles out of New York in 2013. Below it are the "
-        f"{NEIGHBOURS} nearest of {len(registry):,} aircraft, by the Euclidean distance of the learned part. The year "
-        "and the model are from the registry; the encoder was not trained on them."
-    )
-    return reporting.PageTable("The nearest aircraft of one", table.columns, table.rows(), caption)
+    return remaining, [f"Classes of fewer than {SMALLEST_CLASS} aircraft are left out: {classes}."]
 
 
 def _known(registry: pl.DataFrame) -> pl.DataFrame:

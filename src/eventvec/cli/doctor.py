@@ -14,8 +14,9 @@ from eventvec.training import fit
 
 EXTRAS = {
     "eval": ["lightgbm"],
-    "viz": ["plotly", "jinja2", "openTSNE"],
+    "viz": ["matplotlib", "jinja2", "openTSNE"],
     "search": ["faiss"],
+    "tune": ["optuna"],
     "text": ["transformers", "peft"],
     "text-quant": ["bitsandbytes"],
     "tensorboard": ["tensorboard"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,11 @@ import typer
 from rich.text import Text
 
 from eventvec import attribution, auditing, comparing, reporting, shift, tables
+from eventvec.answers import Answer
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import Device, EventsArgument, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import Device, EventsArgument, Full, Json, event_tables, not_empty, takes
 from eventvec.errors import ConfigError
 from eventvec.evaluation import EvaluationOptions, LabelOptions
 from eventvec.options import those_of
@@ -31,11 +31,11 @@ COLUMNS = (Columns, ("key", "time", "categorical", "numeric", "hashed", "summed"
 FORMAT = (TableFormat, ("time_format", "order", "ties", "explode"))
 
 
-def _show(result: Any, page: Callable[[Any], str], output: Path | None, json_: bool) -> None:
-    """Write the page of a result if a file is named for it, and print the result."""
+def _show(result: Answer, output: Path | None, overwrite: bool, full: bool, json_: bool) -> None:
+    """Write the page of an answer if a file is named for it, and print the answer."""
     if output is not None:
-        reporting.write_page(page(result), output)
-    terminal.answer(result.to_dict(), result.render(), json_)
+        result.write(output, overwrite=overwrite)
+    terminal.decide(result, json_, full)
 
 
 @command
@@ -48,6 +48,7 @@ def audit(
     ] = None,
     output: Page = None,
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -60,7 +61,7 @@ def audit(
     trained = load(run)
     with bar("auditing") as tick:
         result = auditing.audit(trained, events, protected, progress=tick, **options)
-    _show(result, auditing.page, output, json_)
+    _show(result, output, overwrite, full, json_)
 
 
 @command
@@ -76,27 +77,42 @@ def compare(
     events: EventsArgument,
     labels: Annotated[str, typer.Argument(metavar="LABELS", callback=not_empty, help="Table with key and label.")],
     label: Annotated[str, typer.Option(help="Column to predict.")],
-    out_: Annotated[Path, typer.Option("--out", help="Folder for the plan and the runs.")],
+    out_: Annotated[Path | None, typer.Option("--out", help="Folder for the plan and the runs.")] = None,
+    run: Annotated[
+        list[Path] | None, typer.Option(help="Run folder to compare as it is, twice or more; nothing is trained.")
+    ] = None,
     output: Page = None,
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
     """Train several methods and encoders under one budget, score them in the same folds, and say which to use.
 
     Example: `eventvec compare events.parquet labels.parquet --key card --time when --label churn --out compared`
+
+    Runs that exist: `eventvec compare events.parquet labels.parquet --label churn --run one --run other`
     """
     if output is not None:
-        tables.check_output(output, [events, labels, out_], overwrite=overwrite)
-    tables.check_place(out_)
-    with bar("reading"):
-        reading = those_of(options, Columns, TableFormat, Cuts, Storage)
-        reading.pop("inclusive", None)  # it is about labels here
-        data = tables.read(events, **reading)
+        tables.check_output(output, [events, labels, out_, *(run or ())], overwrite=overwrite)
+    reading = those_of(options, Columns, TableFormat, Cuts, Storage)
+    reading.pop("inclusive", None)  # it is about labels here
+    data: Any = events
+    if run and reading:
+        option = f"--{next(iter(reading)).replace('_', '-')}"
+        raise ConfigError(
+            f"{option} is given with --run, and each run reads the events by its own schema; leave it out"
+        )
+    if not run:
+        if out_ is None:
+            raise ConfigError("give --out, the folder for the plan and the runs; or --run twice or more")
+        tables.check_place(out_)
+        with bar("reading"):
+            data = tables.read(events, **reading)
     with bar("comparing") as tick:
         chosen = those_of(options, comparing.compare)
-        result = comparing.compare(data, labels, label, out=out_, progress=tick, **chosen)
-    _show(result, comparing.page, output, json_)
+        result = comparing.compare(data, labels, label, out=out_, runs=run or None, progress=tick, **chosen)
+    _show(result, output, overwrite, full, json_)
 
 
 @command
@@ -112,6 +128,7 @@ def drift(
     fail: Annotated[bool, typer.Option("--fail", help="Exit with code 3 if the periods differ.")] = False,
     device: Device = "auto",
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -126,8 +143,8 @@ def drift(
     trained = None if run is None else on_device(run, device)
     with bar("comparing") as tick:
         result = shift.drift(old, new, run=trained, progress=tick, **options)
-    _show(result, shift.page, output, json_)
-    if fail and result.found:
+    _show(result, output, overwrite, full, json_)
+    if fail and result.facts["drift"]:
         raise typer.Exit(DIFFERENT)
 
 
@@ -156,6 +173,7 @@ def report(
     ] = False,
     device: Device = "auto",
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -185,4 +203,6 @@ def report(
             **those_of(options, reporting.report),
         )
     result.write(output, overwrite=overwrite)
-    terminal.answer({"output": str(output), **result.to_dict()}, Text(f"{result.verdict}\nthe page: {output}"), json_)
+    terminal.answer(
+        {"output": str(output), **result.to_dict()}, Text("\n".join((*result.verdict, f"the page: {output}"))), json_
+    )

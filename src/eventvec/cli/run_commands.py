@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from eventvec.attribution import InfluenceOptions
 from eventvec.cli import terminal
 from eventvec.cli.application import Overwrite, RunFolder, command
 from eventvec.cli.event_inputs import on_device, read_events
-from eventvec.cli.parameters import FILES, Device, EventsArgument, Json, event_tables, not_empty, takes
+from eventvec.cli.parameters import FILES, Device, EventsArgument, Full, Json, event_tables, not_empty, takes
 from eventvec.errors import CheckpointError, ConfigError
 from eventvec.files import whole, write_text
 from eventvec.options import those_of
@@ -84,6 +84,7 @@ def influence(
         str | None, typer.Option(metavar="KEY", callback=not_empty, help="Measure this entity alone.")
     ] = None,
     device: Device = "auto",
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -101,7 +102,7 @@ def influence(
     with bar("embedding") as tick:
         measuring = those_of(options, InfluenceOptions)
         result = attribution.influence(trained, data, labels, label, entity=entity, progress=tick, **measuring)
-    terminal.answer(result.to_dict(), result.render(), json_)
+    terminal.decide(result, json_, full)
 
 
 @command
@@ -128,6 +129,7 @@ def search(
     ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file for the hits.")] = None,
     overwrite: Overwrite = False,
+    full: Full = False,
     json_: Json = False,
     **options: Any,
 ) -> None:
@@ -163,10 +165,9 @@ def search(
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         with whole(output) as draft:
-            pq.write_table(hits.to_arrow().replace_schema_metadata({tables.outputs.MARK: b"{}"}), draft)
-    rows = hits.to_dicts()
-    values = {"output": None if output is None else str(output), "searched": len(searched), "hits": rows}
-    terminal.answer(json.loads(json.dumps(values, default=str)), terminal.table(rows), json_)
+            pq.write_table(hits.frame().to_arrow().replace_schema_metadata({tables.outputs.MARK: b"{}"}), draft)
+        hits = replace(hits, facts={"output": str(output), **hits.facts})
+    terminal.decide(hits, json_, full)
 
 
 def _index(path: Path, approximate: bool) -> searching.Index:

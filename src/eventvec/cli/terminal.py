@@ -6,17 +6,19 @@ import functools
 import io
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import tomli_w
 import torch
 import typer
 from rich.console import Console, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from eventvec import interrupts, tables
+from eventvec.answers import Answer
+from eventvec.answers.printing import table
 from eventvec.credentials import without_secrets
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, EventvecError
@@ -82,22 +84,18 @@ def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> Non
         out.print(shown)
 
 
+def decide(result: Answer, json_: bool, full: bool) -> None:
+    """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything."""
+    answer(result.to_dict(), result.full if full else result.render(), json_)
+
+
 def show(values: Mapping[str, Any], json_: bool) -> None:
     """Print named values: as JSON for a machine, or as a table for a person."""
-    table = Table(show_header=False)
+    drawn = Table(show_header=False)
     for name, value in values.items():
         text = f"{value:,}" if type(value) is int else f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(name, Text(text))
-    answer(values, table, json_)
-
-
-def table(rows: Sequence[Mapping[str, Any]], form: str = ".4f") -> Table:
-    """Return rows of equal names as a table for a person; `form` is that of the numbers."""
-    shown = Table(*(Column(Text(name)) for name in (rows[0] if rows else ())))
-    for row in rows:
-        cells = (format(value, form) if isinstance(value, float) else str(value) for value in row.values())
-        shown.add_row(*map(Text, cells))
-    return shown
+        drawn.add_row(name, Text(text))
+    answer(values, drawn, json_)
 
 
 def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
@@ -106,5 +104,6 @@ def describe(data: Dataset, settings: Mapping[str, Any], json_: bool) -> None:
     if json_:
         typer.echo(json.dumps({"columns": rows, "notes": data.notes, "config": settings}, default=str))
         return
-    out.print(repr(data), table(rows, ".4g"), Text(tomli_w.dumps(settings)), sep="\n")
+    texts = [{name: f"{cell:.4g}" if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
+    out.print(repr(data), table(texts), Text(tomli_w.dumps(settings)), sep="\n")
     notes(data.notes)
