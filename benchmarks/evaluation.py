@@ -15,7 +15,7 @@ from benchmarks.measure import alternate, options, ratio, show
 from eventvec.evaluation import EvaluationOptions, score_features
 from eventvec.evaluation.folds import cross_validation
 from eventvec.evaluation.metrics import measure
-from eventvec.evaluation.models import MODELS, Job
+from eventvec.evaluation.models import Job, predict
 from eventvec.evaluation.task import target
 
 NAMES = ("lightgbm", "logistic_regression")
@@ -43,7 +43,7 @@ def one_after_another(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
     scores: Scores = {}
     for name, (features, x) in product(NAMES, (sets | {"both": both}).items()):
         jobs = [Job("binary", 2, x[a], labelled.y[a], x[b], chosen.seed, torch.get_num_threads()) for a, b in splits]
-        predictions = [MODELS[name][0](job) for job in jobs]
+        predictions = [predict(job, name) for job in jobs]
         truths = [labelled.y[test] for _, test in splits]
         scores[features, name] = tuple(
             measure("binary", truth, values)[0] for truth, values in zip(truths, predictions, strict=True)
@@ -53,8 +53,8 @@ def one_after_another(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
 
 def side_by_side(sets: Features, labels: np.ndarray[Any, Any]) -> Scores:
     """Return the main scores of each model from `score_features`."""
-    evaluation = score_features(sets, labels, models=NAMES)
-    return {(result.features, result.model): result.main.values for result in evaluation.results}
+    rows = score_features(sets, labels, models=NAMES).rows
+    return {(row["features"], row["model"]): row["scores"] for row in rows}
 
 
 def main() -> None:

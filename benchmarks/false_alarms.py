@@ -18,7 +18,7 @@ from scipy import stats
 import eventvec as ev
 from benchmarks.measure import Row, options, show
 from eventvec.runs import Run
-from eventvec.shift.permutations import holm
+from eventvec.statistics.corrections import holm
 
 COLUMNS = {"key": "card", "time": "when", "categorical": ["shop"], "numeric": ["paid"]}
 DESIGNS = {"other entities": 0.0, "half of them the same": 0.5, "the same entities": 1.0}
@@ -104,7 +104,7 @@ def found(
     """Return the names of what `drift` finds."""
     columns = {} if run is not None else COLUMNS
     result = ev.drift(old, new, run=run, seed=seed, permutations=fast, **columns, **changes)
-    return [shift.name for shift in result.shifts if shift.shifted]
+    return [shift["name"] for shift in result.rows if shift["shifted"]]
 
 
 def row(what: str, design: str, found_something: Sequence[bool]) -> Row:

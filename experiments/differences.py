@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from eventvec.errors import DataError
-from eventvec.evaluation.result import Scores
 from eventvec.sequences import Array
+from eventvec.statistics import Scores
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Paired:
     def interval(self) -> float:
         """The half-width of the 95 % interval of the mean, for other entities, other training parts and other seeds.
 
-        Two parts are added as independent deviations are. The first is the interval of `eventvec.evaluation.intervals`
+        Two parts are added as independent deviations are. The first is the interval of `eventvec.statistics.intervals`
         for the means over the runs: it holds the sampling of the test entities and the spread between the folds. The
         second is the t-interval of the means of the runs, which holds the seeds. A single run has no second part, so
         its interval says nothing about other seeds.

@@ -24,12 +24,14 @@ from eventvec.errors import ConfigError, DataError
 from eventvec.evaluation.folds import Split, cross_validation, group_codes, subsample
 from eventvec.evaluation.inputs import column, in_range, matrix
 from eventvec.evaluation.metrics import METRICS, measure
-from eventvec.evaluation.models import Boosting, Job, choose
+from eventvec.evaluation.models import Boosting, Job, predict
 from eventvec.evaluation.parallel import side_by_side
-from eventvec.evaluation.resampling import replicates, resample
-from eventvec.evaluation.result import Scores
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.scoring import chosen_models
 from eventvec.evaluation.task import Target, target
 from eventvec.sequences import Array
+from eventvec.statistics import Scores
+from eventvec.statistics.resampling import resample
 
 Trainer: TypeAlias = Callable[[Array, Array, Array], Array]
 """A function that learns from labels and predicts: ``(train (m,), y (m,), rows (k,)) -> (k,)`` predictions of `rows`.
@@ -252,8 +254,8 @@ def paper_protocol(
         train, left_out = parts[fraction][fold], split.folds[fold][1]
         return _score(trainers[key], key[0], labels_by_row, train, (left_out, split.test), weights)
 
-    def report(before: int) -> Callable[[int, int], None] | None:
-        return None if progress is None else lambda done, _: progress(before + done, len(tasks))
+    def report(before: int) -> Callable[..., None] | None:
+        return None if progress is None else lambda done, *_: progress(before + done, len(tasks))
 
     threads = num_threads or torch.get_num_threads()
     scored = dict[Any, _Scored]()
@@ -305,10 +307,10 @@ def _score(
 def _trainer(values: Any, name: str, split: PaperSplit, model: str, boosting: Boosting | None) -> Trainer:
     """Return a trainer that fits the model to one set of features."""
     x, labels = matrix(values, name, len(split.seen)), split.target
-    predict = choose(labels.task, [model])[0][model]
+    chosen_models(labels.task, [model])
 
     def trainer(train: Array, y: Array, rows: Array) -> Array:
-        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, 1, boosting))
+        return predict(Job(labels.task, len(labels.classes), x[train], y, x[rows], split.seed, 1, boosting), model)
 
     return trainer
 

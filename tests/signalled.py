@@ -18,7 +18,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-IMPORTED = ("torch._dynamo", "sklearn.linear_model", "sklearn.pipeline", "lightgbm", "plotly", "openTSNE", "onnx")
+IMPORTED = (
+    "torch._dynamo",
+    "sklearn.linear_model",
+    "sklearn.pipeline",
+    "lightgbm",
+    "matplotlib.figure",
+    "openTSNE",
+    "onnx",
+)
 """Modules that are imported once for all commands, because they take long."""
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.commands import purchases
 
 import eventvec as ev
-from eventvec import config, reporting
+from eventvec import config
+from eventvec.answers import Answer
 from eventvec.cli import demo
 from eventvec.credentials import has_login, is_address, secret_literals, without_secrets
 from eventvec.errors import ConfigError, DataError
@@ -166,8 +167,8 @@ PATHS: dict[str, Callable[[dict[str, Any], Any], Any]] = {
     "compare": lambda made, path: ev.compare(
         made["data"], pl.DataFrame(), "likes", methods=["coles", "ocp"], epochs=1, out=path
     ),
-    "report": lambda made, path: ev.Report("<p>", "", ()).write(path),
-    "audit_page": lambda made, path: reporting.write_page("<p>", path),
+    "tune": lambda made, path: ev.tune(made["data"], pl.DataFrame(), "likes", method="ocp", epochs=1, out=path),
+    "answer": lambda made, path: Answer(("Yes.",), {}).write(path),
     "demo": lambda made, path: demo.run(path),
     "configuration": lambda made, path: config.read_config(path),
     "check_place": lambda made, path: check_place(path),

@@ -1,4 +1,4 @@
-"""The picture of the README: every point and every score of a page of the demo is drawn, at its place."""
+"""The picture of the README: every point of a page of the demo is drawn, beside the chart of its first label."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from pathlib import Path
 from types import ModuleType
 from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 
-from eventvec import reporting
-from pages import evaluation, points
+from eventvec.answers.page import Section, Widget, page
+from eventvec.evaluation.evaluation_charts import charts
+from eventvec.reporting.maps import map_data
+from pages import evaluation
 
-COLUMNS = pl.DataFrame({"built in 2002 or later": ["yes", "no", None] * 4})
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -29,41 +31,31 @@ def pictures() -> ModuleType:
     return module
 
 
-def page() -> str:
-    """Return a page with twelve points, and an evaluation in which the embedding has .81 under boosted trees."""
-    return reporting.page("flights", "A page.", evaluations=[evaluation()], points=points(12, columns=COLUMNS))
+def points(path: ElementTree.Element) -> int:
+    """Return the number of points of a group of the map."""
+    return len(re.findall("M", path.get("d", ""))) if path.get("stroke-linecap") else 0
 
 
-def test_the_picture_shows_each_point_and_each_score(pictures: ModuleType) -> None:
-    root = ElementTree.fromstring(pictures.picture(pictures.page_data(page())))
-    dots = [len(re.findall("M", path.get("d", ""))) for path in root.iter(f"{SVG}path") if path.get("stroke-linecap")]
-    assert sum(dots) == 12
-    texts = [element.text for element in root.iter(f"{SVG}text")]
-    assert {"embedding", "aggregates", "boosted trees", "5 % of labels", "100 % of labels"} <= set(texts)
-    assert "nearest neighbours" not in texts  # two models are drawn, so that the picture can be read in a minute
-    scores = [circle for circle in root.iter(f"{SVG}circle") if circle.get("r") == "4.5"]
-    assert len(scores) == 4  # two sets of features, one of the models, two shares of labels
-
-
-def test_scores_are_at_their_places_on_the_axis(pictures: ModuleType) -> None:
-    page = reporting.page(
-        "flights", "A page.", evaluations=[evaluation(embedding=0.8)], points=points(12, columns=COLUMNS)
-    )
-    data = pictures.page_data(page)
-    low, high = pictures.axis_limits(data["figures"]["chart-0"])
-    root = ElementTree.fromstring(pictures.picture(data))
-    first = next(circle for circle in root.iter(f"{SVG}circle") if circle.get("r") == "4.5")
-    expected = pictures.AXIS_LEFT + pictures.AXIS_WIDTH * (0.81 - low) / (high - low)  # the mean of .80 and .82
-    assert float(first.get("cx", "nan")) == pytest.approx(expected, abs=0.06)
+def test_the_picture_shows_each_point_and_the_chart(pictures: ModuleType) -> None:
+    e, columns = evaluation(), pl.DataFrame({"built in 2002 or later": ["yes", "no", None] * 4})
+    data = map_data(np.arange(24.0).reshape(12, 2), columns, pl.Series("key", [str(i) for i in range(12)]))
+    sections = [
+        Section("churn", charts=charts(e.rows, e.facts)),
+        Section("", (), (), Widget("", "", "", {"map": data})),
+    ]
+    root = ElementTree.fromstring(pictures.picture(page("flights", ["A page."], sections=sections)))
+    assert sum(points(path) for path in root.iter(f"{SVG}path")) == 12
+    texts = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    expected = {"embedding", "aggregates", "5 % of the labels", "built in 2002 or later: yes", "not known"}
+    assert expected | {"churn: AUROC; bars are 95 % intervals"} <= set(texts)
 
 
 def test_a_page_without_numbers_is_refused(pictures: ModuleType) -> None:
-    with pytest.raises(SystemExit, match="holds no numbers of charts"):
-        pictures.page_data("<html></html>")
+    for page_ in ("<html></html>", page("flights", ["A page."])):
+        with pytest.raises(SystemExit, match="holds no map"):
+            pictures.picture(page_)
 
 
 def test_the_picture_in_the_tree_is_a_drawing_of_all_aircraft() -> None:
     path = Path(__file__).parents[1] / "docs" / "pictures" / "demo.svg"
-    root = ElementTree.parse(path).getroot()
-    dots = [len(re.findall("M", each.get("d", ""))) for each in root.iter(f"{SVG}path") if each.get("stroke-linecap")]
-    assert sum(dots) == 4043
+    assert sum(points(each) for each in ElementTree.parse(path).getroot().iter(f"{SVG}path")) == 4043

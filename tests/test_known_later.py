@@ -144,7 +144,7 @@ def test_the_commands_know_when_events_became_known(tmp_path: Path) -> None:
     assert "events known at or after the time in 'known'" in " ".join(refused.output.split())
     cutoffs = ("--cutoffs", files[1], "--cutoff-column", "known", "-o")
     assert invoke("embed", folder, files[0], *cutoffs, z).exit_code == 0
-    assert all(abs(each["mean"] - 0.5) < 0.15 for each in answer(*evaluate, "--events", files[0])["results"])
+    assert all(abs(each["score"]["value"] - 0.5) < 0.15 for each in answer(*evaluate, "--events", files[0])["results"])
     sharded = invoke("embed", folder, files[0], *cutoffs, tmp_path / "z", "--engine", "local", "--shards", 3)
     assert sharded.exit_code == 0, sharded.output
     whole, parts = ev.read_embeddings(z), ev.read_embeddings(tmp_path / "z")
@@ -158,7 +158,7 @@ def test_the_commands_know_when_events_became_known(tmp_path: Path) -> None:
         "compare", *files, "--key", "card", "--time", "at", "--known-at", "posted", "--label", "y", "--methods",
         "coles,ocp", "--epochs", 1, "--out", tmp_path / "compared", "--models", "logistic_regression",
     )  # fmt: skip
-    assert all(abs(arm["score"] - 0.5) < 0.15 for arm in compared["arms"])
+    assert all(abs(arm["score"]["value"] - 0.5) < 0.15 for arm in compared["arms"])
     without = tmp_path / "without.parquet"
     events().drop("posted").write_parquet(without)
     lacking = invoke("embed", folder, without, "-o", tmp_path / "w.parquet")

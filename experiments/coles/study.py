@@ -242,26 +242,28 @@ class Study:
 
     def map(self, seed: int) -> Row:
         """Write a map of the labelled entities' CoLES embeddings, and return how often neighbours share their label."""
-        import plotly.graph_objects as go
+        from matplotlib.figure import Figure
         from sklearn.neighbors import NearestNeighbors
 
         rows, y = self.split.target.rows[:5000], self.split.target.y[:5000]
         points = map2d(self.embedding("coles", seed)[rows], seed)
         nearest = NearestNeighbors(n_neighbors=2).fit(points).kneighbors(points, return_distance=False)[:, 1]
-        traces = [
-            go.Scattergl(x=points[y == code, 0], y=points[y == code, 1], mode="markers", name=str(value), marker_size=4)
-            for code, value in enumerate(self.split.target.classes)
-        ]
-        page = self.keep / f"figure7-{seed}.html"
+        picture = self.keep / f"figure7-{seed}.png"
         self.keep.mkdir(parents=True, exist_ok=True)
-        go.Figure(traces).update_layout(title=f"{self.name}: CoLES embeddings, t-SNE").write_html(page)
+        figure = Figure(figsize=(9, 9), layout="constrained")
+        axes = figure.subplots()
+        for code, value in enumerate(self.split.target.classes):
+            axes.scatter(*points[y == code].T, s=4, label=str(value))
+        axes.set_title(f"{self.name}: CoLES embeddings, t-SNE")
+        axes.legend()
+        figure.savefig(picture)
         shares = np.bincount(y) / len(y)
         return {
             "data": self.name,
             "entities": len(rows),
             "neighbours alike": float((y[nearest] == y).mean()),
             "chance": float(shares @ shares),
-            "page": str(page),
+            "picture": str(picture),
         }
 
     def scores(self, features: dict[str, Any], fractions: Sequence[float] = (1.0,)) -> PaperResult:

@@ -18,9 +18,10 @@ from eventvec.encoders.at_places import CrossAttention
 from eventvec.encoders.heads import GatedHead, PlainHead
 from eventvec.encoders.points import Numbers, PointEncoder, points_of
 from eventvec.encoders.sets import SetEncoder
-from eventvec.evaluation.resampling import replicates, resample
+from eventvec.evaluation.resampled_scores import replicates
 from eventvec.methods import CNP, CReSP, TargetedCReSP, covariate_use
 from eventvec.predicting.grids import encode_targets
+from eventvec.statistics.resampling import resample
 from eventvec.tables.prediction_places import read_places
 from eventvec.views import ShuffledParts
 from eventvec.views.draws import integers, shuffled_order

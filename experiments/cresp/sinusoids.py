@@ -11,8 +11,8 @@ from torch import Tensor
 import eventvec as ev
 from eventvec.encoders.points import PointEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.evaluation.result import Scores
 from eventvec.methods import CNP, CReSP, acnp, cnp, fclr
+from eventvec.statistics import Scores
 from experiments.command_line import Row
 from experiments.cresp.linear_head import regression
 from experiments.cresp.processes import Sinusoids, draw, sinusoids

@@ -17,10 +17,10 @@ from eventvec.encoders.at_places import KernelMean
 from eventvec.encoders.heads import PlainHead
 from eventvec.encoders.points import Numbers, PointEncoder
 from eventvec.encoders.sets import SetEncoder
-from eventvec.evaluation.result import Scores
 from eventvec.methods import CReSP, MetaCDE, TargetedCReSP, cnp, covariate_use, fclr
 from eventvec.methods.permuted_covariates import CovariateUse
 from eventvec.sequences import Sequences
+from eventvec.statistics import Scores
 from eventvec.views import hold_out
 from experiments.command_line import Row
 from experiments.cresp.pictures import Images, PictureDecoder

@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from eventvec.evaluation import measure
-from eventvec.evaluation.resampling import replicates, resample
+from eventvec.evaluation.resampled_scores import replicates
 from eventvec.sequences import Array
+from eventvec.statistics.resampling import resample
 from experiments.expclr.arms import Arm, vectors
 from experiments.expclr.problems import Problem, Variant, problem
 
@@ -30,7 +31,7 @@ class Scored:
 
     Args:
         values: `(trainings,)` scores on the test part.
-        replicates: `(replicates, trainings)` scores on resampled users, see `evaluation.resampling`.
+        replicates: `(replicates, trainings)` scores on resampled users, see `evaluation.resampled_scores`.
         units: The number of users of the test part.
 
     Example:

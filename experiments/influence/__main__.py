@@ -9,7 +9,7 @@ import polars as pl
 import eventvec as ev
 from eventvec.attribution.left_out import without_column
 from eventvec.embedding import encode
-from eventvec.evaluation.result import Scores
+from eventvec.statistics import Scores
 from experiments.command_line import Row, run
 
 MODEL, SEED = "logistic_regression", 0
@@ -28,7 +28,7 @@ def retrained(small: bool) -> list[Row]:
     data = _read(events, {*CATEGORICAL, *NUMERIC})
     trained = ev.fit("coles", data, epochs=epochs, seed=SEED)
     result = ev.influence(trained, data, labels, "built_2002", model=MODEL, entities=len(data))
-    z, changes = trained.embed(data), {row["left out"]: row for row in result.rows}
+    z, changes = trained.embed(data), {row["left_out"]: row["change"] for row in result.rows}
     full = _scores(z, labels)
     rows = [{"field": "none", "left out": full.mean, "±": full.interval}]
     again = _scores(ev.fit("coles", data, epochs=epochs, seed=SEED + 1).embed(data), labels) - full
@@ -43,8 +43,8 @@ def retrained(small: bool) -> list[Row]:
         rows.append(
             {
                 "field": field,
-                "left out": changes[field]["change"],
-                "±": changes[field]["high"] - changes[field]["change"],
+                "left out": changes[field].value,
+                "±": changes[field].half_width,
                 "model trained again": (refitted - full).mean,
                 "± model": (refitted - full).interval,
                 "all trained again": without.mean,
@@ -63,7 +63,8 @@ def _read(events: pl.DataFrame, fields: set[str]) -> ev.Dataset:
 
 def _scores(z: ev.Embeddings, labels: pl.DataFrame) -> Scores:
     """Return the AUROC of each fold, with what its interval is made of."""
-    return ev.evaluate(z, None, labels, "built_2002", models=[MODEL]).get("embedding", MODEL).main
+    scores: Scores = ev.evaluate(z, None, labels, "built_2002", models=[MODEL]).basis.get("embedding", MODEL).main
+    return scores
 
 
 def main() -> None:

@@ -10,10 +10,11 @@ import torch
 
 import eventvec as ev
 from eventvec.evaluation import measure
-from eventvec.evaluation.resampling import replicates, resample
-from eventvec.evaluation.result import Scores
-from eventvec.evaluation.scoring import TOGETHER
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.evaluation.result import TOGETHER
 from eventvec.sequences import Array
+from eventvec.statistics import Estimate, Scores
+from eventvec.statistics.resampling import resample
 from eventvec.views.sizes import batch_size, slice_bounds
 from experiments import data as datasets
 from experiments.command_line import Row, print_epoch, run
@@ -73,7 +74,7 @@ def order(small: bool) -> list[Row]:
         values.append(measure("binary", label, logits)[0])
         parts.append(replicates("binary", label, logits, weights[:, unseen.numpy()[engine]])[:, 0])
     scores = Scores(tuple(values), np.stack(parts, 1))
-    return [_row("cmapss, order of unseen engines' windows", "logits", "ocp", scores, 0.9, len(data))]
+    return [_row("cmapss, order of unseen engines' windows", "logits", "ocp", scores.estimate, 0.9, len(data))]
 
 
 def _ordered(method: ev.methods.Order, unseen: ev.Sequences) -> tuple[Array, Array, Array]:
@@ -102,21 +103,25 @@ def _coles(
     }
     trained = ev.fit(tables, data, epochs=1 if small else epochs, seed=SEED, progress=print_epoch)
     models = ["logistic_regression"] if small else ["lightgbm", "logistic_regression"]
-    evaluation = ev.evaluate(trained.embed(data), data, labels, label, models=models)
-    print(evaluation.verdict, file=sys.stderr)
-    n = evaluation.n
+    also = ["aggregates", "event_count"]
+    answer = ev.evaluate(trained.embed(data), data, labels, label, models=models, also=also)
+    print(answer, file=sys.stderr)
+    n = answer.facts["n"]
     rows = [
-        _row(name, r.features, r.model, r.main, reference.get((r.features, r.model)), n) for r in evaluation.results
+        _row(name, r["features"], r["model"], r["score"], reference.get((r["features"], r["model"])), n)
+        for r in answer.rows
     ]
-    asked_for = [d for d in evaluation.differences if d.a == "embedding" or d.b in TOGETHER.get(d.a, ())[1:]]
-    return rows + [_row(name, f"{d.a} − {d.b}", d.model, d.main, None, n) for d in asked_for]
+    asked_for = [
+        d for d in answer.tables["differences"] if d["a"] == "embedding" or d["b"] in TOGETHER.get(d["a"], ())[1:]
+    ]
+    return rows + [_row(name, f"{d['a']} − {d['b']}", d["model"], d["difference"], None, n) for d in asked_for]
 
 
-def _row(name: str, features: str, model: str, scores: Scores, reference: float | None, n: int) -> Row:
+def _row(name: str, features: str, model: str, score: Estimate, reference: float | None, n: int) -> Row:
     return {
         "data": name, "n": n, "features": features, "model": model,
-        "reference": "" if reference is None else reference, "ours": scores.mean, "interval": scores.interval,
-        "difference": "" if reference is None else f"{scores.mean - reference:+.3f}",
+        "reference": "" if reference is None else reference, "ours": score.value, "interval": score.half_width,
+        "difference": "" if reference is None else f"{score.value - reference:+.3f}",
     }  # fmt: skip
 
 

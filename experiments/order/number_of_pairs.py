@@ -21,7 +21,7 @@ from scipy.stats import ttest_rel  # type: ignore[import-untyped]
 from sklearn.feature_extraction.text import TfidfTransformer
 
 import eventvec as ev
-from eventvec.evaluation.result import Scores
+from eventvec.statistics import Scores
 from experiments.command_line import Row
 from experiments.order.assumptions import signals
 from experiments.order.feature_comparison import ALL, COUNT, OCP, RANDOM, RANDOM_SUBSETS, SHARE, WITHIN

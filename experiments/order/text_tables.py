@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eventvec.evaluation.result import Scores as Scored
+from eventvec.statistics import Scores as Scored
 from experiments.command_line import Row
 from experiments.differences import Paired
 from experiments.jobs import side_by_side

@@ -13,10 +13,11 @@ import torch
 from eventvec.embedding import encode
 from eventvec.encoders import Aggregates
 from eventvec.errors import ConfigError
-from eventvec.evaluation import Evaluation, score_features
+from eventvec.evaluation import score_features
 from eventvec.evaluation.features import handcrafted_features
-from eventvec.evaluation.result import Scores
+from eventvec.evaluation.result import Evaluation
 from eventvec.sequences import Array
+from eventvec.statistics import Scores
 from eventvec.training.fit_options import FitOptions
 from eventvec.views.sizes import batch_size
 from experiments.coles.peer_embedding import peer_embedding
@@ -24,6 +25,8 @@ from experiments.command_line import Row, run
 from experiments.jobs import side_by_side
 from experiments.worth.candidates import CANDIDATES, default_of, tables
 from experiments.worth.halves import LABELS, Half, Problem, problem
+from experiments.worth.judging import judged, means
+from experiments.worth.simulation import calls as simulated_calls
 from experiments.worth.vectors import vectors
 
 DEFAULT = "last"
@@ -195,7 +198,7 @@ def _compared(name: str, scored: Evaluation, opponents: Sequence[str], small: bo
                 row["interval"], row["seeds"] = mean.interval, _deviation(runs[vector])
                 for opponent in opponents:
                     difference = mean - means[opponent]
-                    row[f"− {opponent}"] = f"{difference.mean:+.3f} ± {difference.interval:.3f}"
+                    row[f"− {opponent}"] = str(difference.estimate)
                 rows.append(row)
     return rows
 
@@ -223,7 +226,9 @@ def _scored(sets: Mapping[str, Array], of_half: Problem, small: bool, counts: Se
     """Return the scores of models on all labels, and on about as many as `counts`, in five folds."""
     training = len(of_half.y) * 4 / 5
     fractions = [1.0, *(count / training for count in counts if count < training)]
-    return score_features(sets, of_half.y, models=_models(small), fractions=fractions, folds=5, label=of_half.name)
+    options = {"models": _models(small), "fractions": fractions, "folds": 5, "label": of_half.name}
+    scored: Evaluation = score_features(sets, of_half.y, **options).basis
+    return scored
 
 
 def _names(small: bool, only: Sequence[str] | None) -> list[str]:
@@ -240,7 +245,22 @@ def _models(small: bool) -> Sequence[str]:
     return MODELS[:1] if small else MODELS
 
 
-TABLES = {"screen": screen, "result": result, "peer": peer, "curve": curve}
+def judges(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """How a set of features is judged: trees, linear, chosen and stacked, on the halves for choosing (AUROC)."""
+    rows = list[Row]()
+    for name in _names(small, only):
+        of_half = problem(name, "choose", small)
+        for features, x in list(_opponents(of_half).items())[: 1 if small else None]:
+            rows += judged(name, features, x, of_half.y, small)
+    return rows + means(rows)
+
+
+def calls(small: bool, keep: Path, only: Sequence[str] | None) -> list[Row]:
+    """How often two sets of features of equal and of unequal worth are called different, in 300 draws."""
+    return simulated_calls(small)
+
+
+TABLES = {"judges": judges, "calls": calls, "screen": screen, "result": result, "peer": peer, "curve": curve}
 
 
 def main() -> None:

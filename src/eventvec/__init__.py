@@ -14,30 +14,33 @@ interrupts.end_quietly()
 import typing
 
 from eventvec import datasets, encoders, losses, methods, views
-from eventvec.attribution import Influence, influence
-from eventvec.auditing import Audit, audit
-from eventvec.comparing import Comparison, compare
+from eventvec.answers import Answer
+from eventvec.attribution import influence
+from eventvec.auditing import audit
+from eventvec.comparing import compare
 from eventvec.config import build_method
 from eventvec.dataset import Dataset, Origin
 from eventvec.embedding import embed, encode
 from eventvec.engines import Shards, embed_shards, forget_in_shards, update_shards
 from eventvec.errors import CheckpointError, ConfigError, DataError, EventvecError
-from eventvec.evaluation import Evaluation, evaluate, score_features
+from eventvec.evaluation import evaluate, score_features
 from eventvec.exporting import to_onnx
 from eventvec.labels import future_labels
 from eventvec.parts import register
 from eventvec.predicting.event_surprise import surprise
 from eventvec.predicting.prediction import predict
-from eventvec.reporting import Report, report
+from eventvec.reporting import report
 from eventvec.runs import Run, card, load
 from eventvec.schema import Schema
 from eventvec.searching import Index, read_index, search
 from eventvec.sequences import Sequences, join, searchsorted, stack
-from eventvec.shift import Drift, drift
+from eventvec.shift import drift
+from eventvec.statistics import Estimate
 from eventvec.tables import Embeddings, Fitting, attach, read, read_embeddings, read_series, until, write
 from eventvec.tables.series_statistics import series_features
 from eventvec.training import FitOptions, fine_tune, fit
 from eventvec.training.records import to_mlflow, to_tensorboard
+from eventvec.tuning import tune
 from eventvec.updating import Updated, forget, update
 from eventvec.views import as_of
 
@@ -45,23 +48,19 @@ if typing.TYPE_CHECKING:
     from eventvec.predicting.vectorizer import EventVectorizer
 
 __all__ = [
-    "Audit",
+    "Answer",
     "CheckpointError",
-    "Comparison",
     "ConfigError",
     "DataError",
     "Dataset",
-    "Drift",
     "Embeddings",
-    "Evaluation",
+    "Estimate",
     "EventVectorizer",
     "EventvecError",
     "FitOptions",
     "Fitting",
     "Index",
-    "Influence",
     "Origin",
-    "Report",
     "Run",
     "Schema",
     "Sequences",
@@ -106,6 +105,7 @@ __all__ = [
     "to_mlflow",
     "to_onnx",
     "to_tensorboard",
+    "tune",
     "until",
     "update",
     "update_shards",

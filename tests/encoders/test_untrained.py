@@ -40,7 +40,7 @@ def test_an_untrained_encoder_embeds_and_is_evaluated(tmp_path: Path) -> None:
     ev.write(tmp_path / "z.parquet", z)
     assert pl.read_parquet(tmp_path / "z.parquet").columns == ["id", "embedding", "events", "last_time"]
     result = ev.evaluate(z, data, labels, "habit", models=["logistic_regression"])
-    assert result.get("embedding", "logistic_regression").main.mean > 0.7  # random states separate the habits
+    assert result.basis.get("embedding", "logistic_regression").main.mean > 0.7  # random states separate the habits
     assert all(torch.equal(before[name], value) for name, value in encoder.state_dict().items())
     torch.manual_seed(0)
     rebuilt = build_encoder({"name": "gru", "dim": 16}, data.schema)

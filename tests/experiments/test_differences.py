@@ -11,8 +11,8 @@ from experiments.protocol import PARTS, Part, paper_protocol, paper_split
 from scipy import stats
 
 from eventvec.errors import DataError
-from eventvec.evaluation.intervals import cross_validation_half_width, crossed_half_width
-from eventvec.evaluation.result import Scores
+from eventvec.statistics import Scores
+from eventvec.statistics.intervals import cross_validation_half_width, crossed_half_width
 
 
 def runs(values: np.ndarray) -> list[Scores]:

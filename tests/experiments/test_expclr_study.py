@@ -15,7 +15,8 @@ from experiments.expclr.scores import Scored, scored
 from experiments.expclr.settings import CHOSEN, FEW_LABELS, FEW_TRIALS, STAY_TRIALS, STAYS, TRIALS
 
 import eventvec as ev
-from eventvec.evaluation.resampling import replicates, resample
+from eventvec.evaluation.resampled_scores import replicates
+from eventvec.statistics.resampling import resample
 
 
 @pytest.mark.parametrize(("users", "seeds", "both"), [(0.1, 0.0, 0.0), (0.0, 0.05, 0.0), (0.1, 0.05, 0.1)])

@@ -24,11 +24,12 @@ TABLES = {
         *("figure2", "figure2_loss", "population", "pairs", "features", "assumptions", "encoders", "foreseen"),
         *("texts", "text_trainings", "attention"),
     ),
+    "settings": ("effects",),
     "tpp": (
         *("describe", "choose", "table6", "table7", "table8", "table9", "table10", "table11", "table12"),
         *("counterfeits", "pairs", "full"),
     ),
-    "worth": ("screen", "result", "curve"),
+    "worth": ("judges", "calls", "screen", "result", "curve"),
 }
 ALL = [(name, table) for name, tables in TABLES.items() for table in tables]
 PEER = {("coles", "peer"), ("worth", "peer")}  # they need the environment that `make peer` makes
@@ -37,7 +38,8 @@ COMMAND_LINE = (("coles", "figure3"), ("order", "population"))
 WITHOUT_DATA = {
     ("cresp", "sinusoids"), ("cresp", "snooker"), ("cresp", "solids"), ("influence", "retrained"),
     ("main_job", "flights"),
-    ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"), ("worth", "screen"),
+    ("order", "figure2"), ("order", "figure2_loss"), ("order", "population"), ("order", "pairs"),
+    ("settings", "effects"), ("worth", "judges"), ("worth", "calls"), ("worth", "screen"),
     ("worth", "result"), ("worth", "curve"),
 }  # fmt: skip
 
@@ -48,7 +50,7 @@ def cases(*tables: tuple[str, str]) -> list[object]:
 
 def keep(name: str, folder: Path) -> list[str]:
     """Return the option that names the folder of what was trained, for experiments that have it."""
-    return ["--keep", str(folder)] if name in ("coles", "expclr", "order", "tpp", "worth") else []
+    return ["--keep", str(folder)] if name in ("coles", "expclr", "order", "settings", "tpp", "worth") else []
 
 
 def check(printed: str) -> None:

@@ -75,7 +75,7 @@ TEXTS = {
     "precision": ("float32", "bfloat16", "float16"),
     "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
     "forget": (workplace.KEYS[0], "absent", ""), "entity": (workplace.KEYS[0], "absent", "", "7"),
-    "model": ("knn", "lightgbm", "ridge", "blend", "x", ""), "models": ("knn", "lightgbm,knn", "x", "", "mlp"),
+    "model": ("knn", "lightgbm", "ridge", "stacked", "x", ""), "models": ("knn", "lightgbm,knn", "x", "", "mlp"),
     "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
     "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"), "ties": ("keep", "x", ""), "order": ("amount", "t", "absent"),
     "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
@@ -86,7 +86,9 @@ TEXTS = {
 }  # fmt: skip
 NUMBERS = ("0", "1", "2", "3", "-1", "5", "0.5", "nan", "inf", "x", "", "99999999999999999999", "1e3", str(2**62))
 EPOCHS = ("1", "0", "-1", "x", "2")
-SLOW = {"doctor": 0.3, "demo": 0.3, "compare": 0.5, "evaluate": 0.5, "report": 0.7, "influence": 0.5}
+DECISIONS = ("evaluate", "audit", "compare", "drift", "influence", "search", "tune")
+"""The commands that print a decision, and with --full everything."""
+SLOW = {"doctor": 0.3, "demo": 0.3, "compare": 0.5, "tune": 0.3, "evaluate": 0.5, "report": 0.7, "influence": 0.5}
 """The weights of commands that need longer than others or can only be refused."""
 
 
@@ -161,6 +163,10 @@ def calls(rng: Random) -> list[tuple[str, list[str]]]:
                   *rng.choice(((), ("-o", "card.md"), ("--save",)))]),
         ("compare", [events, "labels.parquet", *ROLES, *label, "--methods", "ocp,rtd", *knn, "--out", "compared",
                      *rng.choice(((), page))]),
+        ("compare", [events, "labels.parquet", *label, "--run", "run", "--run", rng.choice(("lstm", "coles")), *knn,
+                     *rng.choice(((), page))]),
+        ("tune", [events, "labels.parquet", *ROLES, *label, "--method", "ocp", "--setting", "encoder.dim=4", "--trials",
+                  "2", "--holdout", "0.4", "--folds", "2", "--out", "searched"]),
         ("doctor", []),
         *([("embed", [run, "events.parquet", "-o", "new-shards", *engine]),
            ("update", ["run", "later.parquet", "--state", "states", "-o", "new-shards", *engine])]
@@ -190,9 +196,11 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         small = not any("encoder" in text or text in ("--from", "ocp,rtd") for text in arguments)
         arguments += ["--set", "encoder.dim=4"] if small and command == "fit" else []
         epochs = rng.choice(EPOCHS) if changes and chance(rng, 0.05) else "1"
-        arguments += ["--epochs", epochs]  # or it trains for minutes
+        trains = command == "fit" or any(text.startswith("--out") for text in arguments)
+        arguments += ["--epochs", epochs] if trains else []  # or it trains for minutes
     has_json = command != "card" and "--help" not in arguments
     arguments += ["--json"] if has_json and chance(rng, 0.2) else []
+    arguments += ["--full"] if command in DECISIONS and "--help" not in arguments and chance(rng, 0.2) else []
     is_valid = not changes and not secret and command != "demo"
     return Call(command, [command, *arguments], is_valid, secret)
 

@@ -26,7 +26,7 @@ from typing import NoReturn
 
 IMPORTED = (
     "eventvec.cli", "deltalake", "duckdb", "faiss", "jinja2", "lightgbm", "onnx.helper", "openTSNE", "pandas",
-    "plotly.offline", "pyarrow.dataset", "rich.progress", "scipy.stats", "sklearn.cluster", "sklearn.decomposition",
+    "matplotlib.figure", "pyarrow.dataset", "rich.progress", "scipy.stats", "sklearn.cluster", "sklearn.decomposition",
     "sklearn.discriminant_analysis", "sklearn.feature_extraction.text", "sklearn.linear_model",
     "sklearn.model_selection", "sklearn.neighbors", "sklearn.pipeline", "torch._dynamo",
 )  # fmt: skip

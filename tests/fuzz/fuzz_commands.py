@@ -150,7 +150,8 @@ def _before_the_package(ended: Ended, number: int) -> bool:
 
 def _resumed(arguments: list[str]) -> list[str]:
     """Return the arguments with which the same command goes on after an interruption."""
-    further = {"fit": "--resume", "compare": "--resume", "card": "--overwrite"}.get(arguments[0])
+    further = {"fit": "--resume", "tune": "--resume", "card": "--overwrite"}.get(arguments[0])
+    further = "--resume" if arguments[0] == "compare" and "--out" in arguments else further
     return [*arguments, *([further] if further and further not in arguments else [])]
 
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
 
 import fuzz_tables
-import plotly.offline
 import polars as pl
 from draws import chance
 from outcomes import ACCEPTED, attempt, way
 from pages_law import PAYLOADS, check_page
 
 import eventvec as ev
-from eventvec import reporting
-from eventvec.auditing import audit_page
-from eventvec.comparing import compare_page
-from eventvec.shift import drift_page
 
 ENTITIES, EVENTS = 30, 5
 
@@ -29,9 +24,15 @@ def play(rng: Random, folder: Path) -> str:
     events, labels, roles = _tables(rng)
     name = rng.choices(list(PAGES), [4, 4, 2, 1])[0]
     keys = events[roles["key"]].unique().to_list()
-    with way(name), mock.patch.object(plotly.offline, "get_plotlyjs", return_value="plotly"):
-        check_page(attempt(keys, PAGES[name], rng, events, labels, roles, folder))
+    with way(name):
+        check_page(attempt(keys, _page, name, rng, events, labels, roles, folder))
     return ACCEPTED
+
+
+def _page(name: str, rng: Random, *inputs: Any) -> str:
+    """Return a page, often with a hostile title and lead."""
+    answer = PAGES[name](rng, *inputs)
+    return (replace(answer, title=_hostile(rng), lead=_hostile(rng)) if chance(rng, 0.5) else answer).html
 
 
 def _hostile(rng: Random) -> str:
@@ -67,25 +68,20 @@ def _tables(rng: Random) -> tuple[pl.DataFrame, pl.DataFrame, dict[str, str]]:
     return events, labels, {"key": key, "time": time}
 
 
-def _report(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], _: Path) -> str:
-    """Return the page about embeddings, with a map and perhaps an evaluation."""
+def _report(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], _: Path) -> ev.Answer:
+    """Return a report about embeddings, with a map and perhaps an evaluation."""
     data = ev.read(events, **roles, fitting=ev.Fitting(min_count=1))
     z = ev.embed(fuzz_tables.small_encoder(data.schema), data)
     options: dict[str, Any] = {"labels": labels} if chance(rng, 0.7) else {}
     if options and chance(rng, 0.5):
         options |= {"label": labels.columns[1], "models": ["knn"], "folds": 2}
-    if chance(rng, 0.5):
-        options["title"], options["lead"] = _hostile(rng), _hostile(rng)
-    if chance(rng, 0.3):
-        options["tables"] = [reporting.PageTable(_hostile(rng), [_hostile(rng)], [[_hostile(rng)]], _hostile(rng))]
-    return ev.report(None, data, embeddings=z, **options).html
+    return ev.report(None, data, embeddings=z, **options)
 
 
-def _drift(rng: Random, events: pl.DataFrame, _: Any, roles: dict[str, str], __: Path) -> str:
-    """Return the page about the differences of two halves of the events."""
+def _drift(rng: Random, events: pl.DataFrame, _: Any, roles: dict[str, str], __: Path) -> ev.Answer:
+    """Return the differences of two halves of the events."""
     later = events.with_columns(pl.lit(_hostile(rng)).alias(events.columns[2])) if chance(rng, 0.5) else events
-    drift = ev.drift(events, later, **roles, permutations=199, fitting=ev.Fitting(min_count=1))
-    return drift_page.page(drift, _hostile(rng))
+    return ev.drift(events, later, **roles, permutations=199, fitting=ev.Fitting(min_count=1))
 
 
 def _run(events: pl.DataFrame, roles: dict[str, str]) -> ev.Run:
@@ -93,21 +89,19 @@ def _run(events: pl.DataFrame, roles: dict[str, str]) -> ev.Run:
     return ev.fit({"method": {"name": "ocp"}, "encoder": {"dim": 4}}, data, epochs=1)
 
 
-def _audit(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], _: Path) -> str:
-    """Return the page of an audit of a run."""
-    audit = ev.audit(_run(events, roles), events, labels, models=["knn"], folds=2)
-    return audit_page.page(audit, _hostile(rng))
+def _audit(_: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], __: Path) -> ev.Answer:
+    """Return an audit of a run."""
+    return ev.audit(_run(events, roles), events, labels, models=["knn"], folds=2)
 
 
-def _compare(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], folder: Path) -> str:
-    """Return the page of a comparison of two arms with hostile names."""
+def _compare(rng: Random, events: pl.DataFrame, labels: pl.DataFrame, roles: dict[str, str], folder: Path) -> ev.Answer:
+    """Return a comparison of two arms with hostile names."""
     data = ev.read(events, **roles)
     arms = {_hostile(rng): {"method": {"name": name}, "encoder": {"dim": 4}} for name in ("ocp", "rtd")}
     options: dict[str, Any] = {"epochs": 1, "folds": 2, "models": ["knn"], "out": folder / "compared"}
-    comparison = ev.compare(data, labels, labels.columns[1], methods=arms, **options)
-    return compare_page.page(comparison, _hostile(rng))
+    return ev.compare(data, labels, labels.columns[1], methods=arms, **options)
 
 
-PAGES: dict[str, Callable[..., str]] = {
+PAGES: dict[str, Callable[..., ev.Answer]] = {
     "report": _report, "drift": _drift, "audit": _audit, "compare": _compare,
 }  # fmt: skip

@@ -134,7 +134,7 @@ def _index() -> None:
     require(index.run == expected.run, "the index names another run")
     require(index.keys.equals(expected.keys), "the index has other keys")
     key = workplace.KEYS[3]
-    one, other = (ev.search(each, key=key, count=30) for each in (index, expected))
+    one, other = (ev.search(each, key=key, count=30).frame() for each in (index, expected))
     require(one["id"].to_list() == other["id"].to_list(), "the index has other neighbours")
     distance = (one["similarity"] - other["similarity"]).abs().max()
     require(distance <= 1e-5, "the index has other similarities", distance)

@@ -50,6 +50,9 @@ CALLS = {
     "report": ("run", "--events", "events.parquet", "-o", "out"),
     "compare": ("events.parquet", "labels.parquet", *ROLES, "--label", "label", "--methods", "ocp,rtd", "--models",
                 "knn", "--folds", "2", "--epochs", "2", "--out", "out", "--resume"),
+    "tune": ("events.parquet", "labels.parquet", *ROLES, "--label", "label", "--method", "ocp", "--setting",
+             "encoder.dim=4", "--trials", "2", "--holdout", "0.4", "--folds", "2", "--epochs", "2", "--out", "out",
+             "--resume"),
 }  # fmt: skip
 """The arguments of each command, whose output, if it has one, is `out`."""
 
@@ -116,7 +119,7 @@ def content(name: str, folder: Path) -> Any:
         return None
     if name == "fit":
         return _trained(out)
-    if name == "compare":
+    if name in ("compare", "tune"):
         if (out / "plan.json").exists():
             json.loads((out / "plan.json").read_text())
         arms = [_trained(arm) for arm in sorted(out.iterdir()) if arm.is_dir()]

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import html
-import json
+import zlib
 
 import pages_law
 import pytest
 from outcomes import Broken
 
-SCRIPTS = '<script></script><script type="application/json" id="data">{}</script><script></script>'
+SCRIPTS = '<script type="text/plain" id="data">{}</script><script></script>'
 NODES = [payload for payload in pages_law.PAYLOADS if "<" in payload or '" on' in payload]
 """The payloads that are elements or attributes in one of the places of a page."""
 
 
-def page(text: str, data: str = '{"figures": {}}') -> str:
+DATA = base64.b64encode(zlib.compress(b"{}")).decode()
+
+
+def page(text: str, data: str = DATA) -> str:
     return f'<html><title>{text}</title><h1 title="{text}">{text}</h1>{SCRIPTS.format(data)}</html>'
 
 
 @pytest.mark.parametrize("payload", pages_law.PAYLOADS)
 def test_an_escaped_payload_is_no_element(payload: str) -> None:
-    data = json.dumps({"figures": {}, "title": payload}).replace("<", "\\u003c")
-    pages_law.check_page(page(html.escape(payload), data))
+    pages_law.check_page(page(html.escape(payload)))
 
 
 @pytest.mark.parametrize("payload", NODES)
@@ -33,12 +36,12 @@ def test_a_payload_that_is_not_escaped_breaks_the_law(payload: str) -> None:
 @pytest.mark.parametrize("payload", [payload for payload in NODES if "<" in payload])
 def test_data_with_a_tag_break_the_law(payload: str) -> None:
     with pytest.raises(Broken):
-        pages_law.check_page(page("A title", json.dumps({"figures": {}, "title": payload})))
+        pages_law.check_page(page("A title", payload))
 
 
-def test_markup_in_a_chart_breaks_the_law() -> None:
-    with pytest.raises(Broken, match="markup of a chart"):
-        pages_law.check_page(page("A title", '{"figures": {"a": "\\u003cevil>"}}'))
+def test_another_script_breaks_the_law() -> None:
+    with pytest.raises(Broken, match="other scripts"):
+        pages_law.check_page(page("A title").replace("</html>", "<script></script></html>"))
 
 
 def test_half_a_page_breaks_the_law() -> None:

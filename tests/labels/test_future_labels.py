@@ -323,10 +323,17 @@ def test_labels_lead_from_events_to_an_evaluation(tmp_path: Path) -> None:
     for table in (labels, tmp_path / "labels.parquet"):
         z = run.embed(events, cutoffs=table, cutoff_column="at")
         result = ev.evaluate(
-            z, events, table, "quiet", split_at="2024-05-01", gap="20d", models=["logistic_regression"]
+            z,
+            events,
+            table,
+            "quiet",
+            split_at="2024-05-01",
+            gap="20d",
+            also=["event_count"],
+            models=["logistic_regression"],
         )
-        assert (result.protocol, result.entities) == ("date", 60)
-        assert result.get("event_count", "logistic_regression").main.mean > 0.7
+        assert (result.facts["protocol"], result.facts["entities"]) == ("date", 60)
+        assert result.basis.get("event_count", "logistic_regression").main.mean > 0.7
 
 
 def refused(**options: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_six_lines_on_a_pandas_frame(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert isinstance(z, pd.DataFrame)
     assert (z.index.name, len(z), list(z.columns)) == ("card", N, list(m.get_feature_names_out()))
     assert {"embedding", "handcrafted", "mine"} <= set(result.frame()["features"])
-    assert str(result.verdict) in " ".join(capsys.readouterr().out.split())
+    assert str(" ".join(result.verdict)) in " ".join(capsys.readouterr().out.split())
     probabilities = clf.predict_proba(receipts)
     assert list(probabilities.columns) == ["false", "true"]
     assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-6)
@@ -308,6 +308,6 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(vectorizer: ev.EventVector
 def test_a_share_held_out_is_tested(vectorizer: ev.EventVectorizer) -> None:
     apart = fitted(holdout=0.3)
     result = apart.evaluate(labels(), "churn", holdout=True, models=["logistic_regression"])
-    assert result.protocol == "holdout"
+    assert result.facts["protocol"] == "holdout"
     with pytest.raises(ev.ConfigError, match="held no entities out"):
         vectorizer.evaluate(labels(), "churn", holdout=True)

@@ -32,7 +32,7 @@ def run(events: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> ev.Ru
     return ev.fit({"method": {"name": "coles"}, "encoder": {"dim": 8}}, data, epochs=2, out=out)
 
 
-def evaluation(run: ev.Run, events: pl.DataFrame, **options: Any) -> ev.Evaluation:
+def evaluation(run: ev.Run, events: pl.DataFrame, **options: Any) -> ev.Answer:
     z = run.embed(events, until="2024-01-15")
     return ev.evaluate(z, None, customer_labels(CUSTOMERS), "likes", models=["logistic_regression"], **options)
 
@@ -66,8 +66,8 @@ def test_scores_come_from_evaluations_of_the_run(run: ev.Run, events: pl.DataFra
     (tmp_path / "likes.json").write_text(json.dumps(held_out.to_dict()))
     text = ev.card(run, [held_out])
     assert text == ev.card(run, [tmp_path / "likes.json"])
-    result = held_out.get("embedding", "logistic_regression").main
-    assert f"| `embedding` | `logistic_regression` | {result.mean:.3f} ± {result.interval:.3f} |" in text
+    result = held_out.basis.get("embedding", "logistic_regression").main
+    assert f"| `embedding` | `logistic_regression` | {result.estimate} |" in text
     assert "- Tested on likes alone" in text
     assert "(`--holdout`)" not in text  # it was
     assert "(`--split-at`)" in text
@@ -77,9 +77,9 @@ def test_scores_come_from_evaluations_of_the_run(run: ev.Run, events: pl.DataFra
 def test_evaluations_of_another_run_are_refused(run: ev.Run, events: pl.DataFrame, tmp_path: Path) -> None:
     e = evaluation(run, events)
     with pytest.raises(ev.DataError, match=f"the evaluation is of run 'other', and the card is of run {run.id}"):
-        ev.card(run, [replace(e, run="other")])
+        ev.card(run, [replace(e, facts={**e.facts, "run": "other"})])
     with pytest.raises(ev.DataError, match="the evaluation names no run"):
-        ev.card(run, [replace(e, run=None)])
+        ev.card(run, [replace(e, facts={**e.facts, "run": None})])
     for name, text, message in (
         ("a.json", "{}", "is not what `eventvec evaluate --json` printed: label: Field required"),
         ("b.json", json.dumps({**e.to_dict(), "results": []}), "has no results"),
@@ -147,7 +147,7 @@ def test_names_in_a_card_are_no_markup(run: ev.Run) -> None:
     assert plain("_a_ [x](javascript:y) <b> my_label") == "\\_a\\_ \\[x\\](javascript:y) &lt;b&gt; my_label"
     schema = replace(run.schema, numeric=(replace(run.schema.numeric[0], name=hostile),))
     score = {"label": hostile, "metric": "auroc", "n": 3, "folds": 5, "protocol": hostile, "verdict": hostile}
-    row = {"features": hostile, "model": "knn", "fraction": 1.0, "mean": 0.5, "interval": 0.1}
+    row = {"features": hostile, "model": "knn", "fraction": 1.0, "score": {"value": 0.5, "low": 0.4, "high": None}}
     text = render_card(run.config, schema, run.info, "", [{**score, "results": [row]}])
     assert "\n# heading" not in text
     outside_code = "".join(part for i, part in enumerate(text.replace("\\`", "").split("`")) if i % 2 == 0)

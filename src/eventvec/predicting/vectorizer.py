@@ -16,9 +16,10 @@ import sklearn
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from eventvec.answers import Answer
 from eventvec.dataset import Dataset
 from eventvec.errors import ConfigError, nearest
-from eventvec.evaluation import Evaluation, EvaluationOptions, LabelOptions, evaluate
+from eventvec.evaluation import EvaluationOptions, LabelOptions, evaluate
 from eventvec.options import accepts, gather, option_types
 from eventvec.predicting.fine_tuned import Events, FineTuned
 from eventvec.predicting.frames import Library, frame_of, library_of, with_key
@@ -210,7 +211,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
         features: Mapping[str, Tabular] | None = None,
         events: Dataset | Tabular | None = None,
         **options: Any,
-    ) -> Evaluation:
+    ) -> Answer:
         """Return how well the vectors predict a label, beside hand-crafted features and your own, with a verdict.
 
         Where labels have a time, the histories are read as of then.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,14 +11,15 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, FiniteFloat, PositiveInt, ValidationError
 
+from eventvec.answers import Answer
 from eventvec.errors import DataError, misfit, shown
-from eventvec.evaluation import Evaluation
 from eventvec.files import path_only
 from eventvec.schema import FIRST, Schema
+from eventvec.statistics import Estimate
 
 RECURRENT = ("gru", "lstm")
 """The encoders that continue exactly from stored states."""
-Source = Evaluation | Mapping[str, Any] | str | os.PathLike[str]
+Source = Answer | Mapping[str, Any] | str | os.PathLike[str]
 """An evaluation, or a file with the JSON that `eventvec evaluate --json` printed."""
 LEAST = 0.0005
 """The share of missing or unknown values from which a card names a column."""
@@ -37,7 +39,7 @@ def render_card(
         schema: What the columns of its events mean.
         info: Its finished `run.json`.
         remark: A paragraph about the method's embedding.
-        scores: Evaluations of the run's embeddings, as `Evaluation.to_dict` returns them.
+        scores: Evaluations of the run's embeddings, as `Answer.to_dict` returns them.
     """
     labels = ", ".join(map(code, info["labels"]))
     columns = "column" if len(info["labels"]) == 1 else "columns"
@@ -168,7 +170,7 @@ def _scored(e: Mapping[str, Any]) -> str:
     """Return the scores of an evaluation: a heading, the verdict and a table."""
     largest = max(result["fraction"] for result in e["results"])
     rows = [
-        f"| {code(r['features'])} | {code(r['model'])} | {r['mean']:.3f} ± {r['interval']:.3f} |"
+        f"| {code(r['features'])} | {code(r['model'])} | {_estimate(r['score'])} |"
         for r in e["results"]
         if r["fraction"] == largest
     ]
@@ -177,6 +179,13 @@ def _scored(e: Mapping[str, Any]) -> str:
     protocol = f"{e['n']:,} labels, {e['folds']} folds, {plain(e['protocol'])}{share}; ± is the 95 % interval"
     parts = [f"### {plain(e['label'])}", f"{protocol}.", plain(e["verdict"]), "\n".join([*head, *rows])]
     return "\n\n".join(part for part in parts if part)
+
+
+def _estimate(score: Mapping[str, float | None]) -> Estimate:
+    """Return an estimate from JSON, where an end that is not known is None."""
+    ends = ("value", "low", "high")
+    value, low, high = (math.nan if score[end] is None else float(score[end] or 0) for end in ends)
+    return Estimate(value, low, high)
 
 
 def _limits(
@@ -230,14 +239,21 @@ def _usage(config: Mapping[str, Mapping[str, Any]], info: Mapping[str, Any]) -> 
     return "\n".join([*lines, "```"])
 
 
+class _Estimate(BaseModel):
+    """A number with its interval, whose ends are missing where it has none."""
+
+    value: FiniteFloat
+    low: FiniteFloat | None = None
+    high: FiniteFloat | None = None
+
+
 class _Result(BaseModel):
     """What a card shows of a result."""
 
     features: str
     model: str
     fraction: FiniteFloat
-    mean: FiniteFloat
-    interval: FiniteFloat
+    score: _Estimate
 
 
 class _Scores(BaseModel):
@@ -261,7 +277,7 @@ def plain_scores(run: str, source: Source) -> dict[str, Any]:
             evaluation = _Scores.model_validate_json(path_only(source).read_bytes())
         else:
             name = "the evaluation"
-            evaluation = _Scores.model_validate(source.to_dict() if isinstance(source, Evaluation) else source)
+            evaluation = _Scores.model_validate(source.to_dict() if isinstance(source, Answer) else source)
     except ValidationError as error:
         raise DataError(f"{name} is not what `eventvec evaluate --json` printed: {misfit(error)}") from error
     except OSError as error:
