@@ -71,14 +71,16 @@ def _scores(of_half: Problem, change: Mapping[str, Any], file: Path) -> dict[str
         start = time.perf_counter()
         trained = ev.fit(with_values({"method": {"name": "coles"}}, change), of_half.data)
         z = trained.embed(of_half.data)
-        found: dict[str, Any] = {"steps": trained.steps, "seconds": trained.seconds}
+        measured: dict[str, Any] = {"steps": trained.steps, "seconds": trained.seconds}
         for part, columns in {"whole": slice(None), "learned": slice(*z.parts["learned"])}.items():
             main = _main(z.values[of_half.rows][:, columns], of_half.y)
-            found |= {part: main.values, f"{part} again": main.replicates}
-        print(f"{file.stem}: {time.perf_counter() - start:.0f} s, {found['steps']} steps", file=sys.stderr, flush=True)
+            measured |= {part: main.values, f"{part} again": main.replicates}
+        print(
+            f"{file.stem}: {time.perf_counter() - start:.0f} s, {measured['steps']} steps", file=sys.stderr, flush=True
+        )
         file.parent.mkdir(parents=True, exist_ok=True)
         part_file = file.with_suffix(".part.npz")
-        np.savez(part_file, **found)
+        np.savez(part_file, **measured)
         part_file.rename(file)
     stored = np.load(file)
     scores = {part: Scores(tuple(stored[part].tolist()), stored[f"{part} again"]) for part in ("whole", "learned")}

@@ -18,8 +18,10 @@ import pytest
 
 import eventvec as ev
 from commands import answer, customer_labels, invoke, purchases
+from eventvec.answers import Answer
 from eventvec.cli import app
 from eventvec.cli.doctor import EXTRAS
+from eventvec.evaluation import Unfinished
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +78,18 @@ def test_the_evaluation_follows_the_contract(folder: Path) -> None:
     assert best["handcrafted"]["low"] <= best["handcrafted"]["value"] <= best["handcrafted"]["high"]
     assert best["handcrafted"]["value"] > 0.95
     assert any("without labels" in note for note in result["notes"])
+
+
+def test_ctrl_c_prints_what_is_finished(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished = Answer(("Use it for likes.", "Interrupted before these were scored: mine."), {"results": []})
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise Unfinished(finished)
+
+    monkeypatch.setattr("eventvec.evaluation.evaluate", interrupted)
+    result = invoke(*of_likes(folder))
+    assert result.exit_code != 0
+    assert result.stdout.startswith("Use it for likes.\nInterrupted before these were scored: mine.\n")
 
 
 def test_an_evaluation_can_name_its_models(folder: Path) -> None:

@@ -17,6 +17,7 @@ from commands import answer, invoke
 from eventvec.comparing import compared, side_by_side
 from eventvec.comparing.arms import TRIED, plan
 from eventvec.evaluation.suspicion import OPENING
+from eventvec.tables.label_times import untimed
 from pages import Reader
 
 OPTIONS: dict[str, Any] = {"methods": ["coles", "ocp"], "epochs": 2, "models": ["logistic_regression"]}
@@ -242,7 +243,8 @@ def test_runs_that_exist_are_compared_in_the_same_folds_with_all_their_parts(tra
     lead = expected.row("differences", a="one", b="other")["difference"]
     assert result.facts["winner"] == {"ahead": "one", "behind": "other", "level": None}[lead.place]
     assert (result.facts["budget"], result.title) == (None, "Which run for these events?")
-    assert result.verdict[-1] == (
+    assert result.verdict[-1] == untimed(None)
+    assert result.verdict[-2] == (
         "The runs held out different entities, so that some encoders saw events that others did not."
     )
     named = ev.compare(events, labels, "churn", runs={"a": one, "b": other}, **chosen)

@@ -363,3 +363,13 @@ def test_embeddings_whose_runs_are_not_known_are_evaluated() -> None:
     assert ev.evaluate(unknown, data, LABELS, "likes", **MODELS).facts["n"] == N
     with pytest.raises(ConfigError, match="the run held no entities out"):
         ev.evaluate(unknown, data, LABELS, "likes", holdout=True, **MODELS)
+
+
+def test_labels_without_times_are_a_warning_unless_they_are_declined() -> None:
+    data = read()
+    static = LABELS.select("card", "likes")
+    warned = ev.evaluate(untrained(data), data, static, "likes", **MODELS)
+    assert warned.verdict[-1] == untimed(None)
+    assert len(warned.verdict) <= 5
+    declined = ev.evaluate(untrained(data), data, static, "likes", label_time="none", **MODELS)
+    assert not any("no time" in line or "label_time" in line for line in declined.verdict)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from eventvec.evaluation import stacking
-from eventvec.evaluation.models import Job, logistic_regression, ridge
+from eventvec.evaluation.models import Job, knn, logistic_regression, ridge
 from eventvec.evaluation.stacking import TREES, inner_folds, stacked
 
 CLASSES = {"binary": 2, "multiclass": 3, "numeric": 0}
@@ -72,6 +72,23 @@ def test_one_linear_model_alone_is_that_model():
         alone = stacked({"x": job}, [model.__name__])
         np.testing.assert_array_equal(alone.predictions, model(job))
         assert alone.weights == {("x", model.__name__): 1.0}
+
+
+def test_one_model_alone_is_the_one_that_was_named():
+    job = problem()
+    alone = stacked({"x": job}, ["knn"])
+    np.testing.assert_array_equal(alone.predictions, knn(job))
+    assert alone.weights == {("x", "knn"): 1.0}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_numbers_that_nothing_predicts_are_their_mean(seed):
+    rng = np.random.default_rng(seed)
+    job = Job("numeric", 0, rng.normal(size=(60, 3)), rng.normal(size=60), rng.normal(size=(9, 3)), num_threads=1)
+    nothing = stacked({"x": job})
+    assert nothing.predictions.shape == (9,)
+    if not nothing.weights:
+        np.testing.assert_allclose(nothing.predictions, job.y.mean())
 
 
 def test_several_sets_of_features_share_one_stack():

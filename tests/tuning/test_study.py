@@ -17,10 +17,14 @@ import torch
 import eventvec as ev
 import fits
 from commands import answer, invoke
+from eventvec import config
 from eventvec.cli import tune_command
+from eventvec.evaluation.result import Evaluation, Result
 from eventvec.files import locked
+from eventvec.statistics import Scores
 from eventvec.tables import holdout_mask
 from eventvec.tuning import study
+from eventvec.tuning.tuned import decision
 
 OPTIONS: dict[str, Any] = {
     "epochs": 3, "trials": 4, "holdout": 0.4, "folds": 2, "seed": 1,
@@ -272,3 +276,16 @@ def test_settings_are_read_from_the_command_line(text: str, values: dict[str, An
 def test_settings_without_values_are_refused(text: str) -> None:
     with pytest.raises(ev.ConfigError, match="must be a setting and its values, such as"):
         tune_command._settings([text])
+
+
+def test_advised_settings_are_written_as_set_takes_them() -> None:
+    ahead = Scores((0.8, 0.81, 0.79)), Scores((0.6, 0.62, 0.59))
+    results = tuple(
+        Result(name, "ridge", 1.0, each, each) for name, each in zip(("best", "defaults"), ahead, strict=True)
+    )
+    evaluation = Evaluation("churn", "binary", 90, 90, 3, "holdout", True, results)
+    lines, is_ahead = decision(evaluation, {"fit.lr": 0.0005, "encoder.read_out": ["last", "mean"]}, 30, 3)
+    assert is_ahead
+    assert lines[0].startswith('Use fit.lr=0.0005, encoder.read_out=["last", "mean"]: .800 ± ')
+    given = lines[0].removeprefix("Use ").partition(": ")[0].split(", ", 1)
+    assert config.change({}, given) == {"fit": {"lr": 0.0005}, "encoder": {"read_out": ["last", "mean"]}}

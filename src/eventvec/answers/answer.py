@@ -79,7 +79,7 @@ class Answer:
         """
         rows = self.rows if table is None else self.tables[table]
         for row in rows:
-            if all(row[name] == value for name, value in cells.items()):
+            if all(name in row and row[name] == value for name, value in cells.items()):
                 return row
         raise KeyError(cells)
 

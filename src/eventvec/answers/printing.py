@@ -6,8 +6,6 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eventvec.statistics.estimates import decimal
-
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
     from rich.table import Table
@@ -54,16 +52,24 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 
 
 def cell(value: Any) -> str:
-    """Return the text of a value; lists and mappings have none."""
-    if value is None or isinstance(value, list | tuple | Mapping):
+    """Return the text of a value; mappings and lists have none, unless all in a list are texts."""
+    if value is None or isinstance(value, Mapping):
         return ""
+    if isinstance(value, list | tuple):
+        return ", ".join(value) if all(isinstance(each, str) for each in value) else ""
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return "" if value != value else decimal(value)
+        return "" if value != value else _digits(value)
     return str(value)
+
+
+def _digits(number: float) -> str:
+    """Return a number that has no interval with four digits, without the 0 before the point."""
+    text = f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
 
 
 def text(rendered: RenderableType) -> str:

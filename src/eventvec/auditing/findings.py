@@ -77,11 +77,11 @@ def judged(
         metric: The name of the score.
         chance: The score of guessing.
     """
-    found = score.low > chance
-    reply: Reply = "yes" if found else "not found"
-    cells = {"question": question, "name": name, "answer": reply, "beyond": found and beyond, "metric": metric}
+    is_above = score.low > chance
+    reply: Reply = "yes" if is_above else "not found"
+    cells = {"question": question, "name": name, "answer": reply, "beyond": is_above and beyond, "metric": metric}
     most = f"a score above {decimal(largest_leak(score, chance))} can be excluded"
-    sentence = f"{claims[0]}: {how}.{more}" if found else f"{claims[1]}: {how}; {most}."
+    sentence = f"{claims[0]}: {how}.{more}" if is_above else f"{claims[1]}: {how}; {most}."
     return {**cells, "score": score, "chance": chance, "others": others, "sentence": sentence}
 
 
@@ -110,14 +110,14 @@ def answer(findings: Sequence[Row], facts: Mapping[str, Any], notes: Sequence[st
 
 def _verdict(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return what the vectors reveal, whether simple features do so too, and what nothing can be told about."""
-    found = [row for row in rows if row["answer"] == "yes"]
-    asked, columns = {row["question"] for row in found}, [row for row in found if row["question"] == "attribute"]
+    leaks = [row for row in rows if row["answer"] == "yes"]
+    asked, columns = {row["question"] for row in leaks}, [row for row in leaks if row["question"] == "attribute"]
     others = {"linkage": "link two parts of one history", "membership": "show who was in the training data"}
     parts = [f"reveal {_with_and([repr(row['name']) for row in columns])}"] if columns else []
     parts += [text for question, text in others.items() if question in asked]
     lines = [f"The vectors {_with_and(parts)}."] if parts else ["No leak was found, as far as the audit can see."]
-    if found:
-        beyond = dict.fromkeys(_subject(row) for row in found if row["beyond"])
+    if leaks:
+        beyond = dict.fromkeys(_subject(row) for row in leaks if row["beyond"])
         simple = "simple features of the same events"
         where = f"They go beyond {simple} in {_with_and([*beyond])}."
         lines.append(where if beyond else f"They are not shown to go beyond {simple}.")

@@ -72,7 +72,7 @@ class Demo:
 def run(out: Path | str, *, epochs: int = EPOCHS, seed: int = 0, console: Console | None = None) -> Demo:
     """Return the results of CoLES on 4,043 aircraft and their 334,264 flights out of New York in 2013.
 
-    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about three minutes on
+    The function writes the run folder `run`, `embeddings.parquet` and `report.html`. It takes about four minutes on
     two cores.
 
     Args:

@@ -87,6 +87,8 @@ def answer(values: Mapping[str, Any], shown: RenderableType, json_: bool) -> Non
 def decide(result: Answer, json_: bool, full: bool) -> None:
     """Print a decision, or with `full` everything that was computed for it; as JSON it is always everything."""
     answer(result.to_dict(), result.full if full else result.render(), json_)
+    if not (full or json_ or result.lists):
+        out.print("--full prints all tables and notes.", style="dim", highlight=False)
 
 
 def show(values: Mapping[str, Any], json_: bool) -> None:

@@ -53,7 +53,7 @@ def tune(
 
     Example: `eventvec tune events.parquet labels.parquet --key card --time when --label churn --out tuned`
     """
-    wanted = None if setting is None else _settings(setting)
+    values = None if setting is None else _settings(setting)
     tables.check_place(out_)
     chosen = {**_DEFAULTS, **those_of(options, tuning.tune)}
     reading = those_of(options, Columns, TableFormat, Cuts)
@@ -64,7 +64,7 @@ def tune(
         data = tables.read(events, schema=searched.schema, **scored)  # of which the test entities are no part
     with bar("searching") as tick:
         result = tuning.tune(
-            data, labels, label, out=out_, method=method, encoder=encoder, settings=wanted, device=device,
+            data, labels, label, out=out_, method=method, encoder=encoder, settings=values, device=device,
             progress=tick, **chosen,
         )  # fmt: skip
     terminal.decide(result, json_, full)

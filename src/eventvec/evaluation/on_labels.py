@@ -29,6 +29,7 @@ from eventvec.evaluation.parallel import Progress
 from eventvec.evaluation.part_sets import is_part, part_sets
 from eventvec.evaluation.result import EARLIER, LEARNED, TOGETHER
 from eventvec.evaluation.scoring import EvaluationOptions, Unfinished, score_features
+from eventvec.evaluation.suspicion import OPENING
 from eventvec.evaluation.task import target
 from eventvec.options import accepts, gather
 from eventvec.sequences import Array
@@ -218,6 +219,8 @@ def evaluate(
 
     def described(answer: Answer) -> Answer:
         """Return the answer with the notes about what was joined, and the id of the run."""
+        if untimed(None) in notes and not answer.verdict[0].startswith(OPENING):  # it weighs more than another warning
+            answer = replace(answer, verdict=(*answer.verdict[:4], untimed(None)))
         return replace(answer, notes=(*notes, *answer.notes, *feature_notes), facts={**answer.facts, "run": run})
 
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Any
 
 from eventvec.evaluation.metrics import METRICS, Task
 from eventvec.evaluation.part_sets import is_part
-from eventvec.statistics import Estimate, Scores
+from eventvec.statistics import Scores
 
 EARLIER = "earlier_labels"
 """The set of features of the entity's own earlier labels, and the option that adds it."""
@@ -30,6 +30,8 @@ NAMES = {
     f"embedding_{EARLIER}": "embedding and earlier labels",
 }
 """What sets of features are called in sentences and on pages, where it is not their own name."""
+LEARNED = "embedding: learned"
+"""The set of features that is the learned part of an embedding with several parts."""
 DECIDING = ("stacked", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
 """The model that a verdict is about: the first of these that was trained."""
 
@@ -128,15 +130,3 @@ class Evaluation:
         for (fraction, model), (a, b) in product(dict.fromkeys((r.fraction, r.model) for r in self.results), pairs):
             if (first := main.get((fraction, model, a))) and (second := main.get((fraction, model, b))):
                 yield {"a": a, "b": b, "model": model, "fraction": fraction, "difference": (first - second).estimate}
-
-
-LEARNED = "embedding: learned"
-"""The set of features that is the learned part of an embedding with several parts."""
-
-
-def difference(rows: Sequence[Mapping[str, Any]], a: str, b: str) -> Estimate | None:
-    """Return the difference of two sets of features from the first row of differences that has it, either way round."""
-    for row in rows:
-        if (row["a"], row["b"]) == (a, b):
-            return row["difference"]  # type: ignore[no-any-return]
-    return None

@@ -12,7 +12,7 @@ import torch
 
 from eventvec.answers import Answer
 from eventvec.errors import ConfigError, nearest, shown
-from eventvec.evaluation.conclusion import verdict
+from eventvec.evaluation.conclusion import NEED_EVENTS, verdict
 from eventvec.evaluation.evaluation_charts import charts
 from eventvec.evaluation.folds import group_codes, subsample, units
 from eventvec.evaluation.inputs import array, column, in_range, matrix, positive
@@ -183,6 +183,7 @@ def score_features(
             strongest(protocol.target, protocol.groups, named),
         )  # fmt: skip
         lines = verdict(evaluation, suspicion(evaluation), learned_from)
+        lines = tuple(line for line in lines if not more or line != NEED_EVENTS)  # they may have been given
         tables, facts = evaluation.tables, evaluation.facts
         return Answer(
             (*lines, *more), tables, tuple(notes), charts(tables["results"], facts), facts,
@@ -260,9 +261,13 @@ class _Cells:
         )  # fmt: skip
         scored, truth, counts = list[Scored](), y[test], of(self.weights, test)
         for name in self.models:
-            found = stacked({"": job}) if name == STACKED else None
-            predicted = predict(job, name) if found is None else decided(label.task, found.predictions)
-            weights = {} if found is None else {head: weight for (_, head), weight in found.weights.items()}
+            weights: dict[str, float] = {}
+            if name == STACKED:
+                together = stacked({"": job})
+                predicted = decided(label.task, together.predictions)
+                weights = {head: weight for (_, head), weight in together.weights.items()}
+            else:
+                predicted = predict(job, name)
             again = replicates(label.task, truth, predicted, self.resampled[:, test], counts)
             scored.append((measure(label.task, truth, predicted, counts), again, weights))
         return scored

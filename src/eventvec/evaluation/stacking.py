@@ -41,7 +41,8 @@ def stacked(
 ) -> Stacked:
     """Return the predictions of several models on several sets of features together.
 
-    With fewer than two inner folds, which a class of one row allows only, the linear model of the first set predicts.
+    Without inner folds, the linear model of the first set predicts. If no model is better than the mean, numbers are
+    predicted by the mean, and classes by all models with equal weights, so that the rows still have an order.
 
     Args:
         jobs: One job for each set of features, by name, with the same labels.
@@ -53,23 +54,26 @@ def stacked(
     heads = heads or ([straight] if why_no_lightgbm() else [TREES, straight])
     folds = inner_folds(job) if folds is None else folds
     cells = list(product(jobs, heads))
-    if (len(cells) == 1 and TREES not in heads) or len(folds) < 2:
-        family = next(iter(jobs))
-        return Stacked(MODELS[straight][0](jobs[family]), {(family, straight): 1.0})
+    if (len(cells) == 1 and TREES not in heads) or not folds:
+        family, head = next(iter(jobs)), heads[0] if len(heads) == 1 and TREES not in heads else straight
+        return Stacked(MODELS[head][0](jobs[family]), {(family, head): 1.0})
     out_of_fold = [_out_of_fold(jobs[family], head, folds) for family, head in cells]
     rows = np.concatenate([held_out for _, held_out in folds])
     inside = np.stack([_logits(job, predictions) for predictions, _ in out_of_fold], 1)
     weights, offset = _weights(job, inside, rows)
     used = [i for i, weight in enumerate(weights) if weight > 0]
     outside = [_logits(job, _trained(jobs[cells[i][0]], cells[i][1], out_of_fold[i][1])) for i in used]
-    together = offset + sum(weights[i] * each for i, each in zip(used, outside, strict=True))
+    together = sum((weights[i] * each for i, each in zip(used, outside, strict=True)), offset)
+    if not used:
+        together = np.broadcast_to(together, len(job.test))
     return Stacked(_probabilities(job, together), {cells[i]: float(weights[i]) for i in used})
 
 
 def inner_folds(job: Job) -> list[Split]:
     """Return the training and test rows of at most `FOLDS` folds, stratified by class; groups are not split.
 
-    They are fewer where a class has fewer rows, or where there are fewer groups.
+    They are fewer where a class has fewer rows, or where there are fewer groups, and none where fewer than two are left
+    or groups leave a training part without a class.
     """
     from sklearn import model_selection
 
@@ -143,7 +147,6 @@ def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
 
     start = np.concatenate([np.full(cells, 1 / cells), np.zeros(size)])
     bounds = [(0, None)] * cells + [(None, None)] * size
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    if not found[:cells].any():  # no model is better than the mean: the plain mean of all
-        found = start
-    return found[:cells], found[cells:] if size > 1 else found[cells]
+    values = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    values = values if values[:cells].any() else start
+    return values[:cells], values[cells:] if size > 1 else values[cells]

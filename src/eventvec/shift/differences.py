@@ -73,10 +73,10 @@ def figures(shifts: Sequence[Shift], level: float) -> tuple[Chart, ...]:
 def _distances(shifts: Sequence[Shift], axes: Axes) -> None:
     """Draw all distances, with those that equal periods have."""
     names, across = [shift["name"] for shift in shifts], "distance of the periods, from 0 to 1"
-    found = [Look(ORANGE if shift["shifted"] else BLUE) for shift in shifts]
+    looks = [Look(ORANGE if shift["shifted"] else BLUE) for shift in shifts]
     equal = Series([shift["noise"] for shift in shifts], look=Look(GREY), pale=True)
     charts.bars(axes, names, equal, across=across)
-    charts.dots(axes, names, Series([shift["distance"] for shift in shifts], look=found), across=across)
+    charts.dots(axes, names, Series([shift["distance"] for shift in shifts], look=looks), across=across)
 
 
 def _distribution(shift: Shift) -> Chart:

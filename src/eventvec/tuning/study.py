@@ -71,6 +71,8 @@ def tune(
     the defaults are scored on the entities held out. The search paid if their difference is above 0 by more than its
     interval; otherwise the defaults are advised.
 
+    Trainings read all events of these entities, without labels; vectors are scored as of the times of the labels.
+
     The folder has the plan, the trials and a run for each trial that finished. A search that was killed goes on with
     `resume`, or gets more trials: those that are over are not repeated, and one that was under way begins again. With a
     budget of epochs, the result is the same as without the interruption.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from eventvec.answers.printing import cell
 from eventvec.evaluation.metrics import METRIC_NAMES
 from eventvec.evaluation.result import Evaluation
 
@@ -29,7 +29,7 @@ def decision(
     if BEST not in scores:
         return (f"Keep the defaults: {defaults}.", f"None of {others} other settings scored higher."), False
     best, lead = scores[BEST].estimate, (scores[BEST] - scores[DEFAULTS]).estimate
-    named = ", ".join(f"{name}={cell(value)}" for name, value in settings.items())
+    named = ", ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
     if lead.place == "ahead":
         return (f"Use {named}: {best}, the defaults {defaults} ({lead}).",), True
     side = "behind" if lead.place == "behind" else "not ahead"
