@@ -75,7 +75,7 @@ TEXTS = {
     "precision": ("float32", "bfloat16", "float16"),
     "late": ("drop", "refuse", "recompute", "x"), "task": ("binary", "multiclass", "numeric", "x"), "set": SETS,
     "forget": (workplace.KEYS[0], "absent", ""), "entity": (workplace.KEYS[0], "absent", "", "7"),
-    "model": ("knn", "lightgbm", "ridge", "stacked", "x", ""), "models": ("knn", "lightgbm,knn", "x", "", "mlp"),
+    "model": ("knn", "lightgbm", "ridge", "stacked", "x", ""), "models": ("knn", "lightgbm,knn", "x", ""),
     "time_budget": ("0.01s", "0", "-1", "nan", "soon", "1e999", "h"), "key_as": ("who", "embedding", "", "a\nb"),
     "time_format": ("%Y", "%Q", "", "%Y-%m-%d %H:%M:%S"), "ties": ("keep", "x", ""), "order": ("amount", "t", "absent"),
     "fractions": ("1,0.5", "0", "x", "nan", "1e-9", ""), "batch_id": ("a", "", "é\n"), "out": ("new-run", *OUTPUTS),
@@ -191,7 +191,7 @@ def draw(rng: Random, valid: bool = False, secret: str = "", ends: bool = False)
         _change(rng, command, arguments)
     if secret:
         _plant(rng, arguments, secret)
-    if command in ("fit", "compare"):
+    if command in ("fit", "compare", "tune"):
         arguments = ["absent.toml" if text == "fifo" else text for text in arguments]  # a configuration may be a pipe
         small = not any("encoder" in text or text in ("--from", "ocp,rtd") for text in arguments)
         arguments += ["--set", "encoder.dim=4"] if small and command == "fit" else []

@@ -265,7 +265,7 @@ def _may_change(command: str, arguments: list[str], done: bool) -> list[str]:
     if command == "fit" and out is not None:
         resumed = out in ("run", "runlink", "coles")  # a finished run is only loaded
         allowed.append(_pattern(out) + (r"/metrics\.jsonl" if resumed else FOLDERS))
-    if command in ("compare", "demo") and out is not None:
+    if command in ("compare", "demo", "tune") and out is not None:
         allowed.append(_pattern(out) + FOLDERS + FOLDERS)
     return allowed
 
@@ -308,7 +308,7 @@ def _check_begun(call: Call) -> None:
     """Check that what an interrupted command wrote is absent, as it was, or whole."""
     out, output = _value(call.arguments, "--out"), _value(call.arguments, "-o", "--output")
     for folder in [] if out is None else [Path(out), *Path(out).glob("*/")]:
-        if call.command in ("fit", "compare") and (folder / "run.json").is_file():
+        if call.command in ("fit", "compare", "tune") and (folder / "run.json").is_file():
             finished = run_files.read_info(folder)["finished"]
             if not finished and (folder / "checkpoint.safetensors").exists():
                 load_file(folder / "checkpoint.safetensors")

@@ -31,6 +31,12 @@ OPTIONS: dict[str, Any] = {
     "settings": {"encoder.dim": [4, 8], "fit.lr": [1e-9, 0.01]},
 }  # fmt: skip
 
+TOO_LONG = {
+    "method": {"name": "coles", "views": {"name": "random_slices", "count": 2, "shortest": 50, "longest": 60}},
+    "fit": {"beside": []},
+}
+"""Tables of a method that can use no entity, which has 30 events, so that the defaults cannot be trained."""
+
 
 def tune(out: Path, data: ev.Dataset | None = None, labels: pl.DataFrame | None = None, **options: Any) -> ev.Answer:
     """Return a small search, in which encoders see no parts beside what they learn."""
@@ -184,6 +190,8 @@ def test_another_search_in_the_folder_is_refused(
         ({"settings": {"encoder.dims": [4]}}, "dims"),
         ({"settings": {"fit.lr": [-1.0]}}, "lr must be above 0"),
         ({"data": fits.dataset(holdout=0.2)}, "the data were read with holdout"),
+        ({"device": ""}, "device '' cannot be used here"),
+        ({"method": TOO_LONG}, "0 of 24 entities can be used by this method"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_a_folder_is_made(

@@ -13,10 +13,10 @@ import numpy as np
 
 from eventvec import runs
 from eventvec.answers import Answer
-from eventvec.comparing.plans import STEPS, Progress, begin, budget, ticker
+from eventvec.comparing.plans import PLAN, STEPS, Progress, begin, budget, ticker
 from eventvec.config import Table
 from eventvec.dataset import Dataset, check_entities
-from eventvec.embedding import encode
+from eventvec.embedding import choose_device, encode
 from eventvec.encoders.beside import fitted_beside, sizes_beside
 from eventvec.encoders.interface import Encoder
 from eventvec.errors import CheckpointError, ConfigError, DataError, need, shown
@@ -131,6 +131,8 @@ def tune(
     at_least("trials", trials, 2)
     if data.origin.holdout is not None:
         raise ConfigError("the data were read with holdout, and a search holds out entities of its own; read them all")
+    if device is not None:
+        choose_device(device)
     bound, _ = budget(time_budget, epochs)
     held_out = holdout_mask(data.keys, holdout, seed)
     origin = data.origin.including(holdout=holdout, holdout_seed=seed)
@@ -160,7 +162,12 @@ def tune(
         history, total = read_trials(folder), STEPS * trials
         while len(history) < trials and (proposal := proposed(history, space, first, seed)):
             number = len(history)
-            history.append(search.trial(number, proposal, ticker(progress, number * STEPS, total, f"trial {number}")))
+            try:
+                tick = ticker(progress, number * STEPS, total, f"trial {number}")
+                history.append(search.trial(number, proposal, tick))
+            except (ConfigError, DataError):  # of the defaults, so that there is nothing to go on with
+                (folder / PLAN).unlink()
+                raise
             write_trials(folder, history)
         result = search.result(history)
         write_text(folder / "result.json", json.dumps(result.to_dict(), indent=1))
