@@ -13,7 +13,7 @@ import numpy as np
 
 from eventvec.evaluation import measure, target
 from eventvec.evaluation.folds import cross_validation
-from eventvec.evaluation.models import EARLY, Boosting, Job, lightgbm, logistic_regression
+from eventvec.evaluation.models import EARLY, Boosting, Job, lightgbm, linear_model
 from eventvec.evaluation.resampled_scores import replicates
 from eventvec.evaluation.stacking import TREES, inner_folds, stacked
 from eventvec.sequences import Array
@@ -22,20 +22,19 @@ from eventvec.statistics.resampling import resample
 from experiments.command_line import Row
 
 PAPER = Boosting(500, 0.02, 0.5, 6, 31)
-LINEAR = "logistic_regression"
 Judge = Callable[[Job], Array]
 
 
 def stopped(boosting: Boosting) -> Judge:
     """Return trees of these settings that stop early on inner folds."""
-    return lambda job: stacked({"": replace(job, boosting=boosting)}, [TREES]).predictions
+    return lambda job: stacked({"": replace(job, boosting=boosting)}, [TREES]).predict({"": job.test})
 
 
 def ranked(job: Job) -> Array:
     """Return the mean ranks of trees and of a linear model."""
     from scipy.stats import rankdata
 
-    return np.asarray(rankdata(lightgbm(job)) + rankdata(logistic_regression(job)))
+    return np.asarray(rankdata(lightgbm(job)) + rankdata(linear_model(job)))
 
 
 def best_of_three(job: Job) -> Array:
@@ -44,7 +43,7 @@ def best_of_three(job: Job) -> Array:
     rows = np.concatenate([held_out for _, held_out in folds])
 
     def of(each: Job) -> dict[str, Array]:
-        parts = {"trees": lightgbm(each), "linear": logistic_regression(each)}
+        parts = {"trees": lightgbm(each), "linear": linear_model(each)}
         logits = [np.log(p.clip(1e-6, 1 - 1e-6) / (1 - p).clip(1e-6, 1 - 1e-6)) for p in parts.values()]
         return {**parts, "mean": np.mean(logits, axis=0)}
 
@@ -69,29 +68,34 @@ JUDGES: Mapping[str, Judge] = {
     "stopped early, rate .02, 63 bins": stopped(replace(EARLY, learning_rate=0.02)),
     "stopped early, rate .05, 255 bins": stopped(replace(EARLY, max_bin=255)),
     "stopped early, rate .05, 63 bins": stopped(EARLY),
-    "linear": logistic_regression,
+    "linear": linear_model,
     "rank mean": ranked,
     "best of three": best_of_three,
-    "stacked": lambda job: stacked({"": job}).predictions,
-    "stacked, rate .02, 255 bins": lambda job: (
-        stacked({"": replace(job, boosting=replace(EARLY, learning_rate=0.02, max_bin=255))}).predictions
-    ),
+    "stacked": lambda job: stacked({"": job}).predict({"": job.test}),
+    "stacked, rate .02, 255 bins": lambda job: stacked(
+        {"": replace(job, boosting=replace(EARLY, learning_rate=0.02, max_bin=255))}
+    ).predict({"": job.test}),
 }
+
+
+def scored(judge: Judge, x: Array, y: Array, seed: int = 42) -> Scores:
+    """Return the AUROC of a way to judge a set of features, in five folds."""
+    labelled, drawn = target(y), resample(len(y), seed=seed)
+    values, again = [], []
+    for train, test in cross_validation(labelled, 5, None, seed):
+        predicted = judge(Job("binary", 2, x[train], labelled.y[train], x[test], seed, num_threads=1))
+        values.append(measure("binary", labelled.y[test], predicted)[0])
+        again.append(replicates("binary", labelled.y[test], predicted, drawn[:, test])[:, 0])
+    return Scores(tuple(values), np.stack(again, 1))
 
 
 def judged(name: str, features: str, x: Array, y: Array, small: bool) -> list[Row]:
     """Return a row for each way to judge a set of features: AUROC, difference from the first way, and seconds."""
-    labelled = target(y)
-    splits, drawn = cross_validation(labelled, 5, None, 42), resample(len(y), seed=42)
     scores: dict[str, Scores] = {}
     rows = []
     for judge, function in list(JUDGES.items())[:: 9 if small else 1]:
-        start, values, again = perf_counter(), [], []
-        for train, test in splits:
-            predicted = function(Job("binary", 2, x[train], labelled.y[train], x[test], num_threads=1))
-            values.append(measure("binary", labelled.y[test], predicted)[0])
-            again.append(replicates("binary", labelled.y[test], predicted, drawn[:, test])[:, 0])
-        scores[judge] = Scores(tuple(values), np.stack(again, 1))
+        start = perf_counter()
+        scores[judge] = scored(function, x, y)
         lead = (scores[judge] - next(iter(scores.values()))).estimate
         rows.append(
             {"data": name, "features": features, "n": len(y), "columns": x.shape[1], "judge": judge,

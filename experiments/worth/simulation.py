@@ -14,11 +14,14 @@ from eventvec.evaluation import score_features
 from eventvec.statistics.intervals import RELEVANT
 from experiments.command_line import Row
 from experiments.jobs import side_by_side
+from experiments.worth.judging import ranked, scored
 
 ROWS, COLUMNS, HIDDEN, DRAWS = 300, 20, 5, 300
 NOISE, WORSE = 2.0, 2.7
 """The noise of a set, and that of one that is worse by about .03 of AUROC with so many rows."""
 MODELS = ("stacked", "lightgbm", "logistic_regression")
+RANKED = "rank mean"
+"""The mean rank of the trees and the linear model, by which an embedding was judged before there was `stacked`."""
 
 
 def draw(seed: int, worse: float) -> dict[str, tuple[float, float]]:
@@ -29,7 +32,9 @@ def draw(seed: int, worse: float) -> dict[str, tuple[float, float]]:
     mixed = hidden @ rng.normal(size=(HIDDEN, COLUMNS))
     sets = {name: mixed + noise * rng.normal(size=mixed.shape) for name, noise in (("a", NOISE), ("b", worse))}
     rows = score_features(sets, y, models=MODELS, seed=seed, num_threads=1).tables["differences"]
-    return {row["model"]: (row["difference"].value, row["difference"].half_width) for row in rows}
+    found = {row["model"]: row["difference"] for row in rows}
+    found[RANKED] = (scored(ranked, sets["a"], y, seed) - scored(ranked, sets["b"], y, seed)).estimate
+    return {model: (difference.value, difference.half_width) for model, difference in found.items()}
 
 
 def calls(small: bool) -> list[Row]:
@@ -38,7 +43,7 @@ def calls(small: bool) -> list[Row]:
     rows = []
     for worse in (NOISE, WORSE):
         results: Sequence[dict[str, tuple[float, float]]] = side_by_side(draw, [(i, worse) for i in range(draws)])
-        for model in MODELS:
+        for model in (*MODELS, RANKED):
             differences, halves = np.array([each[model] for each in results]).T
             rows.append(
                 {"sets": "equal" if worse == NOISE else f"about {RELEVANT:g} apart", "model": model, "draws": draws,

@@ -94,10 +94,10 @@ def test_ctrl_c_prints_what_is_finished(folder: Path, monkeypatch: pytest.Monkey
 
 def test_an_evaluation_can_name_its_models(folder: Path) -> None:
     arguments = of_likes(folder, "--models")
-    assert {r["model"] for r in answer(*arguments, "mlp,stacked")["results"]} == {"mlp", "stacked"}
-    result = invoke(*arguments, "mpl")
+    assert {r["model"] for r in answer(*arguments, "knn,stacked")["results"]} == {"knn", "stacked"}
+    result = invoke(*arguments, "knm")
     assert result.exit_code == 2
-    assert "no model 'mpl' for a binary label; did you mean 'mlp'" in " ".join(result.stderr.split())
+    assert "no model 'knm' for a binary label; did you mean 'knn'" in " ".join(result.stderr.split())
 
 
 def test_own_features_are_named_by_their_files(folder: Path, tmp_path: Path) -> None:

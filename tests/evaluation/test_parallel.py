@@ -47,7 +47,7 @@ def test_an_error_of_a_task_is_raised_and_later_tasks_are_left_out():
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("models", [["lightgbm", "knn"], ["stacked", "logistic_regression", "mlp"]])
+@pytest.mark.parametrize("models", [["lightgbm", "knn"], ["stacked", "logistic_regression"]])
 def test_scores_do_not_depend_on_the_number_of_threads(models):
     rng = np.random.default_rng(0)
     y = rng.random(150) < 0.4

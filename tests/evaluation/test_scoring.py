@@ -43,7 +43,7 @@ def test_scores_equal_those_of_a_plain_loop():
     both = np.concatenate([sets["embedding"], sets["aggregates"]], axis=1)
     for name, x in (*sets.items(), ("both", both)):
         expected = [
-            roc_auc_score(y[test], models.logistic_regression(Job("binary", 2, x[train], y[train] * 1, x[test])))
+            roc_auc_score(y[test], models.linear_model(Job("binary", 2, x[train], y[train] * 1, x[test])))
             for train, test in cross_validation(target(y), 4, None, 7)
         ]
         assert evaluation.basis.get(name, "logistic_regression").main.values == pytest.approx(expected)
@@ -259,7 +259,7 @@ def test_weights_count_in_training_and_in_scores():
         job = Job("binary", 2, x[train], labelled.y[train], x[test], weights=relative[train])
         truth, predicted = (
             np.repeat(labelled.y[test], weights[test]),
-            np.repeat(models.logistic_regression(job), weights[test]),
+            np.repeat(models.linear_model(job), weights[test]),
         )
         expected.append(measure("binary", truth, predicted)[0])
     result = evaluation.basis.get("embedding", "logistic_regression").main
@@ -330,7 +330,7 @@ def test_several_labels_are_the_mean_of_each_alone_in_the_same_folds():
         for place, codes in enumerate(labelled.y.T):
             rows, tested = train[codes[train] >= 0], test[codes[test] >= 0]
             job = Job("binary", 2, x[rows], codes[rows], x[tested])
-            expected[fold, place] = measure("binary", codes[tested], models.logistic_regression(job))
+            expected[fold, place] = measure("binary", codes[tested], models.linear_model(job))
     result = evaluation.basis.get("embedding", "logistic_regression")
     assert result.main.values == pytest.approx(expected[..., 0].mean(1))
     assert result.secondary.values == pytest.approx(expected[..., 1].mean(1))

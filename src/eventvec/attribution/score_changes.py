@@ -95,5 +95,5 @@ def _predicted(labels: Target, model: Trained, x: Array, y: Array, test: Array, 
     """Return `(m,)` predictions of a model that was trained on `(n, d)` vectors."""
     job = Job(labels.task, len(labels.classes), x, y, test, model.seed, num_threads=1, groups=groups)
     if model.name == STACKED:
-        return decided(labels.task, stacked({"": job}).predictions)
+        return decided(labels.task, stacked({"": job}).predict({"": job.test}))
     return predict(job, model.name)

@@ -10,10 +10,10 @@
     task        the task of a column of labels: binary, multiclass or numeric; several labels
     protocols   which labels train the models and which test them: cross-validation, holdout, a split by date
     folds       training and test positions of these, and shares of the labels
-    models      boosted trees, a linear model, nearest neighbours and others, with fixed settings
+    models      boosted trees, a linear model and nearest neighbours, with fixed settings
+    fitted      these models after training
     stacking    boosted trees and a linear model, weighted inside the training part
     part_sets   the parts of an embedding, alone and left out
-    perceptron  the small network among them
     parallel    work side by side in threads
     baselines   features without training: the number of events, an untrained event encoder
     metrics     scores of predictions

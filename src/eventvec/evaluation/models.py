@@ -1,4 +1,4 @@
-"""The models that are trained on features: boosted trees, linear models, nearest neighbours, a small network.
+"""The models that are trained on features: boosted trees, linear models, nearest neighbours.
 
 Their settings are fixed. `stacked` is boosted trees and a linear model, weighted inside the training part, see
 `stacking`.
@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from eventvec.errors import ConfigError, need
+from eventvec.evaluation.fitted import Linear, Trees, standardised
 from eventvec.evaluation.metrics import Task
-from eventvec.evaluation.perceptron import train_and_predict
 from eventvec.sequences import Array
 
 
@@ -44,10 +43,6 @@ PATIENCE = 30
 """The settings of the boosted trees that stop early, and the number of trees without a gain after which they stop."""
 
 
-FARTHEST = 1e15
-"""The largest distance of a standardised value from its mean."""
-
-
 @dataclass(frozen=True)
 class Job:
     """The input of a model: one set of features, for the training part of a fold and for the rows to predict.
@@ -74,17 +69,17 @@ class Job:
         return replace(self, x=self.x[train], y=self.y[train], test=self.x[test], weights=weights, groups=None)
 
     @cached_property
-    def standardised(self) -> tuple[Array, Array]:
-        """`x` and `test`, minus the means of `x` and divided by its standard deviations, both weighted.
-
-        A value further than `FARTHEST` deviations from the mean is put there, so that squares are finite in float32.
-        """
+    def scales(self) -> tuple[Array, Array]:
+        """`(d,)` the weighted means of `x` and its weighted standard deviations, 1 where they are 0."""
         from sklearn.preprocessing import StandardScaler
 
         scaler = StandardScaler().fit(self.x, sample_weight=self.weights)
-        with np.errstate(over="ignore"):
-            x, test = (scaler.transform(values).clip(-FARTHEST, FARTHEST) for values in (self.x, self.test))
-        return x, test
+        return scaler.mean_, scaler.scale_
+
+    @cached_property
+    def standardised(self) -> Array:
+        """`x` minus its means, divided by its standard deviations."""
+        return standardised(self.x, *self.scales)
 
 
 def lightgbm(job: Job) -> Array:
@@ -96,23 +91,21 @@ def lightgbm(job: Job) -> Array:
     allows hardly any split.
     """
     default = MULTICLASS if job.task == "multiclass" else BINARY_OR_NUMERIC
-    trained = _boosted(job, job.boosting or replace(default, min_data_in_leaf=_leaf(len(job.y))))
-    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0))
+    return _boosted(job, job.boosting or replace(default, min_data_in_leaf=_leaf(len(job.y)))).predict(job.test)
 
 
-def stopped_trees(job: Job, truth: Array) -> tuple[Array, int]:
-    """Return the predictions of boosted trees that stop early on the rows to predict, and the number of trees.
+def stopped_trees(job: Job, truth: Array) -> tuple[Trees, int]:
+    """Return boosted trees that stop early on the rows to predict, and the number of trees.
 
     `truth` is `(m,)` the labels of these rows.
     """
     trained = _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y))), truth)
-    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0)), trained.best_iteration
+    return trained, trained.booster.best_iteration
 
 
-def counted_trees(job: Job, rounds: int) -> Array:
-    """Return the predictions of boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
-    trained = _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds))
-    return np.asarray(trained.predict(job.test, num_threads=job.num_threads or 0))
+def counted_trees(job: Job, rounds: int) -> Trees:
+    """Return boosted trees of the same settings as `stopped_trees`, and of a number of trees."""
+    return _boosted(job, replace(job.boosting or EARLY, min_data_in_leaf=_leaf(len(job.y)), rounds=rounds))
 
 
 def _leaf(n: int) -> int:
@@ -120,7 +113,7 @@ def _leaf(n: int) -> int:
     return min(50, max(5, n // 20))
 
 
-def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Any:
+def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Trees:
     """Return boosted trees; with the labels of the rows to predict, they stop early on these."""
     package = need("lightgbm", "eval")
     settings = asdict(boosting)
@@ -141,26 +134,40 @@ def _boosted(job: Job, boosting: Boosting, truth: Array | None = None) -> Any:
     }
     data = package.Dataset(job.x, job.y, weight=job.weights)
     if truth is None:
-        return package.train(parameters, data, rounds)
+        return Trees(package.train(parameters, data, rounds), job.num_threads)
     checked, stop = package.Dataset(job.test, truth, reference=data), package.early_stopping(PATIENCE, verbose=False)
-    return package.train(parameters, data, rounds, [checked], callbacks=[stop])
+    return Trees(package.train(parameters, data, rounds, [checked], callbacks=[stop]), job.num_threads)
 
 
-def logistic_regression(job: Job) -> Array:
-    """Return the predictions of a logistic regression on standardised features, with `C = 0.01`."""
-    from sklearn.linear_model import LogisticRegression
+def fit_linear(job: Job) -> Linear:
+    """Return a linear model: a logistic regression with `C = 0.01`, or for numbers a ridge regression.
 
-    return _fit_and_predict(job, LogisticRegression(C=0.01, max_iter=2000))
-
-
-def ridge(job: Job) -> Array:
-    """Return the predictions of a ridge regression on standardised features.
-
-    The penalty, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on the training part.
+    The penalty of the ridge regression, a power of ten from 0.1 to 100,000, is chosen by leave-one-out validation on
+    the training part.
     """
-    from sklearn.linear_model import RidgeCV
+    from sklearn.linear_model import LogisticRegression, RidgeCV
 
-    return _fit_and_predict(job, RidgeCV(alphas=np.logspace(-1, 5, 7)))
+    numeric = job.task == "numeric"
+    model = RidgeCV(alphas=np.logspace(-1, 5, 7)) if numeric else LogisticRegression(C=0.01, max_iter=2000)
+    trained = model.fit(job.standardised, job.y, **({} if job.weights is None else {"sample_weight": job.weights}))
+    weights, offset = np.atleast_2d(trained.coef_).T, np.atleast_1d(trained.intercept_)
+    if job.task == "multiclass":
+        if len(trained.classes_) == 2:  # of which sklearn has one logit
+            weights, offset = np.hstack([0 * weights, weights]), np.append(0, offset)
+        weights, offset = _of_all(job.classes, trained.classes_, weights, offset)
+    return Linear(job.task, *job.scales, weights, offset)
+
+
+def _of_all(classes: int, present: Array, weights: Array, offset: Array) -> tuple[Array, Array]:
+    """Return weights and offsets of all classes, from those of the classes that are in the training part."""
+    all_weights, all_offsets = np.zeros((len(weights), classes)), np.full(classes, -np.inf)
+    all_weights[:, present], all_offsets[present] = weights, offset
+    return all_weights, all_offsets
+
+
+def linear_model(job: Job) -> Array:
+    """Return the predictions of a linear model on standardised features, see `fit_linear`."""
+    return fit_linear(job).predict(job.test)
 
 
 def knn(job: Job) -> Array:
@@ -168,33 +175,15 @@ def knn(job: Job) -> Array:
 
     The distance is Euclidean, on standardised features. Rows vote with their weights.
     """
-    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+    from sklearn.neighbors import NearestNeighbors
 
-    kind = KNeighborsRegressor if job.task == "numeric" else KNeighborsClassifier
-    model = kind(n_neighbors=min(20, len(job.y)))
-    if job.weights is None:
-        return _fit_and_predict(job, model)
-    x, test = job.standardised
-    nearest_rows = model.fit(x, job.y).kneighbors(test, return_distance=False)
-    weights, y = job.weights[nearest_rows], job.y[nearest_rows]
+    neighbours = NearestNeighbors(n_neighbors=min(20, len(job.y))).fit(job.standardised)
+    rows = neighbours.kneighbors(standardised(job.test, *job.scales), return_distance=False)
+    y, weights = job.y[rows], np.ones(rows.shape) if job.weights is None else job.weights[rows]
     if job.task != "multiclass":
         return np.asarray((weights * y).sum(1) / weights.sum(1))
     votes = np.stack([(weights * (y == code)).sum(1) for code in range(job.classes)], 1)
     return np.asarray(votes / weights.sum(1, keepdims=True))
-
-
-def mlp(job: Job) -> Array:
-    """Return the predictions of a neural network with one hidden layer on standardised features.
-
-    It stops early on a fifth of the training part; the settings are those of `perceptron.train_and_predict`.
-    """
-    (x, test), classes = job.standardised, 0 if job.task == "numeric" else job.classes
-    output = train_and_predict(x, job.y, test, classes, job.seed, job.weights)
-    if job.task == "numeric":
-        return output
-    shares = np.exp(output - output.max(1, keepdims=True))
-    shares /= shares.sum(1, keepdims=True)
-    return np.asarray(shares[:, 1] if job.task == "binary" else shares)
 
 
 Model = Callable[[Job], Array]
@@ -202,10 +191,9 @@ Model = Callable[[Job], Array]
 
 MODELS: dict[str, tuple[Model, tuple[Task, ...]]] = {
     "lightgbm": (lightgbm, ("binary", "multiclass", "numeric")),
-    "logistic_regression": (logistic_regression, ("binary", "multiclass")),
-    "ridge": (ridge, ("numeric",)),
+    "logistic_regression": (linear_model, ("binary", "multiclass")),
+    "ridge": (linear_model, ("numeric",)),
     "knn": (knn, ("binary", "multiclass", "numeric")),
-    "mlp": (mlp, ("binary", "multiclass", "numeric")),
 }
 """The function of each model with fixed settings, and the tasks that it can do, by the name of the model."""
 
@@ -234,14 +222,3 @@ def why_no_lightgbm() -> str | None:
     except OSError as error:  # LightGBM is installed, but its OpenMP runtime is not
         return f"lightgbm is installed but does not load ({error})"
     return None
-
-
-def _fit_and_predict(job: Job, model: Any) -> Array:
-    """Return the predictions of a scikit-learn model on standardised features."""
-    x, test = job.standardised
-    fitted = model.fit(x, job.y, **({} if job.weights is None else {"sample_weight": job.weights}))
-    if job.task == "numeric":
-        return np.asarray(fitted.predict(test))
-    shares = np.zeros((len(test), job.classes))
-    shares[:, fitted.classes_] = fitted.predict_proba(test)
-    return shares[:, 1] if job.task == "binary" else shares

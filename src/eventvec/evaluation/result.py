@@ -32,7 +32,7 @@ NAMES = {
 """What sets of features are called in sentences and on pages, where it is not their own name."""
 LEARNED = "embedding: learned"
 """The set of features that is the learned part of an embedding with several parts."""
-DECIDING = ("stacked", "lightgbm", "logistic_regression", "ridge", "mlp", "knn")
+DECIDING = ("stacked", "lightgbm", "logistic_regression", "ridge", "knn")
 """The model that a verdict is about: the first of these that was trained."""
 
 

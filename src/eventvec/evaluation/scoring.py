@@ -264,7 +264,7 @@ class _Cells:
             weights: dict[str, float] = {}
             if name == STACKED:
                 together = stacked({"": job})
-                predicted = decided(label.task, together.predictions)
+                predicted = decided(label.task, together.predict({"": job.test}))
                 weights = {head: weight for (_, head), weight in together.weights.items()}
             else:
                 predicted = predict(job, name)

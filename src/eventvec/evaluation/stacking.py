@@ -15,8 +15,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from eventvec.evaluation.fitted import Fitted, probabilities
 from eventvec.evaluation.folds import Split
-from eventvec.evaluation.models import MODELS, Job, counted_trees, linear, stopped_trees, why_no_lightgbm
+from eventvec.evaluation.metrics import Task
+from eventvec.evaluation.models import Job, counted_trees, fit_linear, linear, stopped_trees, why_no_lightgbm
 from eventvec.sequences import Array
 
 FOLDS = 3
@@ -30,23 +32,43 @@ Cell: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Stacked:
-    """Predictions, as those of `models.Model`, and the weight of each set of features and model, which is above 0."""
+    """Models on several sets of features, which predict together.
 
-    predictions: Array
-    weights: dict[Cell, float]
+    Args:
+        models: The trained models, by their sets of features and their names.
+        weights: The weight of each model, above 0.
+        offset: What is added to the weighted sum, one number for each class if there are several; with None, the only
+            model predicts as it is.
+    """
+
+    task: Task
+    models: Mapping[Cell, Fitted]
+    weights: Mapping[Cell, float]
+    offset: Array | None
+
+    def predict(self, features: Mapping[str, Array]) -> Array:
+        """Return the predictions of rows, as those of `fitted.Fitted`, from `(m, d)` features for each set of them."""
+        if self.offset is None:
+            ((family, _), model), *_ = self.models.items()
+            return model.predict(features[family])
+        outside = {cell: _logits(self.task, model.predict(features[cell[0]])) for cell, model in self.models.items()}
+        together = sum((self.weights[cell] * each for cell, each in outside.items()), self.offset)
+        if not outside:
+            together = np.broadcast_to(together, len(next(iter(features.values()))))
+        return probabilities(self.task, together)
 
 
 def stacked(
     jobs: Mapping[str, Job], heads: Sequence[str] | None = None, folds: Sequence[Split] | None = None
 ) -> Stacked:
-    """Return the predictions of several models on several sets of features together.
+    """Return several models on several sets of features, trained and weighted.
 
     Without inner folds, the linear model of the first set predicts. If no model is better than the mean, numbers are
     predicted by the mean, and classes by all models with equal weights, so that the rows still have an order.
 
     Args:
         jobs: One job for each set of features, by name, with the same labels.
-        heads: The models, of `MODELS` or `TREES`; by default these trees, if LightGBM can be used, and a linear model.
+        heads: `TREES` or the name of the linear model; by default both, if LightGBM can be used.
         folds: The inner folds, by default those of `inner_folds`.
     """
     job = next(iter(jobs.values()))
@@ -54,19 +76,16 @@ def stacked(
     heads = heads or ([straight] if why_no_lightgbm() else [TREES, straight])
     folds = inner_folds(job) if folds is None else folds
     cells = list(product(jobs, heads))
-    if (len(cells) == 1 and TREES not in heads) or not folds:
-        family, head = next(iter(jobs)), heads[0] if len(heads) == 1 and TREES not in heads else straight
-        return Stacked(MODELS[head][0](jobs[family]), {(family, head): 1.0})
+    if cells == [(family := next(iter(jobs)), straight)] or not folds:
+        only = family, straight
+        return Stacked(job.task, {only: fit_linear(jobs[family])}, {only: 1.0}, None)
     out_of_fold = [_out_of_fold(jobs[family], head, folds) for family, head in cells]
     rows = np.concatenate([held_out for _, held_out in folds])
-    inside = np.stack([_logits(job, predictions) for predictions, _ in out_of_fold], 1)
+    inside = np.stack([_logits(job.task, predictions) for predictions, _ in out_of_fold], 1)
     weights, offset = _weights(job, inside, rows)
-    used = [i for i, weight in enumerate(weights) if weight > 0]
-    outside = [_logits(job, _trained(jobs[cells[i][0]], cells[i][1], out_of_fold[i][1])) for i in used]
-    together = sum((weights[i] * each for i, each in zip(used, outside, strict=True)), offset)
-    if not used:
-        together = np.broadcast_to(together, len(job.test))
-    return Stacked(_probabilities(job, together), {cells[i]: float(weights[i]) for i in used})
+    used = {cell: i for i, cell in enumerate(cells) if weights[i] > 0}
+    models = {(family, head): _trained(jobs[family], head, out_of_fold[i][1]) for (family, head), i in used.items()}
+    return Stacked(job.task, models, {cell: float(weights[i]) for cell, i in used.items()}, offset)
 
 
 def inner_folds(job: Job) -> list[Split]:
@@ -93,32 +112,22 @@ def _out_of_fold(job: Job, head: str, folds: Sequence[Split]) -> tuple[Array, in
     parts, rounds = [], []
     for train, held_out in folds:
         inner = job.part(train, held_out)
-        predicted, count = stopped_trees(inner, job.y[held_out]) if head == TREES else (MODELS[head][0](inner), 0)
-        parts.append(predicted)
+        trained, count = stopped_trees(inner, job.y[held_out]) if head == TREES else (fit_linear(inner), 0)
+        parts.append(trained.predict(inner.test))
         rounds.append(count)
     return np.concatenate(parts), round(float(np.mean(rounds)))
 
 
-def _trained(job: Job, head: str, rounds: int) -> Array:
-    return counted_trees(job, max(rounds, 1)) if head == TREES else MODELS[head][0](job)
+def _trained(job: Job, head: str, rounds: int) -> Fitted:
+    return counted_trees(job, max(rounds, 1)) if head == TREES else fit_linear(job)
 
 
-def _logits(job: Job, predictions: Array) -> Array:
+def _logits(task: Task, predictions: Array) -> Array:
     """Return `(m,)` logits of class 1, `(m, classes)` logarithms of the probabilities, or the numbers as they are."""
-    if job.task == "numeric":
+    if task == "numeric":
         return predictions
     bounded = predictions.clip(LEAST, 1 - LEAST)
-    return np.asarray(np.log(bounded / (1 - bounded)) if job.task == "binary" else np.log(bounded))
-
-
-def _probabilities(job: Job, scores: Array) -> Array:
-    """Return probabilities from weighted logits, or the numbers as they are."""
-    if job.task == "numeric":
-        return scores
-    if job.task == "binary":
-        return np.asarray(1 / (1 + np.exp(-scores)))
-    shares = np.exp(scores - scores.max(1, keepdims=True))
-    return np.asarray(shares / shares.sum(1, keepdims=True))
+    return np.asarray(np.log(bounded / (1 - bounded)) if task == "binary" else np.log(bounded))
 
 
 def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
@@ -139,7 +148,7 @@ def _weights(job: Job, inside: Array, rows: Array) -> tuple[Array, Array]:
     def loss(values: Array) -> tuple[float, Array]:
         """Return the mean cross-entropy and its gradient."""
         scores = np.einsum("nkc,k->nc", logits, values[:cells]) + values[cells:]
-        predicted = _probabilities(job, scores)
+        predicted = probabilities(job.task, scores if size > 1 else scores[:, 0]).reshape(len(y), size)
         likely = np.where(hot, predicted, 1 - predicted) if size == 1 else (predicted * hot).sum(1, keepdims=True)
         error = shares[:, None] * (predicted - hot)
         gradient = np.concatenate([np.einsum("nkc,nc->k", logits, error), error.sum(0)])

@@ -1,0 +1,87 @@
+"""Trained models: boosted trees and linear models, which predict rows of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from eventvec.evaluation.metrics import Task
+from eventvec.sequences import Array
+
+FARTHEST = 1e15
+"""The largest distance of a standardised value from its mean."""
+
+
+class Fitted(Protocol):
+    """A trained model."""
+
+    def predict(self, x: Array) -> Array:
+        """Return the predictions of `(m, d)` features.
+
+        They are `(m,)` probabilities of class 1, `(m, classes)` probabilities, or `(m,)` numbers.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Boosted trees.
+
+    Args:
+        booster: The trees, of LightGBM.
+        num_threads: The number of threads that predict, all cores by default.
+    """
+
+    booster: Any
+    num_threads: int | None = None
+
+    def predict(self, x: Array) -> Array:
+        """Return the predictions, as `Fitted` has them."""
+        return np.asarray(self.booster.predict(x, num_threads=self.num_threads or 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear model on standardised features.
+
+    Args:
+        mean: `(d,)` what is subtracted from the features.
+        scale: `(d,)` what they are divided by.
+        weights: `(d, outputs)` one column for the logit of class 1 or a number, or one for each of several classes.
+        offset: `(outputs,)` what is added, -∞ for a class that the training part lacks.
+    """
+
+    task: Task
+    mean: Array
+    scale: Array
+    weights: Array
+    offset: Array
+
+    def predict(self, x: Array) -> Array:
+        """Return the predictions, as `Fitted` has them."""
+        scores = standardised(x, self.mean, self.scale) @ self.weights + self.offset
+        return probabilities(self.task, scores if self.task == "multiclass" else scores[:, 0])
+
+
+def standardised(x: Array, mean: Array, scale: Array) -> Array:
+    """Return features minus means and divided by scales, in the precision of the features.
+
+    A value further than `FARTHEST` from its mean is put there, so that squares are finite in float32.
+    """
+    values = np.array(x, dtype=np.result_type(x.dtype, np.float32))
+    with np.errstate(over="ignore"):
+        values -= mean
+        values /= scale
+    return values.clip(-FARTHEST, FARTHEST)
+
+
+def probabilities(task: Task, scores: Array) -> Array:
+    """Return probabilities from `(m,)` logits or `(m, classes)` scores, or the numbers as they are."""
+    if task == "numeric":
+        return scores
+    if task == "binary":
+        with np.errstate(over="ignore"):
+            return np.asarray(1 / (1 + np.exp(-scores)))
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    return np.asarray(shares / shares.sum(1, keepdims=True))
